@@ -1,0 +1,50 @@
+# One door in. `make help` lists the targets.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench validity docs clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(STAMP) ## create .venv with everything that is pinned in requirements.lock
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make setup PYTHON=python3.12"; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
+	@echo "installing what requirements.lock pins into $(VENV)"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
+	@touch $(STAMP)
+
+demo: setup ## the whole story end to end on embedded data
+	@$(BIN)/ethogram demo
+
+test: setup check ## everything that must hold: checks, then all tests
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+check: setup ## format, lint, strict types, generated files
+	$(BIN)/ruff format --check src tests bench scripts
+	$(BIN)/ruff check src tests bench scripts
+	$(BIN)/mypy
+	$(BIN)/python scripts/generate.py --check
+
+format: setup ## format the code and mend what can be mended
+	$(BIN)/ruff format src tests bench scripts
+	$(BIN)/ruff check --fix src tests bench scripts
+
+docs: setup ## write reference pages and JSON schemas anew
+	$(BIN)/python scripts/generate.py
+
+bench: setup ## claims of speed and memory, side by side with the naive way or a peer
+	$(BIN)/python bench/run.py
+
+validity: setup ## long simulations and fuzzing
+	ETHOGRAM_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/faults tests/capture
+
+clean: ## remove what can be made again
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

@@ -1,0 +1,124 @@
+"""From a flat list of chat messages to spans: the way most benchmarks record their agents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from ethogram.trace import Message, ToolCall, ToolResult
+
+from .intake import Draft, TraceBuilder
+
+FailureTest = Callable[[ToolResult], bool]
+
+
+def says_error(result: ToolResult) -> bool:
+    """The common convention: a failed tool says so, or its answer begins with the word."""
+    return result.failed or result.content.lstrip().startswith("Error")
+
+
+class ChatBuilder:
+    """Feeds messages in order; makes a model span for each assistant message, a tool span for each result,
+    a user span for each user turn.
+
+    Calls and results are paired by position first: call ids of chat logs repeat, even inside one log. A
+    result takes the oldest open call with its id, else the oldest open call of its name, else the oldest.
+    """
+
+    def __init__(self, trace: TraceBuilder, *, agent: str = "", failed: FailureTest = says_error) -> None:
+        """`failed` decides whether a tool result is an error."""
+        self._trace = trace
+        self._agent = agent
+        self._failed = failed
+        self._unread: list[Message] = []
+        self._open: list[ToolCall] = []
+
+    def add(self, message: Message, **details: Any) -> None:
+        """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …)."""
+        if message.role == "assistant":
+            self._assistant(message, details)
+        elif any(isinstance(p, ToolResult) for p in message.parts):
+            self._results(message, details)
+        elif message.role == "system":
+            self._unread.append(message)
+        else:
+            self._unread.append(message)
+            self._trace.add(_draft("user", message.name or "user", self._agent, details, output=(message,)))
+
+    def close(self) -> None:
+        """Report what was left open: calls that never got a result, system words that no model read."""
+        for call in self._open:
+            self._trace.add(
+                Draft(
+                    kind="tool",
+                    name=call.name,
+                    tool=call.name,
+                    call_id=call.call_id,
+                    arguments=call.arguments,
+                    agent=self._agent,
+                )
+            )
+            self._trace.lose("tool result (never came)")
+        self._open = []
+        leading = tuple(m for m in self._unread if m.role == "system")
+        if leading:
+            self._trace.add(Draft(kind="other", name="unread", output=leading))
+
+    def _assistant(self, message: Message, details: dict[str, Any]) -> None:
+        stop = "tool_calls" if message.tool_calls else "stop"
+        details = {"stop_reason": stop, **details}
+        draft = _draft(
+            "model", "chat", self._agent, details, input=tuple(self._unread), growing=True, output=(message,)
+        )
+        if message.name and not draft.agent:
+            draft.agent = message.name
+        self._trace.add(draft)
+        self._unread = []
+        self._open.extend(message.tool_calls)
+
+    def _results(self, message: Message, details: dict[str, Any]) -> None:
+        """A tool message, or a user message that carries tool results (Anthropic's way)."""
+        results = [p for p in message.parts if isinstance(p, ToolResult)]
+        rest = tuple(p for p in message.parts if not isinstance(p, ToolResult))
+        for i, result in enumerate(results):
+            call = self._take(result)
+            name = (call.name if call else result.name) or "unknown"
+            single = message if len(results) == 1 and not rest else msgspec.structs.replace(message, parts=(result,))
+            self._unread.append(single)
+            self._trace.add(
+                _draft(
+                    "tool",
+                    name,
+                    self._agent,
+                    details if i == 0 else {},
+                    tool=name,
+                    call_id=result.call_id or (call.call_id if call else None),
+                    arguments=call.arguments if call else None,
+                    result=result.content,
+                    status="error" if self._failed(result) else "ok",
+                    output=(single,),
+                )
+            )
+        if rest:
+            words = Message("user", rest, message.name)
+            self._unread.append(words)
+            self._trace.add(Draft(kind="user", name="user", agent=self._agent, output=(words,)))
+
+    def _take(self, result: ToolResult) -> ToolCall | None:
+        """The call that this result answers."""
+        for match in (
+            lambda c: result.call_id is not None and c.call_id == result.call_id,
+            lambda c: result.name is not None and c.name == result.name,
+            lambda c: result.call_id is None or c.call_id is None,
+        ):
+            for i, call in enumerate(self._open):
+                if match(call):
+                    return self._open.pop(i)
+        return None
+
+
+def _draft(kind: Any, name: str, agent: str, details: dict[str, Any], **fields: Any) -> Draft:
+    """A draft whose details win over the defaults."""
+    return Draft(**{"kind": kind, "name": name, "agent": agent, **fields, **details})

@@ -1,0 +1,473 @@
+"""Where readers and recorders put what they found.
+
+A reader opens a trace, adds drafts in the order of the log, and closes it; what it cannot use it
+reports. The builder turns drafts (with words) into spans (with references) and mends what would break
+later readers: repeated ids, impossible times, negative counts. Every repair is counted in `lost`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import ijson
+import msgspec
+
+from ethogram.errors import BadInput
+from ethogram.trace import (
+    KINDS,
+    TOKEN_FIELDS,
+    EpisodeId,
+    Head,
+    Kind,
+    Label,
+    LabelSource,
+    Message,
+    Missing,
+    Origin,
+    Outcome,
+    Param,
+    Ref,
+    Span,
+    SpanId,
+    Status,
+    TraceId,
+    episode_id,
+    pack_message,
+    text_ref,
+    trace_id,
+)
+
+MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
+MAX_COUNT = 1 << 53
+MAX_REMEMBERED = 20_000
+
+
+RECORD_ERRORS = (
+    ValueError,  # msgspec and ijson errors are ValueErrors
+    TypeError,
+    KeyError,
+    AttributeError,
+    IndexError,
+    RecursionError,
+    OverflowError,
+    ijson.JSONError,
+    BadInput,
+)
+_WHY: dict[type, str] = {
+    ijson.IncompleteJSONError: "the JSON is cut off",
+    ijson.JSONError: "the JSON is damaged",
+    RecursionError: "nested too deeply",
+}
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """A span with its words still in it.
+
+    `input` is the full input of a model call; with `growing`, only the messages that are new since the
+    last model call of the same lane (chat logs know this and save the comparison).
+    """
+
+    kind: Kind
+    name: str
+    span_id: str | None = None
+    parent_id: str | None = None
+    agent: str = ""
+    lane: str = ""
+    start_ns: int | None = None
+    end_ns: int | None = None
+    status: Status = "unset"
+    error: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    prompt_version: str | None = None
+    params: dict[str, Any] = {}
+    input: Sequence[Message] = ()
+    growing: bool = False
+    output: Sequence[Message] = ()
+    tool: str | None = None
+    call_id: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    truncated: bool = False
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    stop_reason: str | None = None
+    attributes: dict[str, Any] = {}
+
+
+class TraceSink(Protocol):
+    """Receives one trace; redaction and storage happen behind it."""
+
+    def text(self, body: str, field: str, original: str | None = None) -> Ref:
+        """Keep a text and give its address; no `field` means that it is clean already, and was `original` before."""
+        ...
+
+    def clean(self, value: str, field: str) -> str:
+        """A short piece of metadata, redacted."""
+        ...
+
+    def span(self, span: Span) -> None:
+        """Keep a span."""
+        ...
+
+    def finish(self, head: Head, labels: Sequence[Label]) -> None:
+        """The trace is complete."""
+        ...
+
+    def abort(self) -> None:
+        """Forget the trace."""
+        ...
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """A record that could not be used: where it stands and why."""
+
+    where: str
+    why: str
+
+
+class SourceReport(msgspec.Struct, kw_only=True):
+    """What became of one file."""
+
+    source: str
+    format: str | None = None
+    traces: int = 0
+    spans: int = 0
+    unchanged: int = 0
+    skipped: list[Skipped] = []
+    skipped_more: int = 0
+    lost: dict[str, int] = {}
+
+    def skip(self, where: str, why: str) -> None:
+        """List a record that could not be used; beyond a hundred they are only counted."""
+        if len(self.skipped) < 100:
+            self.skipped.append(Skipped(where, why[:500]))
+        else:
+            self.skipped_more += 1
+
+    def lose(self, field: str, count: int = 1) -> None:
+        """Count what could not be represented."""
+        if count > 0:
+            self.lost[field] = self.lost.get(field, 0) + count
+
+
+Settle = Callable[[Head, Sequence[Label], int], Head | None]
+"""Completes or refuses the head of a trace, given its labels and its number of spans."""
+
+
+class Intake:
+    """What a reader talks to while it reads one source."""
+
+    def __init__(
+        self,
+        open_sink: Callable[[TraceId], TraceSink],
+        origin: Origin,
+        report: SourceReport,
+        settle: Settle | None = None,
+    ) -> None:
+        """`settle` may complete a head (task, outcome, attempt) or refuse the trace by returning None."""
+        self._open = open_sink
+        self.origin = origin
+        self.report = report
+        self._settle = settle or (lambda head, labels, spans: head)
+        self._keys: Counter[str] = Counter()
+
+    def skip(self, where: str, why: str) -> None:
+        """Report a record that could not be used."""
+        self.report.skip(where, why)
+
+    def lose(self, field: str, count: int = 1) -> None:
+        """Report what could not be represented."""
+        self.report.lose(field, count)
+
+    @contextmanager
+    def record(self, where: str) -> Iterator[None]:
+        """One foreign record: whatever is wrong with its shape is reported, and the reader goes on."""
+        try:
+            yield
+        except RECORD_ERRORS as error:
+            why = str(error).split("\n", 1)[0] or type(error).__name__
+            self.skip(where, f"{_WHY.get(type(error), 'not as this format writes it')}: {why}")
+
+    @contextmanager
+    def trace(self, key: str, *, worldwide: bool = False) -> Iterator[TraceBuilder]:
+        """Open a trace; `key` names it inside its source, or everywhere (a uuid) if `worldwide`.
+
+        An error inside the block forgets the trace and travels on.
+        """
+        self._keys[key] += 1
+        if self._keys[key] > 1:
+            self.lose("trace key (repeated)")
+            key = f"{key}#{self._keys[key]}"
+        builder = TraceBuilder(self, key, worldwide=worldwide)
+        try:
+            yield builder
+        except BaseException:
+            builder.abort()
+            raise
+        builder.close()
+
+    def open_sink(self, trace: TraceId) -> TraceSink:
+        """Where the spans of a new trace go."""
+        return self._open(trace)
+
+    def settle(self, head: Head, labels: Sequence[Label], spans: int) -> Head | None:
+        """The final head of a trace, or None if it must not be kept."""
+        return self._settle(head, labels, spans)
+
+
+class TraceBuilder:
+    """Collects one trace. Set `task`, `attempt`, `outcome`, … at any time before it closes."""
+
+    def __init__(self, intake: Intake, key: str, *, worldwide: bool) -> None:
+        """Open the sink; ids derive from the source, so the same file gives the same ids."""
+        origin = intake.origin
+        self.trace_id: TraceId = trace_id(origin.format, origin.digest, key)
+        self.episode: EpisodeId = episode_id(origin.format, "" if worldwide else origin.name, key)
+        self.task = ""
+        self.attempt: int | None = None
+        self.condition = ""
+        self.agent = ""
+        self.seed: int | None = None
+        self.outcome: Outcome = Missing("unscored")
+        self.answer: str | None = None
+        self.meta: dict[str, Any] = {}
+        self.spans = 0
+        self._intake = intake
+        self._sink = intake.open_sink(self.trace_id)
+        self._labels: list[Label] = []
+        self._ids: Counter[str] = Counter()
+        self._packed: dict[Message, Ref] = {}
+        self._talk: dict[str, tuple[SpanId, list[Ref]]] = {}
+        self._start: int | None = None
+        self._end: int | None = None
+
+    def lose(self, field: str, count: int = 1) -> None:
+        """Report what could not be represented."""
+        self._intake.lose(field, count)
+
+    def add(self, draft: Draft) -> SpanId:
+        """Add a span and give its id (a repeated id gets a suffix)."""
+        span_id = self._new_id(draft.span_id)
+        continues, keep, fresh, whole = self._context(draft)
+        output = tuple(self._message(m, "output") for m in draft.output)
+        if draft.kind == "model":
+            whole.extend(output)
+            self._talk[draft.lane] = (span_id, whole)
+        start, end = self._times(draft)
+        tokens: dict[str, Any] = {f: self._count(getattr(draft, f), f) for f in TOKEN_FIELDS}
+        span = Span(
+            trace_id=self.trace_id,
+            span_id=span_id,
+            seq=self.spans,
+            kind=draft.kind if draft.kind in KINDS else "other",
+            name=self._clean(draft.name, "name"),
+            parent_id=SpanId(self._clean(draft.parent_id, "name")) if draft.parent_id else None,
+            agent=self._clean(draft.agent, "name"),
+            lane=self._clean(draft.lane, "name"),
+            start_ns=start,
+            end_ns=end,
+            status="error" if draft.error is not None and draft.status == "unset" else draft.status,
+            error=self._text(draft.error, "error"),
+            model=self._clean(draft.model, "name") or None,
+            provider=self._clean(draft.provider, "name") or None,
+            prompt_version=self._clean(draft.prompt_version, "name") or None,
+            params=self._params(draft.params),
+            continues=continues,
+            keep=keep,
+            input=fresh,
+            output=output,
+            requested=tuple(self._clean(c.name, "name") for m in draft.output for c in m.tool_calls),
+            tool=self._clean(draft.tool, "name") or None,
+            call_id=self._clean(draft.call_id, "name") or None,
+            arguments=self._text(draft.arguments, "arguments"),
+            result=self._text(draft.result, "result"),
+            truncated=draft.truncated,
+            cost_usd=self._money(draft.cost_usd),
+            stop_reason=self._clean(draft.stop_reason, "name") or None,
+            attributes=self._text(_json(draft.attributes), "attributes") if draft.attributes else None,
+            **tokens,
+        )
+        self.spans += 1
+        self._sink.span(span)
+        return span_id
+
+    def label(
+        self,
+        name: str,
+        value: float | bool | str | None,
+        *,
+        by: str,
+        source: LabelSource = "import",
+        why: str | None = None,
+        span_id: str | None = None,
+    ) -> None:
+        """Attach a score or a note to the trace, or to one span."""
+        if isinstance(value, float) and not math.isfinite(value):
+            self.lose("label value (not finite)")
+            value = None
+        if isinstance(value, str):
+            value = self._clean(value, "label")
+        self._labels.append(
+            Label(
+                trace_id=self.trace_id,
+                name=self._clean(name, "label"),
+                value=value,
+                by=self._clean(by, "label"),
+                source=source,
+                why=self._text(why, "label"),
+                span_id=SpanId(span_id) if span_id else None,
+            )
+        )
+
+    def close(self) -> None:
+        """Commit the trace, unless the import refuses it."""
+        head = Head(
+            trace_id=self.trace_id,
+            episode=self.episode,
+            task=self._clean(self.task, "task"),
+            attempt=-1 if self.attempt is None else self.attempt,
+            condition=self._clean(self.condition, "task"),
+            agent=self._clean(self.agent, "name"),
+            seed=self.seed,
+            outcome=self.outcome,
+            answer=self._text(self.answer, "answer"),
+            start_ns=self._start,
+            end_ns=self._end,
+            meta=self._params(self.meta),
+            origin=self._intake.origin,
+        )
+        settled = self._intake.settle(head, self._labels, self.spans)
+        if settled is None:
+            self._sink.abort()
+            return
+        self._sink.finish(settled, self._labels)
+        self._intake.report.traces += 1
+        self._intake.report.spans += self.spans
+
+    def abort(self) -> None:
+        """Forget everything about this trace."""
+        self._sink.abort()
+
+    def _new_id(self, wanted: str | None) -> SpanId:
+        span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"
+        self._ids[span_id] += 1
+        if self._ids[span_id] == 1:
+            return SpanId(span_id)
+        self.lose("span_id (repeated)")
+        return SpanId(f"{span_id}#{self._ids[span_id]}")
+
+    def _context(self, draft: Draft) -> tuple[SpanId | None, int, tuple[Ref, ...], list[Ref]]:
+        """What the input continues, how much of it, the new references, and the whole input."""
+        refs = [self._message(m, "input") for m in draft.input]
+        last = self._talk.get(draft.lane)
+        if draft.kind != "model" or last is None:
+            return None, 0, tuple(refs), refs
+        last_id, before = last
+        if draft.growing:
+            length = len(before)
+            before.extend(refs)  # the list grows in place: a chat of n messages must not be copied n times
+            return last_id, length, tuple(refs), before
+        keep = 0
+        for known, ref in zip(before, refs, strict=False):
+            if known != ref:
+                break
+            keep += 1
+        if keep == 0:
+            return None, 0, tuple(refs), refs
+        return last_id, keep, tuple(refs[keep:]), refs
+
+    def _message(self, message: Message, field: str) -> Ref:
+        """Keep a message. Contexts are sent again at every call, so what was packed before is remembered."""
+        known = self._packed.get(message)
+        if known is not None:
+            return known
+        cleaned = _clean_message(message, lambda value: self._clean(value, field))
+        original = None if cleaned == message else pack_message(message, text_ref)
+        packed = pack_message(cleaned, lambda body: self._sink.text(body, ""))
+        if len(self._packed) >= MAX_REMEMBERED:
+            self._packed.clear()
+        ref = self._packed[message] = self._sink.text(packed, "", original)
+        return ref
+
+    def _text(self, body: str | None, field: str) -> Ref | None:
+        return None if body is None else self._sink.text(printable(body), field)
+
+    def _clean(self, value: str | None, field: str) -> str:
+        return "" if not value else self._sink.clean(printable(value), field)
+
+    def _params(self, params: dict[str, Any]) -> dict[str, Param]:
+        kept: dict[str, Param] = {}
+        for name, value in params.items():
+            if value is None or (isinstance(value, float) and not math.isfinite(value)):
+                continue
+            if isinstance(value, bool | int | float):
+                kept[str(name)] = value
+            else:
+                kept[str(name)] = self._clean(value if isinstance(value, str) else _json(value), "meta")
+        return kept
+
+    def _times(self, draft: Draft) -> tuple[int | None, int | None]:
+        start, end = self._time(draft.start_ns), self._time(draft.end_ns)
+        if start is not None and end is not None and end < start:
+            self.lose("end time (before start)")
+            end = None
+        if start is not None:
+            self._start = start if self._start is None else min(self._start, start)
+        last = end if end is not None else start
+        if last is not None:
+            self._end = last if self._end is None else max(self._end, last)
+        return start, end
+
+    def _time(self, ns: int | None) -> int | None:
+        if ns is None or 0 < ns < MAX_NS:
+            return ns
+        self.lose("time (out of range)")
+        return None
+
+    def _count(self, value: int | None, field: str) -> int | None:
+        if value is None or 0 <= value < MAX_COUNT:
+            return value
+        self.lose(f"{field} (out of range)")
+        return None
+
+    def _money(self, value: float | None) -> float | None:
+        if value is None or (math.isfinite(value) and value >= 0):
+            return value
+        self.lose("cost_usd (out of range)")
+        return None
+
+
+def printable(value: str) -> str:
+    """Text that every later reader can hold: half characters (lone surrogates) become U+FFFD."""
+    if value.isascii():
+        return value
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
+
+
+def _json(value: Any) -> str:
+    """A foreign value as JSON text; what JSON cannot say becomes its printed form."""
+    return msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
+
+
+def _clean_message(message: Message, clean: Callable[[str], str]) -> Message:
+    """The message with every string in it redacted; the structure stays."""
+    parts = []
+    for part in message.parts:
+        changes = {
+            f: clean(v) for f in part.__struct_fields__ if isinstance(v := getattr(part, f), str) and f != "digest"
+        }
+        parts.append(msgspec.structs.replace(part, **changes))
+    return Message(message.role, tuple(parts), clean(message.name) if message.name else None)

@@ -1,0 +1,262 @@
+"""Small, forgiving conversions that every reader needs: foreign values in, clean values or None out."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from ethogram.trace import File, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, digest
+
+_FRACTION = re.compile(r"\.(\d+)")
+_DURATION = re.compile(r"^(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$")
+_ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "human": "user",
+    "assistant": "assistant",
+    "ai": "assistant",
+    "model": "assistant",
+    "agent": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+
+def as_int(value: Any) -> int | None:
+    """A count, also from a string or a whole float."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value) if not isinstance(value, int) else value
+    except (TypeError, ValueError):
+        return None
+    return int(number) if math.isfinite(number) and abs(number) < 1 << 62 else None
+
+
+def as_float(value: Any) -> float | None:
+    """A finite number, also from a string."""
+    if isinstance(value, bool) or value is None:
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def as_dict(value: Any) -> dict[str, Any]:
+    """An object, also from JSON inside a string; anything else is empty."""
+    if isinstance(value, str) and value.lstrip()[:1] == "{":
+        value = from_json(value)
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: Any) -> list[Any]:
+    """A list, also from JSON inside a string; anything else is empty."""
+    if isinstance(value, str) and value.lstrip()[:1] == "[":
+        value = from_json(value)
+    return value if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Words as they are; other values as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else to_json(value)
+
+
+def as_name(value: Any) -> str:
+    """A short name; nothing and non-strings included."""
+    return value if isinstance(value, str) else "" if value is None else to_json(value)
+
+
+def to_json(value: Any) -> str:
+    """JSON text of a foreign value."""
+    return msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def from_json(value: str | bytes) -> Any:
+    """The value of JSON text, or None if it is not JSON."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def iso_ns(value: Any) -> int | None:
+    """Nanoseconds of an ISO 8601 time (without a zone: UTC), or of a number of seconds, ms, µs or ns since 1970."""
+    if isinstance(value, datetime):
+        return _datetime_ns(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return epoch_ns(value)
+    if not isinstance(value, str) or not value:
+        return None
+    if value.replace(".", "", 1).isdigit():
+        return epoch_ns(float(value) if "." in value else int(value))
+    fraction = _FRACTION.search(value)
+    nanos = int((fraction.group(1) + "000000000")[:9]) if fraction else 0
+    plain = _FRACTION.sub("", value, count=1).strip()
+    try:
+        parsed = datetime.fromisoformat(plain.replace(" UTC", "+00:00"))
+    except ValueError:
+        return None
+    whole = _datetime_ns(parsed)
+    return None if whole is None else whole + nanos
+
+
+def _datetime_ns(value: datetime) -> int | None:
+    if value.tzinfo is None:
+        value = value.replace(tzinfo=UTC)
+    try:
+        delta = value - datetime(1970, 1, 1, tzinfo=UTC)
+    except OverflowError:
+        return None
+    return (delta.days * 86_400 + delta.seconds) * 1_000_000_000 + delta.microseconds * 1000
+
+
+def epoch_ns(value: float) -> int | None:
+    """A time since 1970 in a unit that its size gives away."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if value <= 0:
+        return None
+    for limit, factor in ((1e11, 1_000_000_000), (1e14, 1_000_000), (1e17, 1000)):
+        if value < limit:
+            return value * factor if isinstance(value, int) else round(value * factor)
+    return int(value)
+
+
+def duration_ns(value: Any) -> int | None:
+    """Nanoseconds of an ISO 8601 duration such as `PT24.688187S`."""
+    match = _DURATION.match(value) if isinstance(value, str) else None
+    if match is None:
+        return None
+    sign, days, hours, minutes, seconds = match.groups()
+    total = int(days or 0) * 86_400 + int(hours or 0) * 3600 + int(minutes or 0) * 60
+    nanos = total * 1_000_000_000 + round(float(seconds or 0) * 1_000_000_000)
+    return -nanos if sign else nanos
+
+
+def role(value: Any) -> Role:
+    """One of our roles; speakers that are none of them are `other`."""
+    return _ROLES.get(value.lower(), "other") if isinstance(value, str) else "other"
+
+
+def media(media_type: str, data: str) -> File:
+    """A picture or sound: data addresses and base64 become a digest and a size, never bytes in the lake."""
+    if data.startswith(("http://", "https://", "file:", "attachment:")) or len(data) < 200:
+        return File(media_type, uri=data[:2000])
+    return File(media_type, digest=digest(data), size=len(data) * 3 // 4)
+
+
+def content_parts(content: Any) -> list[Part]:
+    """Parts of a message in any of the common spellings: a string, a list of strings or of typed parts."""
+    if content is None or content == "":
+        return []
+    if isinstance(content, str):
+        return [Text(content)]
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return [Text(to_json(content))]
+    if content and all(isinstance(c, str) for c in content):
+        return [Text("\n".join(content))]
+    parts: list[Part] = []
+    for item in content:
+        parts.extend(_one_part(item))
+    return parts
+
+
+def _one_part(item: Any) -> list[Part]:
+    """One typed part, by its `type`."""
+    if not isinstance(item, dict):
+        return [Text(as_text(item))]
+    kind = item.get("type") or ""
+    if kind in ("thinking", "reasoning", "redacted_thinking"):
+        summary = "\n".join(as_text(s.get("text") if isinstance(s, dict) else s) for s in as_list(item.get("summary")))
+        return [
+            Reasoning(
+                as_text(
+                    item.get("thinking") or item.get("reasoning") or item.get("content") or item.get("text") or summary
+                )
+            )
+        ]
+    if kind in ("tool_use", "tool_call", "server_tool_call", "server_tool_use"):
+        return [tool_call(item)]
+    if kind in ("tool_result", "tool_call_response", "server_tool_call_response"):
+        body = item.get("content", item.get("response", item.get("result", item.get("output"))))
+        return [
+            ToolResult(
+                flat_text(body),
+                as_name(item.get("name")) or None,
+                as_name(item.get("tool_use_id") or item.get("id")) or None,
+                bool(item.get("is_error")),
+            )
+        ]
+    text = item.get("text", item.get("content"))
+    if isinstance(text, str) and kind in ("", "text", "input_text", "output_text", "refusal"):
+        return [Text(text)]
+    if "image" in kind or "audio" in kind or "file" in kind or kind in ("document", "blob", "uri", "video"):
+        return [_file_part(kind, item)]
+    if isinstance(text, str):
+        return [Text(text)]
+    return [Text(to_json(item))]
+
+
+def _file_part(kind: str, item: dict[str, Any]) -> File:
+    inner = item.get("source") or item.get(kind) or item.get("image_url") or item
+    if isinstance(inner, str):
+        inner = {"url": inner}
+    if not isinstance(inner, dict):
+        inner = {}
+    media_type = as_name(inner.get("media_type") or item.get("mime_type") or inner.get("format")) or kind.split("_")[-1]
+    data = inner.get("data") or inner.get("url") or inner.get("uri") or inner.get("path") or inner.get("file_id")
+    return media(media_type, as_text(data))
+
+
+def flat_text(content: Any) -> str:
+    """The words of a content value; pictures and structures become short JSON."""
+    words = []
+    for part in content_parts(content):
+        if isinstance(part, Text | Reasoning):
+            words.append(part.text)
+        elif isinstance(part, ToolResult):
+            words.append(part.content)
+        else:
+            words.append(to_json(part))
+    return "\n".join(words)
+
+
+def tool_call(item: Any) -> ToolCall:
+    """A tool call in the OpenAI, Anthropic, OTel or AgentDojo spelling; arguments become JSON text."""
+    item = as_dict(item)
+    function = item.get("function")
+    inner = function if isinstance(function, dict) else item
+    name = inner.get("name") or (function if isinstance(function, str) else None) or inner.get("function_name")
+    arguments = next((inner[k] for k in ("arguments", "input", "args", "kwargs") if inner.get(k) is not None), None)
+    call_id = item.get("id") or item.get("tool_call_id") or item.get("call_id")
+    text = arguments if isinstance(arguments, str) else "" if arguments is None else to_json(arguments)
+    return ToolCall(as_name(name) or "unknown", text, as_name(call_id) or None)
+
+
+def chat_message(item: dict[str, Any]) -> Message:
+    """A chat message in the OpenAI or Anthropic spelling."""
+    speaker = role(item.get("role"))
+    name = as_name(item.get("name")) or None
+    parts = content_parts(item.get("content"))
+    reasoning = item.get("reasoning_content") or item.get("reasoning")
+    if isinstance(reasoning, str) and reasoning:
+        parts.insert(0, Reasoning(reasoning))
+    if speaker == "tool" and not any(isinstance(p, ToolResult) for p in parts):
+        call_id = as_name(item.get("tool_call_id")) or None
+        parts = [ToolResult(flat_text(item.get("content")), name, call_id, bool(item.get("error")))]
+    parts.extend(tool_call(c) for c in as_list(item.get("tool_calls")))
+    legacy = item.get("function_call")
+    if isinstance(legacy, dict):
+        parts.append(tool_call(legacy))
+    return Message(speaker, tuple(parts), name)

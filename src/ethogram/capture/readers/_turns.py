@@ -1,0 +1,162 @@
+"""What the readers of session logs share: the turns of one conversation, as spans, in bounded memory.
+
+`Turns` is one lane. It holds the words that the model has not read yet and the calls that have no result
+yet, and nothing else, so a session of any length can pass through it.
+"""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+from typing import Any, NamedTuple
+
+from ethogram.capture.chat import FailureTest, says_error
+from ethogram.capture.intake import Draft, TraceBuilder
+from ethogram.trace import File, Message, SpanId, ToolCall, ToolResult
+
+
+class Waiting(NamedTuple):
+    """A call that has no result yet, and what its span will say."""
+
+    call: ToolCall
+    details: dict[str, Any]
+
+
+class Turns:
+    """One conversation: every message becomes a span (or waits to be read), calls and results are paired.
+
+    A result takes the oldest open call with its id, else the oldest of its name, else the oldest without an
+    id: ids from outside repeat.
+    """
+
+    def __init__(
+        self,
+        trace: TraceBuilder,
+        *,
+        lane: str = "",
+        agent: str = "",
+        parent: str | None = None,
+        failed: FailureTest = says_error,
+        stops: tuple[str, str] = ("tool_calls", "stop"),
+    ) -> None:
+        """`stops` are the stop reasons of a reply with and without calls, where the log gives none."""
+        self.trace = trace
+        self.unread: list[Message] = []
+        self.open: list[Waiting] = []
+        self.parent = parent
+        self._lane = lane
+        self._agent = agent
+        self._failed = failed
+        self._stops = stops
+        self._anew = False
+        self._silent: list[Message] = []
+
+    def hear(self, message: Message) -> None:
+        """Words that the model will read and that are no turn of this log (copied context)."""
+        self.unread.append(message)
+        self._silent.append(message)
+
+    def system(self, message: Message, name: str = "system", **details: Any) -> SpanId:
+        """Instructions: not a step, but they have their place among the messages."""
+        self.unread.append(message)
+        return self._add("other", details, name=name, output=(message,))
+
+    def user(self, message: Message, **details: Any) -> SpanId:
+        """Somebody else speaks."""
+        self.unread.append(message)
+        return self._add("user", details, name=message.name or "user", output=(message,))
+
+    def event(self, name: str, **details: Any) -> SpanId:
+        """Something that happened beside the conversation."""
+        return self._add("other", details, name=name)
+
+    def model(self, message: Message, calls: list[dict[str, Any]] | None = None, **details: Any) -> SpanId:
+        """The model reads what is unread and replies; `calls` are details for the span of each call."""
+        stop = self._stops[0] if message.tool_calls else self._stops[1]
+        details = {"input": tuple(self.unread), "growing": not self._anew, **details}
+        details["stop_reason"] = details.get("stop_reason") or stop
+        span_id = self._add("model", details, name="chat", output=(message,))
+        self.unread = []
+        self._silent = []
+        self._anew = False
+        for position, call in enumerate(message.tool_calls):
+            self.call(call, **(calls[position] if calls and position < len(calls) else {}))
+        return span_id
+
+    def call(self, call: ToolCall, **details: Any) -> None:
+        """A call that a result will answer."""
+        self.open.append(Waiting(call, details))
+
+    def result(self, result: ToolResult, message: Message | None = None, **details: Any) -> SpanId:
+        """What a tool answered; `message` is how the model reads it."""
+        waiting = self._take(result)
+        if waiting is None:
+            self.trace.lose("tool call (never seen)")
+        call, known = waiting or (ToolCall(result.name or "unknown"), {})
+        if message is None:
+            message = Message("tool", (result,))
+        self.unread.append(message)
+        details = {**known, **{k: v for k, v in details.items() if v is not None}}
+        return self._add(
+            "tool",
+            details,
+            name=call.name,
+            tool=call.name,
+            call_id=result.call_id or call.call_id,
+            arguments=call.arguments if waiting else None,
+            result=result.content,
+            status="error" if self._failed(result) else "ok",
+            output=(message,),
+        )
+
+    def cut(self) -> None:
+        """The context starts anew (after a compaction): the next reply reads only what follows."""
+        self.unread = []
+        self._anew = True
+
+    def unanswered(self) -> None:
+        """Spans for calls that never got a result."""
+        for call, details in self.open:
+            self._add("tool", details, name=call.name, tool=call.name, call_id=call.call_id, arguments=call.arguments)
+            self.trace.lose("tool result (never came)")
+        self.open = []
+
+    def close(self) -> None:
+        """The log ends here: what no reply has read keeps its place among the messages."""
+        self.unanswered()
+        if self._silent:
+            self._add("other", {}, name="unread", output=tuple(self._silent))
+
+    def _take(self, result: ToolResult) -> Waiting | None:
+        tests = (
+            lambda c: result.call_id is not None and c.call_id == result.call_id,
+            lambda c: result.name is not None and c.name == result.name,
+            lambda c: result.call_id is None or c.call_id is None,
+        )
+        for test in tests:
+            for i, waiting in enumerate(self.open):
+                if test(waiting.call):
+                    return self.open.pop(i)
+        return None
+
+    def _add(self, kind: Any, details: dict[str, Any], **fields: Any) -> SpanId:
+        """Details win over what the turn itself says."""
+        base = {"kind": kind, "agent": self._agent, "lane": self._lane, "parent_id": self.parent}
+        return self.trace.add(Draft(**{**base, **fields, **details}))
+
+
+def rest_of(item: dict[str, Any], *known: str) -> dict[str, Any]:
+    """What an object holds besides the known keys: goes into attributes, so that nothing is dropped."""
+    return {k: v for k, v in item.items() if k not in known and v is not None}
+
+
+def count_bytes(trace: TraceBuilder, message: Message) -> None:
+    """Pictures and sounds keep their digest; their bytes are not kept."""
+    trace.lose("file bytes", sum(isinstance(p, File) and p.digest is not None for p in message.parts))
+
+
+def stem(name: str, *endings: str) -> str:
+    """The name of a file without its folder and its endings: where the only name of a task is that of its file."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    for ending in (".gz", ".xz", ".zst", ".bz2", *endings, ".jsonl", ".json"):
+        last = last.removesuffix(ending)
+    return last

@@ -1,0 +1,337 @@
+"""Sources: bytes that may hold logs, wherever they lie and however they are packed.
+
+A folder gives its files, an archive its members, a compressed file its content. Limits hold against
+archives that expand without end, members that point outside, and lines that never break.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from hashlib import blake2b
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO
+
+import ijson
+import msgspec
+import zstandard
+
+from ethogram.errors import NotFound, Unreadable
+from ethogram.trace.ids import ALGORITHM
+
+MAX_EXPANDED = 64 << 30
+MAX_RATIO = 2000
+MAX_LINE = 64 << 20
+MAX_DOCUMENT = 256 << 20
+MAX_MEMBERS = 200_000
+MAX_NESTING = 3
+PEEK = 1 << 20
+CHUNK = 1 << 20
+
+_SKIPPED_NAMES = re.compile(r"^(\.|__MACOSX$|node_modules$)")
+
+
+class Source:
+    """One stream of bytes, already unpacked; can be opened again and again."""
+
+    def __init__(self, name: str, opener: Callable[[], BinaryIO], size: int, path: Path | None = None) -> None:
+        """`name` is what the user sees; `opener` gives the packed bytes; `size` is their number."""
+        self.name = name
+        self.size = size
+        self.path = path
+        self._opener = opener
+        self.on_bytes: Callable[[int], None] | None = None
+
+    def __repr__(self) -> str:
+        return f"Source({self.name!r})"
+
+    def open(self) -> BinaryIO:
+        """The unpacked bytes, with a bound on how far they may expand."""
+        raw = self._opener()
+        if self.on_bytes is not None:
+            raw = _Watched(raw, self.on_bytes)  # type: ignore[assignment]
+        unpack = _COMPRESSIONS.get(self.compression)
+        if unpack is None:
+            return raw
+        return _Bounded(unpack(raw), self.name, max(self.size, 1))  # type: ignore[return-value]
+
+    def open_packed(self) -> BinaryIO:
+        """The bytes as they lie on disk (zip files want to seek in them)."""
+        return self._opener()
+
+    @cached_property
+    def compression(self) -> str:
+        """`gz`, `xz`, `zst`, `bz2` or nothing, by the first bytes."""
+        with self._opener() as raw:
+            magic = raw.read(6)
+        for name, start in _MAGIC.items():
+            if magic.startswith(start):
+                return name
+        return ""
+
+    @cached_property
+    def peek(self) -> bytes:
+        """The first unpacked bytes: enough to recognise a format."""
+        with self.open() as stream:
+            return _read_up_to(stream, PEEK)
+
+    @cached_property
+    def digest(self) -> str:
+        """The hash of all packed bytes."""
+        state = blake2b(digest_size=16)
+        with self._opener() as raw:
+            while chunk := raw.read(CHUNK):
+                state.update(chunk)
+        return ALGORITHM + state.hexdigest()
+
+    def lines(self, on_long: Callable[[int, str], None]) -> Iterator[tuple[int, bytes]]:
+        """Line numbers (from 1) and lines without their break; empty lines are left out, endless ones reported."""
+        with self.open() as stream:
+            buffered = io.BufferedReader(stream, CHUNK) if isinstance(stream, io.RawIOBase) else stream
+            number = 0
+            while line := buffered.readline(MAX_LINE + 1):
+                number += 1
+                if len(line) > MAX_LINE:
+                    dropped = len(line)
+                    while not line.endswith(b"\n") and (line := buffered.readline(MAX_LINE)):
+                        dropped += len(line)
+                    on_long(number, f"the line has {dropped >> 20} MiB; at most {MAX_LINE >> 20} are read")
+                    continue
+                if number == 1:
+                    line = line.removeprefix(b"\xef\xbb\xbf")
+                if line := line.strip():
+                    yield number, line
+
+    def objects(self, report: Callable[[str, str], None]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """JSON lines that are objects; all others are reported with their line number."""
+        for number, line in self.lines(lambda n, why: report(f"line {n}", why)):
+            try:
+                value = msgspec.json.decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                report(f"line {number}", f"not JSON: {_short(error)}")
+                continue
+            if isinstance(value, dict):
+                yield number, value
+            else:
+                report(f"line {number}", f"a JSON {type(value).__name__}, not an object")
+
+    def items(self, path: str) -> Iterator[Any]:
+        """Elements of a JSON array at an ijson path (`item`, `samples.item`), one at a time, in bounded memory."""
+        with self.open() as stream:
+            yield from ijson.items(stream, path, use_float=True)
+
+    def key_values(self, path: str = "") -> Iterator[tuple[str, Any]]:
+        """Keys and values of a JSON object at an ijson path, one at a time."""
+        with self.open() as stream:
+            yield from ijson.kvitems(stream, path, use_float=True)
+
+    def document(self) -> Any:
+        """A whole JSON document of bounded size."""
+        with self.open() as stream:
+            data = _read_up_to(stream, MAX_DOCUMENT + 1)
+        if len(data) > MAX_DOCUMENT:
+            raise Unreadable(f"{self.name}: one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
+        try:
+            return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Unreadable(f"{self.name}: not a JSON document: {_short(error)}") from None
+
+
+def _short(error: BaseException) -> str:
+    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
+
+
+def _read_up_to(stream: BinaryIO, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    left = limit
+    while left > 0 and (chunk := stream.read(min(left, CHUNK))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+class _Watched(io.RawIOBase):
+    """A stream that tells how far it was read, for progress bars."""
+
+    def __init__(self, inner: BinaryIO, tell: Callable[[int], None]) -> None:
+        self._inner = inner
+        self._tell = tell
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._inner.read(len(buffer))
+        memoryview(buffer)[: len(data)] = data
+        self._tell(len(data))
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._inner.close()
+        super().close()
+
+
+class _Bounded(io.RawIOBase):
+    """A decompressed stream that refuses to expand without end, and names damage in one sentence."""
+
+    def __init__(self, inner: IO[bytes], name: str, packed: int) -> None:
+        self._inner = inner
+        self._name = name
+        self._limit = min(MAX_EXPANDED, max(packed * MAX_RATIO, 64 << 20))
+        self._seen = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        try:
+            data = self._inner.read(len(view))
+        except (EOFError, OSError, lzma.LZMAError, zstandard.ZstdError, ValueError) as error:
+            raise Unreadable(f"{self._name}: the compressed data is damaged or cut off ({_short(error)})") from None
+        self._seen += len(data)
+        if self._seen > self._limit:
+            raise Unreadable(f"{self._name}: expands to more than {self._limit >> 20} MiB; refused")
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        if not self.closed:
+            self._inner.close()
+        super().close()
+
+
+def _gz(raw: BinaryIO) -> IO[bytes]:
+    return gzip.open(raw)  # type: ignore[return-value]
+
+
+_COMPRESSIONS: dict[str, Callable[[BinaryIO], IO[bytes]]] = {
+    "gz": _gz,
+    "xz": lzma.open,
+    "bz2": bz2.open,
+    "zst": lambda raw: zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True),
+}
+_MAGIC = {"gz": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd", "bz2": b"BZh"}
+
+
+def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable[[str, str], None]) -> Iterator[Source]:
+    """All sources behind a path: a file, a folder, an archive, or `-` for standard input.
+
+    `is_log` says whether an archive is itself a log (an Inspect `.eval` is a zip) and must stay whole.
+    """
+    if str(path) == "-":
+        yield from _expand(stdin_source(), is_log, report, 0)
+        return
+    root = Path(path)
+    if not root.exists():
+        raise NotFound(f"no file or folder at {str(path)!r}")
+    if root.is_file():
+        yield from _expand(file_source(root, root.name), is_log, report, 0)
+        return
+    for file in sorted(p for p in root.rglob("*") if p.is_file()):
+        relative = file.relative_to(root)
+        if any(_SKIPPED_NAMES.match(part) for part in relative.parts):
+            continue
+        yield from _expand(file_source(file, relative.as_posix()), is_log, report, 0)
+
+
+def file_source(path: Path, name: str) -> Source:
+    """A file on disk."""
+    return Source(name, lambda: path.open("rb"), path.stat().st_size, path)
+
+
+def bytes_source(name: str, data: bytes) -> Source:
+    """Bytes in memory."""
+    return Source(name, lambda: io.BytesIO(data), len(data))
+
+
+def stdin_source() -> Source:
+    """Standard input, kept in a temporary file because readers look twice."""
+    import sys
+
+    return spooled("stdin", sys.stdin.buffer, MAX_EXPANDED)
+
+
+def spooled(name: str, stream: BinaryIO | IO[bytes], limit: int) -> Source:
+    """A stream copied to an unnamed temporary file, up to a limit."""
+    kept = tempfile.NamedTemporaryFile(prefix="ethogram-", delete=True)  # noqa: SIM115 - lives as long as the source
+    size = 0
+    while chunk := stream.read(CHUNK):
+        size += len(chunk)
+        if size > limit:
+            kept.close()
+            raise Unreadable(f"{name}: expands to more than {limit >> 20} MiB; refused")
+        kept.write(chunk)
+    kept.flush()
+    source = Source(name, lambda: open(kept.name, "rb"), size)  # noqa: SIM115 - whoever opens it closes it
+    source.keep_alive = kept  # type: ignore[attr-defined]
+    return source
+
+
+def _expand(
+    source: Source, is_log: Callable[[Source], bool], report: Callable[[str, str], None], depth: int
+) -> Iterator[Source]:
+    """The source itself, or its members if it is an archive that is not a log."""
+    try:
+        start = source.peek[:512]
+    except Unreadable as error:
+        report(source.name, str(error))
+        return
+    archive = "zip" if start.startswith(b"PK\x03\x04") else "tar" if start[257:262] == b"ustar" else ""
+    if not archive or is_log(source):
+        yield source
+        return
+    if depth >= MAX_NESTING:
+        report(source.name, f"archives nested more than {MAX_NESTING} deep are not opened")
+        return
+    members = _zip_members(source) if archive == "zip" else _tar_members(source)
+    try:
+        for count, (name, size, stream) in enumerate(members):
+            if count >= MAX_MEMBERS:
+                report(source.name, f"only the first {MAX_MEMBERS} members are read")
+                return
+            why = _unsafe(name)
+            if why:
+                report(f"{source.name}/{name}", why)
+                continue
+            limit = min(MAX_EXPANDED, max(source.size * MAX_RATIO, 64 << 20))
+            if size > limit:
+                report(f"{source.name}/{name}", f"expands to {size >> 20} MiB; refused")
+                continue
+            yield from _expand(spooled(f"{source.name}/{name}", stream, limit), is_log, report, depth + 1)
+    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+        report(source.name, f"the archive is damaged or not supported ({_short(error)})")
+    except Unreadable as error:
+        report(source.name, str(error))
+
+
+def _unsafe(name: str) -> str:
+    parts = PurePosixPath(name.replace("\\", "/")).parts
+    if name.startswith(("/", "\\")) or ".." in parts or (parts and ":" in parts[0]):
+        return "the member's name points outside the archive"
+    return ""
+
+
+def _zip_members(source: Source) -> Iterator[tuple[str, int, IO[bytes]]]:
+    with source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
+        for info in sorted(archive.infolist(), key=lambda i: i.filename):
+            if not info.is_dir():
+                with archive.open(info) as stream:
+                    yield info.filename, info.file_size, stream
+
+
+def _tar_members(source: Source) -> Iterator[tuple[str, int, IO[bytes]]]:
+    with source.open() as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
+        for info in archive:
+            stream = archive.extractfile(info) if info.isreg() else None
+            if stream is not None:
+                yield info.name, info.size, stream

@@ -1,0 +1,1 @@
+"""What all telemetry formats share: records out of JSON, raw spans gathered into traces, messages, tokens."""

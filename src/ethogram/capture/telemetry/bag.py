@@ -1,0 +1,120 @@
+"""Attributes of one span, in one spelling: flat dotted keys. What is taken out is consumed, the rest remains."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ethogram.capture.parse import as_float, as_int
+
+_ROOTS = frozenset(
+    "agent ai annotations embedding evaluations exception gen_ai graph input llm openinference output reranker "
+    "retrieval session tool tool_call traceloop user".split()
+)
+_WHOLE = frozenset("arguments invocation_parameters json_schema metadata parameters value variables vector".split())
+"""Keys whose value is data of the user, never a level of the key."""
+
+
+class Bag:
+    """Takes attributes out by any of their names."""
+
+    def __init__(self, attributes: dict[str, Any]) -> None:
+        """Nested attributes are flattened."""
+        self.rest = flat(attributes)
+
+    def __contains__(self, key: str) -> bool:
+        return self.rest.get(key) is not None
+
+    def take(self, *keys: str) -> Any:
+        """The value of the first name that has one; other names are consumed too if they say the same."""
+        found: Any = None
+        for key in keys:
+            value = self.rest.get(key)
+            if value is None or value == "":
+                continue
+            if found is None:
+                found = value
+            if value == found:
+                del self.rest[key]
+        return found
+
+    def take_int(self, *keys: str) -> int | None:
+        """A count; what is no number stays where it was."""
+        found: int | None = None
+        for key in keys:
+            value = as_int(self.rest.get(key))
+            if value is not None and (found is None or value == found):
+                found = value
+                del self.rest[key]
+        return found
+
+    def take_float(self, *keys: str) -> float | None:
+        """A number; what is none stays where it was."""
+        found: float | None = None
+        for key in keys:
+            value = as_float(self.rest.get(key))
+            if value is not None and (found is None or value == found):
+                found = value
+                del self.rest[key]
+        return found
+
+    def under(self, prefix: str) -> dict[str, Any]:
+        """All attributes below a prefix, by the rest of their key."""
+        return {key[len(prefix) :]: self.rest.pop(key) for key in [k for k in self.rest if k.startswith(prefix)]}
+
+    def indexed(self, prefix: str) -> list[Any]:
+        """`prefix.0.…`, `prefix.1.…` as a list of nested values, in the order of the numbers."""
+        dotted = f"{prefix}."
+        found: dict[int, dict[str, Any]] = {}
+        for key in [k for k in self.rest if k.startswith(dotted)]:
+            number, _, tail = key[len(dotted) :].partition(".")
+            if number.isascii() and number.isdigit():
+                found.setdefault(int(number), {})[tail] = self.rest.pop(key)
+        return [nest(found[i].items()) for i in sorted(found)]
+
+
+def flat(attributes: dict[str, Any]) -> dict[str, Any]:
+    """Attributes with dotted keys, whether they came nested (`{"llm": {"model_name": …}}`) or flat."""
+    result: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if key in _ROOTS and isinstance(value, dict | list):
+            _flatten(key, value, result, lists=key != "gen_ai")
+        else:
+            result[key] = value
+    return result
+
+
+def _flatten(prefix: str, value: Any, result: dict[str, Any], *, lists: bool) -> None:
+    if isinstance(value, dict) and value and prefix.rpartition(".")[2] not in _WHOLE:
+        for key, inner in value.items():
+            _flatten(f"{prefix}.{key}", inner, result, lists=lists)
+    elif lists and isinstance(value, list) and value and all(isinstance(v, dict) for v in value):
+        for i, inner in enumerate(value):
+            _flatten(f"{prefix}.{i}", inner, result, lists=lists)
+    else:
+        result[prefix] = value
+
+
+def nest(pairs: Iterable[tuple[str, Any]]) -> Any:
+    """Dotted keys as nested objects; objects whose keys are all numbers become lists."""
+    tree: dict[str, Any] = {}
+    for key, value in pairs:
+        if key == "":
+            return value
+        node = tree
+        *above, last = key.split(".")
+        for part in above:
+            inner = node.get(part)
+            if not isinstance(inner, dict):
+                inner = node[part] = {}
+            node = inner
+        node[last] = value
+    return _as_lists(tree)
+
+
+def _as_lists(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    if node and all(k.isascii() and k.isdigit() for k in node):
+        return [_as_lists(node[k]) for k in sorted(node, key=int)]
+    return {k: _as_lists(v) for k, v in node.items()}

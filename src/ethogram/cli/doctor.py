@@ -1,0 +1,26 @@
+"""`ethogram doctor`."""
+
+from __future__ import annotations
+
+from ethogram.lab import check_health
+
+from .out import HomeOption, JsonOption, cell, print_json, stdout
+
+
+def command(json: JsonOption = False, home: HomeOption = None) -> int:
+    """Check versions, extras, disk, home and keys; exit 1 if something is wrong.
+
+    Example: `ethogram doctor`
+    """
+    result = check_health(home=home)
+    if json:
+        print_json(result)
+        return 0 if result.ok else 1
+    out = stdout()
+    width = max(len(c.name) for c in result.checks)
+    for check in result.checks:
+        mark, style = ("✓", "green") if check.ok else ("✗", "bold red") if check.ok is False else ("·", "dim")
+        out.print(f"[{style}]{mark}[/{style}] {check.name:<{width}}  {cell(check.found)}")
+        if check.ok is False and check.advice:
+            out.print(f"  {'':<{width}}  → {cell(check.advice)}", style="yellow")
+    return 0 if result.ok else 1

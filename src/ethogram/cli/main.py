@@ -1,0 +1,128 @@
+"""The `ethogram` command: a table of verbs. The top level prints plain text and imports nothing heavy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+
+class Verb(NamedTuple):
+    """A verb: its name, the module in `ethogram.cli` that holds it, and what it does in one line."""
+
+    name: str
+    module: str
+    help: str
+
+
+VERBS = (
+    Verb("import", "import_", "foreign logs into the lake; the format is recognised by content"),
+    Verb("runs", "runs", "list runs"),
+    Verb("show", "show", "what is in a run: tasks, episodes, totals, what was lost"),
+    Verb("trace", "trace", "one trace as a tree, with tokens, time and errors"),
+    Verb("sql", "sql", "ask the lake in SQL"),
+    Verb("export", "export", "a run as parquet, csv, jsonl, atif, otlp or an Inspect log"),
+    Verb("verify", "verify", "re-derive every hash; name what is damaged"),
+    Verb("retain", "retain", "forget old successes, keep failures and a sample"),
+    Verb("keys", "keys", "keys that seal payloads: list, new, rotate, drop"),
+    Verb("redact", "redact", "what would be redacted in a file, without storing anything"),
+    Verb("doctor", "doctor", "versions, extras, disk, home, keys"),
+    Verb("rm", "rm", "remove a run"),
+    Verb("completion", "completion", "completion script for bash, zsh or fish"),
+    Verb("demo", "demo", "the whole story on this machine, on embedded data"),
+)
+
+
+def usage() -> str:
+    """The top-level help."""
+    width = max(len(v.name) for v in VERBS)
+    lines = [f"  {v.name:<{width}}  {v.help}" for v in VERBS]
+    return "\n".join(
+        [
+            "ethogram: a laboratory for agents",
+            "",
+            "usage: ethogram VERB [options]      ethogram VERB --help shows options and an example",
+            "",
+            *lines,
+            "",
+            "Every verb has --json. A run is a directory, a name in the home, or 'latest'.",
+            "The home is ETHOGRAM_HOME (default ./.ethogram). Exit codes: 0 done, 1 bad verdict,",
+            "2 cannot decide, 64 bad input, 130 stopped.",
+        ]
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one verb and exit with its code."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    sys.exit(run(args))
+
+
+def run(args: list[str]) -> int:
+    """Run one verb; gives the exit code."""
+    if not args or args[0] in ("-h", "--help", "help"):
+        print(usage())
+        return 0
+    if args[0] in ("-V", "--version"):
+        from ethogram import __version__
+
+        print(f"ethogram {__version__}")
+        return 0
+    verb = next((v for v in VERBS if v.name == args[0]), None)
+    if verb is None:
+        return _unknown(args[0])
+    return _guarded(verb, args[1:])
+
+
+def _unknown(name: str) -> int:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, [v.name for v in VERBS], n=1)
+    hint = f"did you mean {near[0]!r}?" if near else "ethogram --help lists them"
+    print(f"ethogram: no verb named {name!r}; {hint}", file=sys.stderr)
+    return 64
+
+
+def verb_app(verb: Verb) -> Any:
+    """The typer application of one verb."""
+    import typer
+
+    module = import_module(f"ethogram.cli.{verb.module}")
+    if hasattr(module, "app"):
+        return module.app
+    app = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+    app.command(verb.name, help=module.command.__doc__, no_args_is_help=False)(module.command)
+    return app
+
+
+def _guarded(verb: Verb, args: list[str]) -> int:
+    """Call a verb; turn our errors into one sentence and the right code. A traceback is a bug."""
+    import os
+
+    import typer
+
+    from ethogram.errors import EthogramError
+
+    # typer carries its own copy of click; its root exception is reached through what typer exports
+    click_error: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
+    try:
+        code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except EthogramError as error:
+        print(f"ethogram {verb.name}: {error}", file=sys.stderr)
+        return error.exit_code
+    except click_error as error:
+        said = error.format_message()  # type: ignore[attr-defined]
+        print(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)", file=sys.stderr)
+        return 64
+    except (KeyboardInterrupt, typer.Abort):
+        print(f"ethogram {verb.name}: stopped; what was committed is kept", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""How verbs print: tables on stdout, notes and progress on stderr, or one JSON document and nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ethogram.lab import Result
+
+PIPE_WIDTH = 160
+SHORT = 24
+"""Cells up to this width are never broken over two lines."""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout, nothing else.")]
+HomeOption = Annotated[
+    str | None, typer.Option("--home", help="The home; by default ETHOGRAM_HOME, else ./.ethogram.", show_default=False)
+]
+
+
+def stdout() -> Console:
+    """Where answers go."""
+    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+def stderr() -> Console:
+    """Where notes and progress go."""
+    return Console(stderr=True, highlight=False)
+
+
+def print_json(result: Result) -> None:
+    """The result as one JSON document."""
+    sys.stdout.write(result.to_json() + "\n")
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> Table:
+    """A plain table: numbers to the right, absent values as a dash; words are never read as markup."""
+    built = Table(
+        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold dim"
+    )
+    for i, name in enumerate(columns):
+        values = [row[i] for row in rows]
+        number = all(isinstance(v, int | float | Decimal | None) for v in values)
+        short = number or all(len(str(v)) <= SHORT for v in values)
+        built.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=short)
+    for row in rows:
+        built.add_row(*(cell(v) for v in row))
+    return built
+
+
+def cell(value: Any) -> str:
+    """A value as a person reads it."""
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float | Decimal):
+        return f"{value:.4g}" if value % 1 else f"{value:,.0f}"
+    if isinstance(value, list | tuple):
+        return escape(", ".join(map(str, value)))
+    return escape(printable(str(value)))
+
+
+def printable(text: str) -> str:
+    """Foreign text without control characters: logs must not move the cursor or ring the bell."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
+def size(count: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return ""
+
+
+def when(ns: int) -> str:
+    """A time for people, in UTC."""
+    return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M")
+
+
+@contextmanager
+def bytes_progress(label: str, *, quiet: bool) -> Iterator[Any]:
+    """A progress bar in bytes on stderr; gives a function of (name, bytes, size). Silent when nobody watches."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=stderr(), transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def tell(name: str, count: int, total: int) -> None:
+            if name not in tasks:
+                for old in tasks.values():
+                    bar.update(old, visible=False)
+                tasks[name] = bar.add_task(f"{label} {escape(name[-50:])}", total=total)
+            bar.advance(tasks[name], count)
+
+        yield tell

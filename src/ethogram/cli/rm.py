@@ -1,0 +1,31 @@
+"""`ethogram rm`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ethogram.lab import remove_run
+
+from .out import HomeOption, JsonOption, print_json, size, stdout
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Remove a run with everything in it. Asks first.
+
+    Example: `ethogram rm night --yes`
+    """
+    if not yes and not typer.confirm(f"Remove run {run!r} with all its traces?", err=True):
+        raise typer.Abort
+    result = remove_run(run, home=home)
+    if json:
+        print_json(result)
+    else:
+        stdout().print(f"removed {result.run}: {result.episodes} episodes, {size(result.bytes)}", markup=False)
+    return 0

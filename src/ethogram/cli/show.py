@@ -1,0 +1,87 @@
+"""`ethogram show`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ethogram.lab import RunSummary, show_run
+
+from .out import HomeOption, JsonOption, print_json, size, stdout, table, when
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    limit: Annotated[int, typer.Option(help="How many episodes to list.")] = 30,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Show what is in a run: tasks, episodes, totals, and what was lost on the way in.
+
+    Example: `ethogram show latest`
+    """
+    result = show_run(run, home=home)
+    if json:
+        print_json(result)
+        return 0
+    _print(result, limit)
+    return 0
+
+
+def _print(result: RunSummary, limit: int) -> None:
+    out = stdout()
+    out.print(
+        f"[bold]{result.run}[/bold]  {result.kind}, {when(result.created_ns)} UTC, {size(result.bytes)} stored", end=""
+    )
+    out.print(f", redaction {result.redaction}{', sealed' if result.sealed else ''}")
+    missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
+    why = f" ({missing})" if missing else ""
+    out.print(f"{result.episodes} episodes: {result.scored} scored, {sum(result.missing.values())} missing{why}")
+    totals = result.totals
+    tokens = [
+        f"{name} {value:,}"
+        for name, value in (
+            ("fresh input", totals.input_tokens),
+            ("cache read", totals.cache_read_tokens),
+            ("cache write", totals.cache_write_tokens),
+            ("output", totals.output_tokens),
+        )
+        if value is not None
+    ]
+    out.print(
+        f"{totals.spans:,} spans, {totals.steps:,} steps, {totals.tool_calls:,} tool calls, {totals.errors:,} errors"
+    )
+    cost = f"${totals.cost_usd:.4f}" if totals.cost_usd is not None else "unknown"
+    out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}\n")
+    tasks = [
+        [t.task or "unknown", t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks
+    ]
+    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], tasks[:limit]))
+    if len(tasks) > limit:
+        out.print(f"… and {len(tasks) - limit} more tasks; --limit shows more", style="dim")
+    rows = [
+        [
+            t.trace_id.removeprefix("b2:")[:12],
+            t.task or "unknown",
+            t.attempt,
+            t.score if t.missing is None else t.missing,
+            t.totals.steps,
+            t.totals.tool_calls,
+            t.totals.errors,
+            t.totals.output_tokens,
+            t.totals.cost_usd,
+            t.seconds,
+        ]
+        for t in result.traces[:limit]
+    ]
+    out.print()
+    columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost $", "seconds"]
+    out.print(table(columns, rows))
+    if len(result.traces) > limit:
+        out.print(f"… and {len(result.traces) - limit} more; --limit shows more", style="dim")
+    if result.lost or result.skipped:
+        lost = ", ".join(f"{k} {v}" for k, v in result.lost.items()) or "nothing"
+        out.print(f"\nnot represented: {lost}; records skipped: {result.skipped}", markup=False)
+    if rows:
+        out.print(f"next: ethogram trace {rows[0][0]}", style="dim")

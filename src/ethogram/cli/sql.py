@@ -1,0 +1,33 @@
+"""`ethogram sql`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ethogram.lab import sql as ask
+
+from .out import HomeOption, JsonOption, print_json, stdout, table
+
+
+def command(
+    query: Annotated[str, typer.Argument(help="One SELECT over runs, episodes, spans, texts, labels, messages.")],
+    run: Annotated[list[str] | None, typer.Option(help="Only these runs; may be repeated.")] = None,
+    limit: Annotated[int, typer.Option(help="How many rows to print; 0 prints all.")] = 200,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Ask the lake in SQL (DuckDB's), read only.
+
+    Example: `ethogram sql "SELECT tool, count(*) AS n FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY 2 DESC"`
+    """
+    result = ask(query, runs=run, home=home, limit=limit or None)
+    if json:
+        print_json(result)
+        return 0
+    out = stdout()
+    out.print(table(result.columns, [[r[c] for c in result.columns] for r in result.records]))
+    if result.more:
+        out.print(f"… more rows; --limit 0 prints all ({limit} shown)", style="dim")
+    return 0

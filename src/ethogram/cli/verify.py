@@ -1,0 +1,42 @@
+"""`ethogram verify`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ethogram.lab import verify_runs
+
+from .out import HomeOption, JsonOption, print_json, stdout, table
+
+
+def command(
+    runs: Annotated[list[str] | None, typer.Argument(help="Runs to check; by default all.")] = None,
+    sweep: Annotated[bool, typer.Option("--sweep", help="Also remove what crashed writers left over.")] = False,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Re-derive every hash and follow every reference; exit 1 if anything is damaged.
+
+    Example: `ethogram verify latest --sweep`
+    """
+    result = verify_runs(runs or (), home=home, sweep_leftovers=sweep)
+    if json:
+        print_json(result)
+        return 0 if result.ok else 1
+    out = stdout()
+    rows = [[*r.values()] for r in result.rows()]
+    out.print(table(["run", "episodes", "spans", "texts", "files", "damaged", "leftovers"], rows))
+    for run in result.runs:
+        for problem in run.damaged[:50]:
+            out.print(f"damaged: {run.run}/{problem.where}: {problem.what}", style="red", markup=False)
+        if run.sealed_away:
+            out.print(
+                f"{run.run}: {run.sealed_away} text segment(s) are sealed with a key that is not at hand",
+                style="yellow",
+                markup=False,
+            )
+    if result.swept:
+        out.print(f"swept {len(result.swept)} left-over file(s)")
+    return 0 if result.ok else 1

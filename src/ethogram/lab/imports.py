@@ -1,0 +1,358 @@
+"""Foreign logs into the lake: every file is reported, nothing is silently lost, nothing is counted twice."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from ethogram.capture.intake import Intake, Skipped, SourceReport
+from ethogram.capture.readers import Reader, reader, recognise
+from ethogram.capture.source import Source, sources
+from ethogram.errors import BadUsage, NotFound, Unreadable
+from ethogram.store import Entry, Home, Run, RunWriter, TraceWriter, open_home
+from ethogram.store.redact import policy_from
+from ethogram.trace import Head, Label, Missing, Origin, TraceId
+
+from .result import Result
+from .supply import Supply, outcome_of, supply
+
+Progress = Callable[[str, int, int], None]
+"""Called with a source's name, the bytes just read, and its size."""
+
+
+SOURCES = "sources"
+FILES_PER_NOTE = 500
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to import: all of it optional."""
+
+    run: str | None = None
+    format: str | None = None
+    task_from: str | None = None
+    outcome_from: str | None = None
+    redact: str = "default"
+    patterns: tuple[str, ...] = ()
+    seal: bool | None = None
+    tags: tuple[str, ...] = ()
+
+
+class ImportResult(Result, kw_only=True):
+    """What an import did, file by file."""
+
+    run: str
+    format: str | None = None
+    formats: dict[str, int] = {}
+    traces: int = 0
+    spans: int = 0
+    unchanged: int = 0
+    superseded: int = 0
+    skipped: list[Skipped] = []
+    lost: dict[str, int] = {}
+    redactions: dict[str, int] = {}
+    files: list[SourceReport] = []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per file."""
+        return [
+            {
+                "source": f.source,
+                "format": f.format,
+                "traces": f.traces,
+                "spans": f.spans,
+                "unchanged": f.unchanged,
+                "skipped": len(f.skipped) + f.skipped_more,
+                "lost": sum(f.lost.values()),
+            }
+            for f in self.files
+        ]
+
+
+def import_logs(
+    paths: str | Path | Sequence[str | Path],
+    options: ImportOptions | None = None,
+    *,
+    home: Home | str | None = None,
+    progress: Progress | None = None,
+    **given: Any,
+) -> ImportResult:
+    """Import logs into a run of the lake: `import_logs("logs/", run="night", redact="default")`.
+
+    Importing the same file again adds nothing; a file that has grown supersedes its trace.
+    """
+    options = msgspec.structs.replace(options or ImportOptions(), **given)
+    lake = home if isinstance(home, Home) else open_home(home)
+    many: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not many:
+        raise BadUsage("name at least one file, folder or archive, or - for standard input")
+    for path in many:
+        if str(path) != "-" and not Path(path).exists():
+            raise NotFound(f"no file or folder at {str(path)!r}")
+    return _Import(lake, options, progress).read(many)
+
+
+class _Import:
+    """One import into one run."""
+
+    def __init__(self, home: Home, options: ImportOptions, progress: Progress | None) -> None:
+        self.home = home
+        self.options = options
+        self.progress = progress
+        self.reader: Reader | None = reader(options.format) if options.format else None
+        self.task: Supply | None = supply(options.task_from, "task") if options.task_from else None
+        self.outcome: Supply | None = supply(options.outcome_from, "outcome") if options.outcome_from else None
+        self.policy = policy_from(options.redact, options.patterns)
+        self.superseded = 0
+
+    def read(self, paths: Sequence[str | Path]) -> ImportResult:
+        """Read all paths and report."""
+        run = self._run(self.options.run or _run_name(paths[0]))
+        self.register = _Register(run)
+        result = ImportResult(run=run.name)
+        with run.writer(self.home.redactor(self.policy), seal=self.options.seal, window=None) as writer:
+            for report in self._sources(paths, run, writer):
+                _add(result, report)
+            self.register.flush(writer)
+            result.redactions = dict(sorted(writer.redactions.items()))
+        result.superseded = self.superseded
+        used = list(result.formats)
+        result.format = used[0] if len(used) == 1 else "mixed" if used else None
+        return result
+
+    def _run(self, name: str) -> Run:
+        try:
+            run = self.home.resolve(name)
+        except NotFound:
+            return self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+        if run.info.kind != "import":
+            raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
+        return run
+
+    def _sources(self, paths: Sequence[str | Path], run: Run, writer: RunWriter) -> Iterator[SourceReport]:
+        stray: list[SourceReport] = []
+
+        def report(where: str, why: str) -> None:
+            stray.append(SourceReport(source=where, skipped=[Skipped(where, why)]))
+
+        for path in paths:
+            for source in sources(path, self._is_log, report):
+                yield from stray
+                stray.clear()
+                yield self._read_one(source, run, writer)
+            yield from stray
+            stray.clear()
+
+    def _is_log(self, source: Source) -> bool:
+        return (self.reader or recognise(source)) is not None
+
+    def _read_one(self, source: Source, run: Run, writer: RunWriter) -> SourceReport:
+        """Read one source; a machine failure travels up, anything wrong with the source is reported."""
+        report = SourceReport(source=writer.redactor.redact(source.name, "source").text)
+        try:
+            found = self.reader or recognise(source)
+            if found is None:
+                report.skip(report.source, _unknown(source))
+                return report
+            report.format = found.format
+            origin = Origin(found.format, report.source, source.digest)
+            before = self.register.finished(origin)
+            if before is not None:
+                report.unchanged = before
+                return report
+            if self.progress is not None:
+                tell, size = self.progress, source.size
+                source.on_bytes = lambda count: tell(report.source, count, size)
+            sinks: dict[TraceId, TraceWriter] = {}
+
+            def open_sink(trace: TraceId) -> TraceWriter:
+                sinks[trace] = writer.trace(trace)
+                return sinks[trace]
+
+            def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
+                return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
+
+            found.read(source, Intake(open_sink, origin, report, settle))
+        except Unreadable as error:
+            report.skip(report.source, str(error))
+            return report
+        except OSError as error:
+            report.skip(report.source, f"cannot be read: {error.strerror or error}")
+            return report
+        self.register.finish(origin, report, writer)
+        return report
+
+    def _settle(
+        self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
+    ) -> Head | None:
+        """Supply what the log lacks, number the attempt, and decide whether this trace is news."""
+        changes: dict[str, Any] = {}
+        if self.task is not None and (task := self.task(head, labels)) is not None:
+            changes["task"] = sink.clean(task, "task")
+        if self.outcome is not None and (
+            isinstance(head.outcome, Missing) or "csv" in (self.options.outcome_from or "")
+        ):
+            spec = self.options.outcome_from or ""
+            verdict = outcome_of(self.outcome(head, labels), spec.split(":")[0])
+            if verdict is not None:
+                changes["outcome"] = verdict
+        head = msgspec.structs.replace(head, **changes)
+        known = self.register.entry(head)
+        if known is not None:
+            if known.trace_id == head.trace_id:
+                report.unchanged += 1
+                return None
+            if spans < known.spans:
+                report.skip(head.origin.name if head.origin else "", "a longer version of this trace is here already")
+                return None
+            sink.supersedes = known.trace_id
+            self.superseded += 1
+        return self.register.number(head, spans, report)
+
+
+class _Known(msgspec.Struct, gc=False):
+    """What the register remembers of a committed trace."""
+
+    trace_id: TraceId
+    spans: int
+    attempt: int
+
+
+class _Register:
+    """What the run holds already: traces by episode, attempts in use, files read to the end."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.episodes: dict[str, _Known] = {}
+        self.used: dict[tuple[str, str, str], set[int]] = {}
+        self.files = {(r.origin.format, r.origin.digest): r.report.traces + r.report.unchanged for r in read_files(run)}
+        self.unpublished: list[ReadFile] = []
+        self.notes = 0
+        for entry in run.entries:
+            self._note(entry)
+
+    def _note(self, entry: Entry) -> None:
+        head = entry.head
+        self.episodes[head.episode] = _Known(head.trace_id, entry.totals.spans, head.attempt)
+        self.used.setdefault((head.task, head.condition, head.agent), set()).add(head.attempt)
+
+    def entry(self, head: Head) -> _Known | None:
+        """What is known of this episode."""
+        return self.episodes.get(head.episode)
+
+    def number(self, head: Head, spans: int, report: SourceReport) -> Head:
+        """Give the head an attempt that no other trace of its task, condition and agent has."""
+        used = self.used.setdefault((head.task, head.condition, head.agent), set())
+        known = self.episodes.get(head.episode)
+        attempt = known.attempt if known is not None else head.attempt
+        if known is None and (attempt < 0 or attempt in used):
+            if attempt >= 0:
+                report.lose("attempt (renumbered)")
+            attempt = max(used, default=-1) + 1
+        used.add(attempt)
+        self.episodes[head.episode] = _Known(head.trace_id, spans, attempt)
+        return msgspec.structs.replace(head, attempt=attempt)
+
+    def finished(self, origin: Origin) -> int | None:
+        """How many traces a file gave when it was read to the end before; None if it was not."""
+        return self.files.get((origin.format, origin.digest))
+
+    def finish(self, origin: Origin, report: SourceReport, writer: RunWriter) -> None:
+        """Note a file that was read to the end; the note is published after its traces are committed."""
+        self.files[origin.format, origin.digest] = report.traces + report.unchanged
+        self.unpublished.append(ReadFile(origin, report))
+        if len(self.unpublished) >= FILES_PER_NOTE:
+            self.flush(writer)
+
+    def flush(self, writer: RunWriter) -> None:
+        """Commit, then publish the notes: what was skipped and lost stays known."""
+        writer.commit()
+        if self.unpublished:
+            lines = b"".join(msgspec.json.encode(r) + b"\n" for r in self.unpublished)
+            self.run.files.publish(f"{self.run.path}/{SOURCES}/{writer.name}-{self.notes:06d}.jsonl", lines)
+            self.notes += 1
+            self.unpublished = []
+
+
+class ReadFile(msgspec.Struct, frozen=True):
+    """A file that was read to the end, and its report."""
+
+    origin: Origin
+    report: SourceReport
+
+
+def read_files(run: Run) -> Iterator[ReadFile]:
+    """The files that were imported into a run, with what was skipped and lost in each."""
+    decoder = msgspec.json.Decoder(ReadFile)
+    for name in run.files.names(f"{run.path}/{SOURCES}"):
+        for line in run.files.read(f"{run.path}/{SOURCES}/{name}").splitlines():
+            yield decoder.decode(line)
+
+
+def _add(result: ImportResult, report: SourceReport) -> None:
+    result.files.append(report)
+    result.traces += report.traces
+    result.spans += report.spans
+    result.unchanged += report.unchanged
+    room = 1000 - len(result.skipped)
+    result.skipped.extend(
+        s if s.where.startswith(report.source) else Skipped(f"{report.source}: {s.where}", s.why)
+        for s in report.skipped[:room]
+    )
+    for field, count in report.lost.items():
+        result.lost[field] = result.lost.get(field, 0) + count
+    if report.format:
+        result.formats[report.format] = result.formats.get(report.format, 0) + 1
+
+
+def _unknown(source: Source) -> str:
+    if not source.peek:
+        return "the file is empty"
+    return "no reader recognises this content; name its format with --format if you know it"
+
+
+def _run_name(path: str | Path) -> str:
+    stem = "stdin" if str(path) == "-" else PurePosixPath(Path(path).absolute().name).name
+    while (suffix := PurePosixPath(stem).suffix) and len(suffix) <= 6 and PurePosixPath(stem).stem:
+        stem = PurePosixPath(stem).stem
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:80]
+    return name or "import"
+
+
+def watch_logs(
+    paths: str | Path | Sequence[str | Path],
+    options: ImportOptions,
+    *,
+    home: Home | str | None = None,
+    seconds: float = 2.0,
+    rounds: int | None = None,
+) -> Iterator[ImportResult]:
+    """Import again and again as files appear and grow; only what changed is read. Ends after `rounds`, or never."""
+    many = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
+    seen: dict[Path, tuple[int, int]] = {}
+    count = 0
+    while rounds is None or count < rounds:
+        count += 1
+        changed = [p for p in _files(many) if _stamp(p) != seen.get(p)]
+        if changed:
+            seen.update({p: stamp for p in changed if (stamp := _stamp(p)) is not None})
+            yield import_logs(many, options, home=home)
+        if rounds is None or count < rounds:
+            time.sleep(seconds)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns

@@ -1,0 +1,103 @@
+"""Tasks and outcomes for logs that have none: from a pattern, a meta value, a label or a CSV."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+
+from ethogram.errors import BadUsage, NotFound
+from ethogram.trace import Head, Label, Outcome, Scored
+
+Supply = Callable[[Head, Sequence[Label]], str | None]
+FORMS = "name:REGEX, meta:KEY, label:NAME or csv:FILE[:COLUMN]"
+_TRUE = frozenset({"true", "pass", "passed", "success", "resolved", "correct", "yes", "c"})
+_FALSE = frozenset({"false", "fail", "failed", "failure", "unresolved", "incorrect", "no", "i"})
+
+
+def supply(spec: str, column: str) -> Supply:
+    """A function from a trace to a value; `column` is what a CSV column is called unless the spec says so."""
+    form, _, rest = spec.partition(":")
+    if form == "name" and rest:
+        return _by_name(rest)
+    if form == "meta" and rest:
+        return lambda head, labels: _text(head.meta.get(rest))
+    if form == "label" and rest:
+        return lambda head, labels: next((_text(x.value) for x in labels if x.name == rest), None)
+    if form == "csv" and rest:
+        return _by_csv(rest, column)
+    raise BadUsage(f"{spec!r} does not say where to take the {column} from; write {FORMS}")
+
+
+def outcome_of(value: str | None, by: str) -> Outcome | None:
+    """A verdict from a word or a number; None if it is neither."""
+    if value is None:
+        return None
+    word = value.strip().lower()
+    if word in _TRUE or word in _FALSE:
+        return Scored(1.0 if word in _TRUE else 0.0, by)
+    try:
+        return Scored(float(word), by)
+    except ValueError:
+        return None
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def _by_name(pattern: str) -> Supply:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise BadUsage(f"{pattern!r} is not a regular expression: {error}") from None
+
+    def find(head: Head, labels: Sequence[Label]) -> str | None:
+        match = compiled.search(head.origin.name if head.origin else "")
+        if match is None:
+            return None
+        return match.group(1) if compiled.groups else match.group(0)
+
+    return find
+
+
+def _by_csv(rest: str, column: str) -> Supply:
+    """Rows are matched by `trace`, by `source` (a file name, folders and endings optional), or by task and attempt."""
+    file, _, named = rest.partition(":")
+    wanted = named or column
+    path = Path(file)
+    if not path.is_file():
+        raise NotFound(f"no CSV file at {file!r}")
+    with path.open(newline="", encoding="utf-8-sig") as stream:
+        reader = csv.DictReader(stream)
+        fields = reader.fieldnames or []
+        if wanted not in fields:
+            raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields)}")
+        keys = [k for k in ("trace", "source", "task") if k in fields and k != wanted]
+        if not keys:
+            raise BadUsage(f"{file} needs a column 'trace', 'source' or 'task' to match rows to traces")
+        table = {_csv_key(row, keys): row[wanted] for row in reader}
+
+    def find(head: Head, labels: Sequence[Label]) -> str | None:
+        for candidate in _candidates(head, keys):
+            if candidate in table:
+                return table[candidate]
+        return None
+
+    return find
+
+
+def _csv_key(row: dict[str, str], keys: list[str]) -> tuple[str, ...]:
+    key = keys[0]
+    return (row[key], row["attempt"]) if key == "task" and "attempt" in row else (row[key],)
+
+
+def _candidates(head: Head, keys: list[str]) -> list[tuple[str, ...]]:
+    if keys[0] == "trace":
+        return [(head.trace_id,)]
+    if keys[0] == "task":
+        return [(head.task, str(head.attempt)), (head.task,)]
+    name = head.origin.name if head.origin else ""
+    path = PurePosixPath(name)
+    return [(name,), (path.name,), (path.stem,), (path.name.split(".")[0],)]

@@ -1,0 +1,17 @@
+"""What was asked: tasks, suites, episodes, conditions, seeds. Inert: nothing here executes."""
+
+from .episode import Condition, Episode, Plan, plan_episodes
+from .seeds import derived_seed, episode_seed
+from .task import Check, Suite, Task
+
+__all__ = [
+    "Check",
+    "Condition",
+    "Episode",
+    "Plan",
+    "Suite",
+    "Task",
+    "derived_seed",
+    "episode_seed",
+    "plan_episodes",
+]

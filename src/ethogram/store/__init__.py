@@ -1,0 +1,36 @@
+"""Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
+
+from .lake import Home, Run, RunInfo, open_home
+from .ledger import Entry
+from .query import VIEWS, Lake, episode_table
+from .redact import Policy, Redactor
+from .retain import Retention, Rule, age_seconds, retain, rewrite
+from .seal import Keyring
+from .verify import Problem, Verification, sweep, verify
+from .writer import COMMIT_WINDOW, RunWriter, TraceWriter
+
+__all__ = [
+    "COMMIT_WINDOW",
+    "VIEWS",
+    "Entry",
+    "Home",
+    "Keyring",
+    "Lake",
+    "Policy",
+    "Problem",
+    "Redactor",
+    "Retention",
+    "Rule",
+    "Run",
+    "RunInfo",
+    "RunWriter",
+    "TraceWriter",
+    "Verification",
+    "age_seconds",
+    "episode_table",
+    "open_home",
+    "retain",
+    "rewrite",
+    "sweep",
+    "verify",
+]

@@ -1,0 +1,308 @@
+"""Redaction before the first byte: secrets and personal data become typed marks, equal secrets equal marks.
+
+`Redactor(key).redact("mail joe@example.org")` gives `mail [REDACTED:email:1f0c9a3e]`. The eight digits are a hash
+keyed with the home's own key: they say that two secrets are the same, and nothing else. Redacting twice changes
+nothing: marks are never matched, and a text is searched until nothing more is found in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from hashlib import blake2b
+from typing import Literal, get_args
+
+import msgspec
+
+from ethogram.errors import BadUsage
+
+from .detectors import (
+    DETECTORS,
+    NUMBER_KINDS,
+    PERSONAL_KINDS,
+    SECRET_KINDS,
+    Detector,
+    View,
+    as_bytes,
+    clusters,
+    iban_at,
+    labelled_at,
+    telling_kind,
+)
+
+Action = Literal["redact", "keep", "drop", "hash"]
+KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
+FIELDS = ("name", "error", "input", "output", "arguments", "result", "attributes", "answer", "task", "meta", "source",
+          "label")  # fmt: skip
+_MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:(?:[0-9a-f]{32}|[0-9a-f]{8})\]")
+_WHOLE = re.compile(r"\[REDACTED:(?:field:[0-9a-f]{8}|hash:[0-9a-f]{32})\]")
+_RESERVED = ("field", "hash")
+_SHORTEST = 6
+_BARE = re.compile(r"(\\*[\"'])\s*:\s*$")
+_Hit = tuple[int, int, int, str]
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One secret: what it is, where it stood in the text, and the mark that replaces it."""
+
+    kind: str
+    start: int
+    end: int
+    mark: str
+
+
+class Redacted(msgspec.Struct, frozen=True):
+    """A text that may be stored, and what was taken out of it."""
+
+    text: str
+    findings: tuple[Finding, ...] = ()
+
+
+class Policy(msgspec.Struct, frozen=True):
+    """What to take out: the kinds that are on (None means all), patterns of one's own, and an action per field."""
+
+    kinds: tuple[str, ...] | None = None
+    patterns: dict[str, str] = {}
+    fields: dict[str, Action] = {}
+
+
+DEFAULT = Policy()
+SECRETS = Policy(kinds=SECRET_KINDS)
+NOTHING = Policy(kinds=())
+_PRESETS = {"default": DEFAULT, "secrets": SECRETS, "none": NOTHING}
+
+
+def policy_from(
+    spec: str | Policy | Mapping[str, object] = "default",
+    patterns: Mapping[str, str] | Iterable[str] = (),
+    fields: Mapping[str, Action] | None = None,
+) -> Policy:
+    """A policy by its name, with changes: `policy_from("secrets,+email,-jwt,arguments=drop", ["ticket=T-[0-9]+"])`."""
+    if isinstance(spec, Policy):
+        policy = spec
+    elif isinstance(spec, str):
+        policy = _from_words(spec)
+    else:
+        try:
+            policy = msgspec.convert(spec, Policy)
+        except msgspec.ValidationError as error:
+            raise BadUsage(f"the redaction policy cannot be read: {error}") from None
+    pairs = patterns.items() if isinstance(patterns, Mapping) else (_named(item) for item in patterns)
+    policy = Policy(policy.kinds, policy.patterns | dict(pairs), policy.fields | dict(fields or {}))
+    _compiled(policy)
+    return policy
+
+
+def _named(item: str) -> tuple[str, str]:
+    name, equals, pattern = item.partition("=")
+    if not equals:
+        raise BadUsage(f"the redaction pattern {item!r} has no name; write it as NAME=REGEX")
+    return name, pattern
+
+
+def _from_words(spec: str) -> Policy:
+    first, *words = [word.strip() for word in spec.split(",")]
+    if first not in _PRESETS:
+        raise BadUsage(f"no redaction policy named {first!r}; known: {', '.join(_PRESETS)}")
+    kinds, actions = _PRESETS[first].kinds, dict(_PRESETS[first].fields)
+    for word in words:
+        field, equals, action = word.partition("=")
+        if equals:
+            actions[field] = action  # type: ignore[assignment]  # checked with the rest of the policy
+        elif word[:1] in ("+", "-"):
+            others = tuple(k for k in (KINDS if kinds is None else kinds) if k != word[1:])
+            _known_kind(word[1:])
+            kinds = (*others, word[1:]) if word[0] == "+" else others
+        else:
+            raise BadUsage(f"{word!r} makes no sense in a redaction policy; write +KIND, -KIND or FIELD=ACTION")
+    return Policy(kinds=kinds, fields=actions)
+
+
+def _known_kind(kind: str) -> None:
+    if kind not in KINDS:
+        near = get_close_matches(kind, KINDS, n=1)
+        raise BadUsage(f"no redaction kind named {kind!r}; " + (f"did you mean {near[0]!r}?" if near else "see KINDS"))
+
+
+def _compiled(policy: Policy) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """Check a policy from outside, and compile its patterns."""
+    for kind in policy.kinds or ():
+        _known_kind(kind)
+    for field, action in policy.fields.items():
+        if field not in FIELDS:
+            raise BadUsage(f"no field named {field!r} to redact; known: {', '.join(FIELDS)}")
+        if action not in get_args(Action):
+            raise BadUsage(f"{action!r} is no redaction action for {field!r}; known: {', '.join(get_args(Action))}")
+    compiled = []
+    for name, pattern in policy.patterns.items():
+        if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name) or name in KINDS or name in _RESERVED:
+            raise BadUsage(f"{name!r} cannot name a redaction pattern; use unused lower-case letters, digits and '-'")
+        try:
+            regex = re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as error:
+            raise BadUsage(f"the redaction pattern {name!r} is not a regular expression: {error}") from None
+        if regex.match("") is not None:
+            raise BadUsage(f"the redaction pattern {name!r} matches the empty text; make it demand a character")
+        compiled.append((name, regex))
+    return tuple(compiled)
+
+
+class Redactor:
+    """Finds and marks secrets under one policy, with one key."""
+
+    def __init__(self, key: bytes, policy: Policy = DEFAULT) -> None:
+        """The key makes marks useless to guess from; keep it with the home."""
+        self.policy = policy
+        self._patterns = _compiled(policy)
+        self._on = frozenset(KINDS if policy.kinds is None else policy.kinds)
+        if not key and (self._on or self._patterns or policy.fields):
+            raise BadUsage("redaction needs a key, or anybody could guess what its marks hide")
+        self._key = key if len(key) <= 64 else blake2b(key).digest()
+        rows = [(len(self._patterns) + i, row) for i, row in enumerate(DETECTORS) if self._wants(row)]
+        self._runs = [r for r in rows if r[1].sweep == "run"]
+        self._raws = [r for r in rows if r[1].sweep == "raw"]
+        self._words = [r for r in rows if r[1].sweep == "word"]
+        self._numbers = not self._on.isdisjoint(PERSONAL_KINDS)
+
+    def _wants(self, row: Detector) -> bool:
+        # A value given to a name may turn out to be of a more telling kind, so those rows always run.
+        return row.kind in self._on or (row.sweep == "word" and not self._on.isdisjoint(SECRET_KINDS))
+
+    def mark(self, text: str) -> str:
+        """The keyed hash of a whole text, long enough never to collide."""
+        return self._hash(text, 16)
+
+    def find(self, text: str) -> tuple[Finding, ...]:
+        """Every secret in the text, in order, none overlapping."""
+        if len(text) < _SHORTEST and not self._patterns:
+            return ()
+        taken = [m.span() for m in _MARK.finditer(text)] if "[REDACTED:" in text else []
+        raw = bytearray(as_bytes(text)) if self._on else bytearray()
+        hits: list[_Hit] = []
+        while True:
+            for start, end in taken:
+                raw[start:end] = bytes(end - start) if raw else b""
+            found = self._once(text, bytes(raw), taken)
+            if not found:
+                break
+            # What a mark replaces may have hidden a neighbour, so look again until nothing more is found.
+            hits += found
+            taken = sorted(taken + [(start, end) for start, end, _, _ in found])
+        return tuple(self._finding(text, hit) for hit in sorted(hits))
+
+    def redact(self, text: str, field: str = "") -> Redacted:
+        """The text as it may be stored in this field."""
+        action = self.policy.fields.get(field, "redact")
+        if action == "keep" or not text:
+            return Redacted(text)
+        if action in ("drop", "hash"):
+            if _WHOLE.fullmatch(text):
+                return Redacted(text)
+            kind, size = ("field", 4) if action == "drop" else ("hash", 16)
+            mark = f"[REDACTED:{kind}:{self._hash(text, size)}]"
+            return Redacted(mark, (Finding(kind, 0, len(text), mark),))
+        findings = self.find(text)
+        if not findings:
+            return Redacted(text)
+        pieces, at = [], 0
+        for finding in findings:
+            quote = _quote_for(text, finding)
+            pieces += [text[at : finding.start], quote, finding.mark, quote]
+            at = finding.end
+        return Redacted("".join([*pieces, text[at:]]), findings)
+
+    def _hash(self, text: str, size: int) -> str:
+        return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key, digest_size=size).hexdigest()
+
+    def _finding(self, text: str, hit: _Hit) -> Finding:
+        start, end, _, kind = hit
+        return Finding(kind, start, end, f"[REDACTED:{kind}:{self._hash(text[start:end], 4)}]")
+
+    def _once(self, text: str, raw: bytes, taken: list[tuple[int, int]]) -> list[_Hit]:
+        """One search: of overlapping hits the earliest stays, then the longest, then the first of the table."""
+        hits = list(self._own(text, taken))
+        if self._on:
+            view = View(raw)
+            hits += [hit for hit in self._scan(view) if hit[3] in self._on]
+        kept: list[_Hit] = []
+        for hit in sorted(hits, key=lambda h: (h[0], -h[1], h[2])):
+            if not kept or hit[0] >= kept[-1][1]:
+                kept.append(hit)
+        return kept
+
+    def _own(self, text: str, taken: list[tuple[int, int]]) -> Iterator[_Hit]:
+        """The caller's own patterns, tried on each stretch between marks."""
+        edges = [0, *(edge for span in taken for edge in span), len(text)]
+        for order, (name, regex) in enumerate(self._patterns):
+            group = 1 if regex.groups else 0
+            for low, high in zip(edges[::2], edges[1::2], strict=True):
+                for match in regex.finditer(text[low:high]):
+                    start, end = match.span(group)
+                    if start < end:
+                        yield low + start, low + end, order, name
+
+    def _scan(self, view: View) -> Iterator[_Hit]:
+        if view.runs:
+            for order, row in self._runs:
+                if row.anchors:
+                    for anchor in row.anchors:
+                        if anchor in view.runs:
+                            yield from _at_anchor(order, row, view, view.raw, anchor)
+                elif row.regex.search(view.runs):
+                    for match in row.regex.finditer(view.raw):
+                        span = row.take(view, match)
+                        if span is not None:
+                            yield (*span, order, row.kind)
+        for order, row in self._raws:
+            for anchor in row.anchors:
+                yield from _at_anchor(order, row, view, view.raw, anchor)
+        for order, row in self._words:
+            for anchor in row.anchors:
+                yield from _at_anchor(order, row, view, view.low, anchor)
+        if self._numbers:
+            yield from _numbers(view, len(self._patterns))
+
+
+def _at_anchor(order: int, row: Detector, view: View, data: bytes, anchor: bytes) -> Iterator[_Hit]:
+    """Try a row wherever its anchor stands; the pattern begins with the anchor."""
+    words = row.sweep == "word"
+    pos = data.find(anchor)
+    while pos >= 0:
+        match = row.regex.match(data, pos)
+        after = pos + len(anchor)
+        if match is not None:
+            span = row.take(view, match)
+            if span is not None:
+                yield (*span, order, telling_kind(row.kind, view, match) if words else row.kind)
+                after = max(after, span[1])
+            elif not words:
+                after = max(after, match.end())  # else a long lookalike would be read again from each anchor in it
+        pos = data.find(anchor, after)
+
+
+def _numbers(view: View, first: int) -> Iterator[_Hit]:
+    """Cards, phones and accounts, wherever digits cluster."""
+    last = first + len(DETECTORS)
+    for start, base, hits in clusters(view):
+        for order, low, high in hits:
+            row = DETECTORS[order]
+            match = row.regex.match(view.shape, base + low)
+            span = row.take(view, match) if match else None
+            if span is not None:
+                yield (*span, first + order, row.kind)
+        iban = iban_at(view, start)
+        if iban is not None:
+            yield (*iban, last, "iban")
+        labelled = labelled_at(view, start)
+        if labelled is not None:
+            kind, low, high = labelled
+            yield low, high, last + NUMBER_KINDS.index(kind), kind
+
+
+def _quote_for(text: str, finding: Finding) -> str:
+    """A bare number in JSON gets quotes around its mark, in the style of its key, so that the JSON stays readable."""
+    if not text[finding.start : finding.end].isdigit() or text[finding.end : finding.end + 1] not in ",}] \n":
+        return ""
+    key = _BARE.search(text, max(0, finding.start - 12), finding.start)
+    return key[1] if key else ""

@@ -1,0 +1,121 @@
+"""Keys for payloads at rest. Text segments are sealed with Parquet's own encryption; dropping a key is forgetting.
+
+Keys come from a file (`ETHOGRAM_KEYS`, by default in the user's configuration folder, never in the home)
+or from the environment (`ETHOGRAM_KEY`, base64 of 32 bytes). An active key means that new payloads are sealed.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import secrets
+from collections.abc import Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from ethogram.errors import BadInput, NotFound, Sealed
+
+KEY_BYTES = 32
+
+
+class KeyFile(msgspec.Struct):
+    """The key file: base64 of 32 bytes by key id, and the id that seals new payloads."""
+
+    keys: dict[str, str] = {}
+    active: str | None = None
+
+
+def key_id(key: bytes) -> str:
+    """A key is named by a hash of itself, so that a wrong key cannot pass under a right name."""
+    return "k-" + blake2b(key, digest_size=6, person=b"ethogram-key").hexdigest()
+
+
+class Keyring:
+    """Keys at hand."""
+
+    def __init__(self, path: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+        """Look up keys lazily: nothing is read before it is needed."""
+        env = os.environ if environment is None else environment
+        self.path = path or Path(env.get("ETHOGRAM_KEYS") or _default_path(env))
+        self._env_key = env.get("ETHOGRAM_KEY")
+
+    def _file(self) -> KeyFile:
+        if not self.path.exists():
+            return KeyFile()
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=KeyFile)
+        except msgspec.MsgspecError:
+            raise BadInput(f"the key file {self.path} is not valid; restore it from a copy") from None
+
+    def ids(self) -> list[str]:
+        """Ids of all keys at hand."""
+        found = set(self._file().keys)
+        if self._env_key:
+            found.add(key_id(_decode(self._env_key, "ETHOGRAM_KEY")))
+        return sorted(found)
+
+    def active(self) -> str | None:
+        """The id of the key that seals new payloads; the environment wins over the file."""
+        return key_id(_decode(self._env_key, "ETHOGRAM_KEY")) if self._env_key else self._file().active
+
+    def get(self, wanted: str) -> bytes:
+        """The key of an id."""
+        if self._env_key:
+            key = _decode(self._env_key, "ETHOGRAM_KEY")
+            if key_id(key) == wanted:
+                return key
+        text = self._file().keys.get(wanted)
+        if text is None:
+            raise Sealed(
+                f"the payloads are sealed with key {wanted}, which is not in {self.path} nor in ETHOGRAM_KEY; "
+                "bring the key, or accept that what it sealed is forgotten"
+            )
+        return _decode(text, str(self.path))
+
+    def new(self) -> str:
+        """Make a key, store it and seal new payloads with it."""
+        key = secrets.token_bytes(KEY_BYTES)
+        file = self._file()
+        name = key_id(key)
+        file.keys[name] = base64.b64encode(key).decode()
+        file.active = name
+        self._save(file)
+        return name
+
+    def drop(self, wanted: str) -> None:
+        """Forget a key, and with it everything that only it can open."""
+        file = self._file()
+        if wanted not in file.keys:
+            raise NotFound.named("key", wanted, list(file.keys))
+        del file.keys[wanted]
+        if file.active == wanted:
+            file.active = None
+        self._save(file)
+
+    def _save(self, file: KeyFile) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = self.path.with_name(self.path.name + ".tmp")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(msgspec.json.format(msgspec.json.encode(file)))
+            out.flush()
+            os.fsync(out.fileno())
+        os.replace(draft, self.path)
+
+
+def _default_path(env: Mapping[str, str]) -> str:
+    base = env.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    return str(Path(base) / "ethogram" / "keys.json")
+
+
+def _decode(text: str, where: str) -> bytes:
+    try:
+        key = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != KEY_BYTES:
+        raise BadInput(f"the key in {where} is not base64 of {KEY_BYTES} bytes; make one with: ethogram keys new")
+    return key

@@ -1,0 +1,166 @@
+"""Span and text segments: Parquet with zstd, written once, never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from ethogram.trace import Ref, Span, step_order
+
+SPAN_ROWS = 65_536
+TEXT_ROWS = 8_192
+ZSTD_LEVEL = 6
+
+_STRING, _INT, _INT32, _FLOAT, _BOOL, _LIST = "string", "int64", "int32", "float64", "bool", "list"
+SPAN_COLUMNS: dict[str, str] = {
+    "trace_id": _STRING,
+    "span_id": _STRING,
+    "seq": _INT32,
+    "step": _INT32,
+    "kind": _STRING,
+    "name": _STRING,
+    "parent_id": _STRING,
+    "agent": _STRING,
+    "lane": _STRING,
+    "start_ns": _INT,
+    "end_ns": _INT,
+    "status": _STRING,
+    "error": _STRING,
+    "model": _STRING,
+    "provider": _STRING,
+    "prompt_version": _STRING,
+    "params": _STRING,
+    "continues": _STRING,
+    "keep": _INT32,
+    "input": _LIST,
+    "output": _LIST,
+    "requested": _LIST,
+    "tool": _STRING,
+    "call_id": _STRING,
+    "arguments": _STRING,
+    "result": _STRING,
+    "result_hash": _STRING,
+    "truncated": _BOOL,
+    "input_tokens": _INT,
+    "cache_read_tokens": _INT,
+    "cache_write_tokens": _INT,
+    "output_tokens": _INT,
+    "reasoning_tokens": _INT,
+    "cost_usd": _FLOAT,
+    "stop_reason": _STRING,
+    "attributes": _STRING,
+}
+_FIELDS = [c for c in SPAN_COLUMNS if c != "step"]
+
+
+class TextRow(msgspec.Struct, frozen=True):
+    """A text as it is stored; `chars` is its length and `mark` its keyed hash before redaction."""
+
+    ref: Ref
+    body: str
+    chars: int
+    mark: str | None
+
+
+@cache
+def span_schema() -> Any:
+    """The Arrow schema of span segments: a `Span` without its words, and its position in the linear reading."""
+    import pyarrow as pa
+
+    types = {_STRING: pa.string(), _INT: pa.int64(), _INT32: pa.int32(), _FLOAT: pa.float64(), _BOOL: pa.bool_()}
+    types[_LIST] = pa.list_(pa.string())
+    return pa.schema([(name, types[kind]) for name, kind in SPAN_COLUMNS.items()])
+
+
+@cache
+def text_schema() -> Any:
+    """The Arrow schema of text segments."""
+    import pyarrow as pa
+
+    return pa.schema([("ref", pa.string()), ("body", pa.string()), ("chars", pa.int64()), ("mark", pa.string())])
+
+
+def span_table(spans: Sequence[Span], steps: dict[str, int]) -> Any:
+    """Spans as an Arrow table; `steps` gives the position of each step by span id."""
+    import pyarrow as pa
+
+    schema = span_schema()
+    arrays = []
+    for name in SPAN_COLUMNS:
+        if name == "step":
+            values: list[Any] = [steps.get(s.span_id) for s in spans]
+        elif name == "params":
+            values = [msgspec.json.encode(s.params, order="sorted").decode() if s.params else None for s in spans]
+        else:
+            values = [getattr(s, name) for s in spans]
+        arrays.append(pa.array(values, schema.field(name).type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def step_numbers(spans: Sequence[Span]) -> dict[str, int]:
+    """The position of each step of one trace."""
+    return {s.span_id: i for i, s in enumerate(step_order(spans))}
+
+
+def text_table(rows: Iterable[TextRow]) -> Any:
+    """Texts as an Arrow table."""
+    import pyarrow as pa
+
+    rows = list(rows)
+    columns = [[r.ref for r in rows], [r.body for r in rows], [r.chars for r in rows], [r.mark for r in rows]]
+    return pa.Table.from_arrays(
+        [pa.array(c, f.type) for c, f in zip(columns, text_schema(), strict=True)], schema=text_schema()
+    )
+
+
+def parquet_bytes(table: Any, key: bytes | None = None) -> Any:
+    """A Parquet file in memory, sealed with `key` if one is given."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    sealing = None
+    if key is not None:
+        import pyarrow.parquet.encryption as pe
+
+        sealing = pe.create_encryption_properties(footer_key=key)
+    out = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        out,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        row_group_size=TEXT_ROWS if "body" in table.column_names else SPAN_ROWS,
+        # random hashes and bodies gain nothing from statistics, and every column costs footer bytes
+        write_statistics=["trace_id", "kind", "start_ns"] if "kind" in table.column_names else False,
+        use_dictionary=[c for c in table.column_names if c not in ("body", "ref", "mark", "span_id", "seq", "chars")],
+        encryption_properties=sealing,
+        store_schema=False,
+    )
+    return out.getvalue()
+
+
+def open_parquet(file: Any, key: bytes | None = None) -> Any:
+    """A Parquet file to read from."""
+    import pyarrow.parquet as pq
+
+    opening = None
+    if key is not None:
+        import pyarrow.parquet.encryption as pe
+
+        opening = pe.create_decryption_properties(footer_key=key)
+    return pq.ParquetFile(file, decryption_properties=opening, pre_buffer=False)
+
+
+def spans_of(batch: Any) -> Iterator[Span]:
+    """Spans of an Arrow batch."""
+    columns = {name: batch.column(name).to_pylist() for name in _FIELDS}
+    params = [None if p is None else msgspec.json.decode(p) for p in columns["params"]]
+    lists = {name: [tuple(v or ()) for v in columns[name]] for name in ("input", "output", "requested")}
+    columns.update(lists)
+    for i in range(batch.num_rows):
+        values = {name: column[i] for name, column in columns.items() if column[i] is not None}
+        values["params"] = params[i] or {}
+        yield Span(**values)

@@ -1,0 +1,40 @@
+"""Stable ids: each one names the hash that made it, so that the hash may change one day."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import NewType
+
+TraceId = NewType("TraceId", str)
+SpanId = NewType("SpanId", str)
+EpisodeId = NewType("EpisodeId", str)
+Ref = NewType("Ref", str)
+"""The content address of a text: `b2:` and 32 hex digits of BLAKE2b."""
+
+ALGORITHM = "b2:"
+_BYTES = 16
+
+
+def digest(*parts: str | bytes) -> str:
+    """Hash parts so that no two different lists of parts give the same bytes."""
+    state = blake2b(digest_size=_BYTES)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
+        state.update(len(data).to_bytes(8, "little"))
+        state.update(data)
+    return ALGORITHM + state.hexdigest()
+
+
+def text_ref(body: str) -> Ref:
+    """The address of a text is the hash of its UTF-8 bytes alone, so that anyone can re-derive it."""
+    return Ref(ALGORITHM + blake2b(body.encode("utf-8", "surrogatepass"), digest_size=_BYTES).hexdigest())
+
+
+def trace_id(*parts: str) -> TraceId:
+    """A trace is named by where it came from."""
+    return TraceId(digest("trace", *parts))
+
+
+def episode_id(*parts: str) -> EpisodeId:
+    """An episode is named by what was asked: it stays the same when its trace is superseded."""
+    return EpisodeId(digest("episode", *parts))

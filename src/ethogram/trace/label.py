@@ -1,0 +1,25 @@
+"""Labels: scores, judgements and notes that are added to a stored trace, and never edited."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from .ids import Ref, SpanId, TraceId
+
+LabelSource = Literal["import", "verifier", "heuristic", "judge", "hand"]
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One statement about a trace, or about one of its spans; `why` is a text reference."""
+
+    trace_id: TraceId
+    name: str
+    value: float | bool | str | None
+    by: str
+    source: LabelSource
+    span_id: SpanId | None = None
+    why: Ref | None = None
+    version: str = "1"
+    at_ns: int | None = None

@@ -1,0 +1,208 @@
+"""A trace: all that one run of one agent on one task left behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from .ids import EpisodeId, Ref, SpanId, TraceId
+from .label import Label
+from .message import Message, unpack_message
+from .outcome import Missing, Outcome
+from .signature import signature
+from .span import Param, Span
+from .steps import Placed, inner_ids, step_order
+
+
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a trace came from: the format, the file's name and the hash of its bytes."""
+
+    format: str
+    name: str = ""
+    digest: str = ""
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is known of a trace without opening it."""
+
+    trace_id: TraceId
+    episode: EpisodeId
+    task: str
+    attempt: int = 0
+    condition: str = ""
+    agent: str = ""
+    seed: int | None = None
+    outcome: Outcome = Missing("unscored")
+    answer: Ref | None = None
+    start_ns: int | None = None
+    end_ns: int | None = None
+    meta: dict[str, Param] = {}
+    origin: Origin | None = None
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sums over a trace. Tokens and cost come from leaf model spans only, because parents repeat children;
+    None means that the log never said, which is not zero."""
+
+    spans: int = 0
+    steps: int = 0
+    model_calls: int = 0
+    tool_calls: int = 0
+    errors: int = 0
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+
+
+class Trace:
+    """A trace in memory: its head, its spans and the texts they refer to."""
+
+    def __init__(
+        self, head: Head, spans: tuple[Span, ...], texts: Mapping[Ref, str], labels: tuple[Label, ...] = ()
+    ) -> None:
+        """Join the parts; nothing is read or computed yet."""
+        self.head = head
+        self.spans = spans
+        self.texts = texts
+        self.labels = labels
+
+    def __repr__(self) -> str:
+        return f"Trace({self.head.trace_id}, task={self.head.task!r}, {len(self.spans)} spans)"
+
+    @property
+    def outcome(self) -> Outcome:
+        """The score, or why there is none."""
+        return self.head.outcome
+
+    @cached_property
+    def by_id(self) -> dict[SpanId, Span]:
+        """Spans by their id."""
+        return {s.span_id: s for s in self.spans}
+
+    @cached_property
+    def steps(self) -> tuple[Span, ...]:
+        """The linear reading: what was done, in order."""
+        return tuple(step_order(self.spans))
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """The reading by messages, for chat logs: every message once, in the order in which it appeared."""
+        return tuple(self.message(ref) for ref in message_order(self.spans))
+
+    @cached_property
+    def totals(self) -> Totals:
+        """Sums over the spans."""
+        return total(self.spans)
+
+    @property
+    def answer(self) -> str | None:
+        """The agent's final answer, where the log has one."""
+        return None if self.head.answer is None else self.text(self.head.answer)
+
+    def text(self, ref: Ref) -> str:
+        """The body of a text."""
+        return self.texts[ref]
+
+    def message(self, ref: Ref) -> Message:
+        """The message behind a reference."""
+        return unpack_message(self.texts[ref], self.texts.__getitem__)
+
+    def conversation(self, span: Span) -> tuple[Message, ...]:
+        """The full input of a model span, what it continues included."""
+        return tuple(self.message(r) for r in self.input_refs(span))
+
+    def input_refs(self, span: Span) -> tuple[Ref, ...]:
+        """References of the full input: walks back along `continues`, so it costs its own length."""
+        links: list[Span] = [span]
+        seen = {span.span_id}
+        while (above := links[-1].continues) is not None and above in self.by_id and above not in seen:
+            seen.add(above)
+            links.append(self.by_id[above])
+        refs: list[Ref] = []
+        for i in range(len(links) - 1, -1, -1):
+            refs.extend(links[i].input)
+            if i > 0:
+                refs.extend(links[i].output)
+                del refs[links[i - 1].keep :]
+        return tuple(refs)
+
+    def signatures(self, function: Callable[[Span], str] = signature) -> tuple[str, ...]:
+        """The signature of each step."""
+        return tuple(function(s) for s in self.steps)
+
+    def children(self) -> dict[SpanId | None, list[Span]]:
+        """Spans by parent, in order; spans whose parent is unknown hang at the root (None)."""
+        below: dict[SpanId | None, list[Span]] = {}
+        for span in self.spans:
+            parent = span.parent_id if span.parent_id in self.by_id and span.parent_id != span.span_id else None
+            below.setdefault(parent, []).append(span)
+        for group in below.values():
+            group.sort(key=lambda s: (s.start_ns is None, s.start_ns or 0, s.seq))
+        return below
+
+    def walk(self) -> Iterator[tuple[int, Span]]:
+        """Depth and span, parents first; a cycle of parents is entered once, at its first span."""
+        below = self.children()
+        stack = [(0, s) for s in reversed(below.get(None, []))]
+        seen: set[SpanId] = set()
+        rest = iter(self.spans)
+        while True:
+            while stack:
+                depth, span = stack.pop()
+                if span.span_id in seen:
+                    continue
+                seen.add(span.span_id)
+                yield depth, span
+                stack.extend((depth + 1, s) for s in reversed(below.get(span.span_id, [])))
+            unreached = next((s for s in rest if s.span_id not in seen), None)
+            if unreached is None:
+                return
+            stack.append((0, unreached))
+
+
+def message_order(spans: Iterable[Span]) -> Iterator[Ref]:
+    """Each message once, by `seq`: what a user or tool span wrote and a model span then reads is one message."""
+    waiting: Counter[Ref] = Counter()
+    for span in sorted(spans, key=lambda s: s.seq):
+        if span.kind == "model":
+            for ref in span.input:
+                if waiting[ref] > 0:
+                    waiting[ref] -= 1
+                else:
+                    yield ref
+        else:
+            waiting.update(span.output)
+        yield from span.output
+
+
+TOKEN_FIELDS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
+
+
+def total(spans: Iterable[Span], placed: Sequence[Placed] | None = None) -> Totals:
+    """Sums over spans, counted once each; a stream of spans needs their places beforehand."""
+    if placed is None:
+        spans = placed = tuple(spans)
+    above_model = inner_ids(placed, frozenset({"model"}))
+    counts = dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), 0)
+    sums: dict[str, Any] = dict.fromkeys(TOKEN_FIELDS)
+    cost: float | None = None
+    for span in spans:
+        counts["spans"] += 1
+        counts["tool_calls"] += span.kind == "tool"
+        counts["errors"] += span.status == "error"
+        if span.kind != "model" or span.span_id in above_model:
+            continue
+        counts["model_calls"] += 1
+        for field in TOKEN_FIELDS:
+            if (value := getattr(span, field)) is not None:
+                sums[field] = (sums[field] or 0) + value
+        if span.cost_usd is not None:
+            cost = (cost or 0.0) + span.cost_usd
+    return Totals(steps=len(step_order(placed)), cost_usd=cost, **counts, **sums)
