@@ -17,7 +17,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet uv
 	@echo "installing what requirements.lock pins into $(VENV)"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.lock
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -r requirements.lock
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps -e .
 	@touch $(STAMP)
 

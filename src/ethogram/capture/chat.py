@@ -33,7 +33,7 @@ class ChatBuilder:
         self._agent = agent
         self._failed = failed
         self._unread: list[Message] = []
-        self._open: list[ToolCall] = []
+        self._open: list[tuple[ToolCall, dict[str, Any]]] = []
 
     def add(self, message: Message, **details: Any) -> None:
         """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …)."""
@@ -42,14 +42,17 @@ class ChatBuilder:
         elif any(isinstance(p, ToolResult) for p in message.parts):
             self._results(message, details)
         elif message.role == "system":
+            # a span of its own, which is no step, keeps instructions in their place among the messages
+            kept = {k: v for k, v in details.items() if k in ("parent_id", "start_ns", "end_ns", "lane", "attributes")}
+            self._trace.add(Draft(kind="other", name="system", output=(message,), **kept))
             self._unread.append(message)
         else:
             self._unread.append(message)
             self._trace.add(_draft("user", message.name or "user", self._agent, details, output=(message,)))
 
     def close(self) -> None:
-        """Report what was left open: calls that never got a result, system words that no model read."""
-        for call in self._open:
+        """Report calls that never got a result."""
+        for call, place in self._open:
             self._trace.add(
                 Draft(
                     kind="tool",
@@ -57,14 +60,11 @@ class ChatBuilder:
                     tool=call.name,
                     call_id=call.call_id,
                     arguments=call.arguments,
-                    agent=self._agent,
+                    **{"agent": self._agent, **place},
                 )
             )
             self._trace.lose("tool result (never came)")
         self._open = []
-        leading = tuple(m for m in self._unread if m.role == "system")
-        if leading:
-            self._trace.add(Draft(kind="other", name="unread", output=leading))
 
     def _assistant(self, message: Message, details: dict[str, Any]) -> None:
         stop = "tool_calls" if message.tool_calls else "stop"
@@ -76,7 +76,8 @@ class ChatBuilder:
             draft.agent = message.name
         self._trace.add(draft)
         self._unread = []
-        self._open.extend(message.tool_calls)
+        place = {k: v for k, v in details.items() if k in ("parent_id", "lane", "agent")}
+        self._open.extend((call, place) for call in message.tool_calls)
 
     def _results(self, message: Message, details: dict[str, Any]) -> None:
         """A tool message, or a user message that carries tool results (Anthropic's way)."""
@@ -113,9 +114,9 @@ class ChatBuilder:
             lambda c: result.name is not None and c.name == result.name,
             lambda c: result.call_id is None or c.call_id is None,
         ):
-            for i, call in enumerate(self._open):
+            for i, (call, _) in enumerate(self._open):
                 if match(call):
-                    return self._open.pop(i)
+                    return self._open.pop(i)[0]
         return None
 
 

@@ -43,7 +43,7 @@ from ethogram.trace import (
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
-MAX_REMEMBERED = 20_000
+REMEMBERED_CHARS = 4 << 20
 
 
 RECORD_ERRORS = (
@@ -68,11 +68,13 @@ class Draft(msgspec.Struct, kw_only=True):
     """A span with its words still in it.
 
     `input` is the full input of a model call; with `growing`, only the messages that are new since the
-    last model call of the same lane (chat logs know this and save the comparison).
+    last model call of the same lane (chat logs know this and save the comparison). `seq` is for recorders,
+    which add a span when it ends but number it when it begins.
     """
 
     kind: Kind
     name: str
+    seq: int | None = None
     span_id: str | None = None
     parent_id: str | None = None
     agent: str = ""
@@ -207,13 +209,18 @@ class Intake:
         if self._keys[key] > 1:
             self.lose("trace key (repeated)")
             key = f"{key}#{self._keys[key]}"
-        builder = TraceBuilder(self, key, worldwide=worldwide)
+        place = "" if worldwide else self.origin.name
+        builder = TraceBuilder(
+            self,
+            trace_id(self.origin.format, self.origin.digest, key),
+            episode_id(self.origin.format, place, key),
+        )
         try:
             yield builder
+            builder.close()
         except BaseException:
             builder.abort()
             raise
-        builder.close()
 
     def open_sink(self, trace: TraceId) -> TraceSink:
         """Where the spans of a new trace go."""
@@ -227,11 +234,10 @@ class Intake:
 class TraceBuilder:
     """Collects one trace. Set `task`, `attempt`, `outcome`, … at any time before it closes."""
 
-    def __init__(self, intake: Intake, key: str, *, worldwide: bool) -> None:
-        """Open the sink; ids derive from the source, so the same file gives the same ids."""
-        origin = intake.origin
-        self.trace_id: TraceId = trace_id(origin.format, origin.digest, key)
-        self.episode: EpisodeId = episode_id(origin.format, "" if worldwide else origin.name, key)
+    def __init__(self, intake: Intake, trace: TraceId, episode: EpisodeId) -> None:
+        """Open the sink. Ids derive from the source or the plan, so that the same log gives the same ids."""
+        self.trace_id = trace
+        self.episode = episode
         self.task = ""
         self.attempt: int | None = None
         self.condition = ""
@@ -246,6 +252,8 @@ class TraceBuilder:
         self._labels: list[Label] = []
         self._ids: Counter[str] = Counter()
         self._packed: dict[Message, Ref] = {}
+        self._packed_chars = 0
+        self._used = [0.0, 0.0]
         self._talk: dict[str, tuple[SpanId, list[Ref]]] = {}
         self._start: int | None = None
         self._end: int | None = None
@@ -267,7 +275,7 @@ class TraceBuilder:
         span = Span(
             trace_id=self.trace_id,
             span_id=span_id,
-            seq=self.spans,
+            seq=self.spans if draft.seq is None else draft.seq,
             kind=draft.kind if draft.kind in KINDS else "other",
             name=self._clean(draft.name, "name"),
             parent_id=SpanId(self._clean(draft.parent_id, "name")) if draft.parent_id else None,
@@ -297,8 +305,15 @@ class TraceBuilder:
             **tokens,
         )
         self.spans += 1
+        if span.kind == "model":
+            self._used[0] += sum(getattr(span, f) or 0 for f in TOKEN_FIELDS[:4])
+            self._used[1] += span.cost_usd or 0.0
         self._sink.span(span)
         return span_id
+
+    def usage(self) -> tuple[float, float]:
+        """Tokens and dollars of the model spans so far."""
+        return self._used[0], self._used[1]
 
     def label(
         self,
@@ -309,6 +324,8 @@ class TraceBuilder:
         source: LabelSource = "import",
         why: str | None = None,
         span_id: str | None = None,
+        version: str = "1",
+        at_ns: int | None = None,
     ) -> None:
         """Attach a score or a note to the trace, or to one span."""
         if isinstance(value, float) and not math.isfinite(value):
@@ -324,7 +341,9 @@ class TraceBuilder:
                 by=self._clean(by, "label"),
                 source=source,
                 why=self._text(why, "label"),
-                span_id=SpanId(span_id) if span_id else None,
+                span_id=SpanId(self._clean(span_id, "name")) if span_id else None,
+                version=self._clean(version, "label"),
+                at_ns=at_ns,
             )
         )
 
@@ -338,7 +357,7 @@ class TraceBuilder:
             condition=self._clean(self.condition, "task"),
             agent=self._clean(self.agent, "name"),
             seed=self.seed,
-            outcome=self.outcome,
+            outcome=self._verdict(self.outcome),
             answer=self._text(self.answer, "answer"),
             start_ns=self._start,
             end_ns=self._end,
@@ -393,9 +412,12 @@ class TraceBuilder:
         cleaned = _clean_message(message, lambda value: self._clean(value, field))
         original = None if cleaned == message else pack_message(message, text_ref)
         packed = pack_message(cleaned, lambda body: self._sink.text(body, ""))
-        if len(self._packed) >= MAX_REMEMBERED:
+        ref = self._sink.text(packed, "", original)
+        self._packed_chars += len(packed)
+        if self._packed_chars > REMEMBERED_CHARS:
             self._packed.clear()
-        ref = self._packed[message] = self._sink.text(packed, "", original)
+            self._packed_chars = len(packed)
+        self._packed[message] = ref
         return ref
 
     def _text(self, body: str | None, field: str) -> Ref | None:
@@ -404,15 +426,22 @@ class TraceBuilder:
     def _clean(self, value: str | None, field: str) -> str:
         return "" if not value else self._sink.clean(printable(value), field)
 
+    def _verdict(self, outcome: Outcome) -> Outcome:
+        """The outcome with its words redacted: what failed is often told with the secret that it failed on."""
+        if isinstance(outcome, Missing):
+            return msgspec.structs.replace(outcome, detail=self._clean(outcome.detail, "error"))
+        return msgspec.structs.replace(outcome, by=self._clean(outcome.by, "label"))
+
     def _params(self, params: dict[str, Any]) -> dict[str, Param]:
         kept: dict[str, Param] = {}
         for name, value in params.items():
             if value is None or (isinstance(value, float) and not math.isfinite(value)):
                 continue
+            name = self._clean(str(name), "meta")
             if isinstance(value, bool | int | float):
-                kept[str(name)] = value
+                kept[name] = value
             else:
-                kept[str(name)] = self._clean(value if isinstance(value, str) else _json(value), "meta")
+                kept[name] = self._clean(value if isinstance(value, str) else _json(value), "meta")
         return kept
 
     def _times(self, draft: Draft) -> tuple[int | None, int | None]:

@@ -35,7 +35,7 @@ def as_int(value: Any) -> int | None:
         number = float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError):
         return None
-    return int(number) if math.isfinite(number) and abs(number) < 1 << 62 else None
+    return int(number) if abs(number) < 1 << 62 else None  # NaN and infinities are not less than anything
 
 
 def as_float(value: Any) -> float | None:

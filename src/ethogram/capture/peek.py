@@ -61,10 +61,13 @@ def _is_text(data: bytes) -> bool:
 
 
 def _lines(data: bytes) -> list[Any]:
-    """Objects among the first lines; the last line may be cut and is then left out."""
+    """Objects among the first lines; the last line may be cut and is then left out.
+
+    Objects on indented lines are parts of one document that was printed prettily.
+    """
     found = []
     for line in data.split(b"\n")[:20]:
-        value = from_json(line) if line.strip()[:1] == b"{" else None
+        value = from_json(line) if line[:1] == b"{" else None
         if isinstance(value, dict):
             found.append(value)
     return found

@@ -34,6 +34,7 @@ MAX_DOCUMENT = 256 << 20
 MAX_MEMBERS = 200_000
 MAX_NESTING = 3
 PEEK = 1 << 20
+MAX_PREFIX = 20_000
 CHUNK = 1 << 20
 
 _SKIPPED_NAMES = re.compile(r"^(\.|__MACOSX$|node_modules$)")
@@ -61,7 +62,7 @@ class Source:
         unpack = _COMPRESSIONS.get(self.compression)
         if unpack is None:
             return raw
-        return _Bounded(unpack(raw), self.name, max(self.size, 1))  # type: ignore[return-value]
+        return _Bounded(unpack(raw), raw, self.name, max(self.size, 1))  # type: ignore[return-value]
 
     def open_packed(self) -> BinaryIO:
         """The bytes as they lie on disk (zip files want to seek in them)."""
@@ -79,9 +80,9 @@ class Source:
 
     @cached_property
     def peek(self) -> bytes:
-        """The first unpacked bytes: enough to recognise a format."""
+        """The first unpacked bytes: enough to recognise a format. Of a damaged stream, what came before the damage."""
         with self.open() as stream:
-            return _read_up_to(stream, PEEK)
+            return _read_up_to(stream, PEEK, forgiving=True)
 
     @cached_property
     def digest(self) -> str:
@@ -126,12 +127,12 @@ class Source:
     def items(self, path: str) -> Iterator[Any]:
         """Elements of a JSON array at an ijson path (`item`, `samples.item`), one at a time, in bounded memory."""
         with self.open() as stream:
-            yield from ijson.items(stream, path, use_float=True)
+            yield from ijson.items(_shallow(stream), path)
 
     def key_values(self, path: str = "") -> Iterator[tuple[str, Any]]:
         """Keys and values of a JSON object at an ijson path, one at a time."""
         with self.open() as stream:
-            yield from ijson.kvitems(stream, path, use_float=True)
+            yield from ijson.kvitems(_shallow(stream), path)
 
     def document(self) -> Any:
         """A whole JSON document of bounded size."""
@@ -145,16 +146,28 @@ class Source:
             raise Unreadable(f"{self.name}: not a JSON document: {_short(error)}") from None
 
 
+def _shallow(stream: BinaryIO) -> Iterator[tuple[str, str, Any]]:
+    """Parse events of a JSON stream; nesting without end is refused, because its cost grows with its square."""
+    for prefix, event, value in ijson.parse(stream, use_float=True):
+        if event in ("start_map", "start_array") and len(prefix) > MAX_PREFIX:
+            raise ValueError("nested too deeply")
+        yield prefix, event, value
+
+
 def _short(error: BaseException) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
-def _read_up_to(stream: BinaryIO, limit: int) -> bytes:
+def _read_up_to(stream: BinaryIO, limit: int, *, forgiving: bool = False) -> bytes:
     chunks: list[bytes] = []
     left = limit
-    while left > 0 and (chunk := stream.read(min(left, CHUNK))):
-        chunks.append(chunk)
-        left -= len(chunk)
+    try:
+        while left > 0 and (chunk := stream.read(min(left, CHUNK))):
+            chunks.append(chunk)
+            left -= len(chunk)
+    except Unreadable:
+        if not forgiving or not chunks:
+            raise
     return b"".join(chunks)
 
 
@@ -183,8 +196,11 @@ class _Watched(io.RawIOBase):
 class _Bounded(io.RawIOBase):
     """A decompressed stream that refuses to expand without end, and names damage in one sentence."""
 
-    def __init__(self, inner: IO[bytes], name: str, packed: int) -> None:
+    def __init__(self, inner: IO[bytes], raw: BinaryIO, name: str, packed: int) -> None:
         self._inner = inner
+        self._raw = raw
+        # a stream that is cut off must give what came before the cut, so it is read as it comes
+        self._read = getattr(inner, "read1", inner.read)
         self._name = name
         self._limit = min(MAX_EXPANDED, max(packed * MAX_RATIO, 64 << 20))
         self._seen = 0
@@ -195,7 +211,7 @@ class _Bounded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer)
         try:
-            data = self._inner.read(len(view))
+            data = self._read(len(view))
         except (EOFError, OSError, lzma.LZMAError, zstandard.ZstdError, ValueError) as error:
             raise Unreadable(f"{self._name}: the compressed data is damaged or cut off ({_short(error)})") from None
         self._seen += len(data)
@@ -207,6 +223,7 @@ class _Bounded(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             self._inner.close()
+            self._raw.close()
         super().close()
 
 

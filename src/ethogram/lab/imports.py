@@ -13,8 +13,8 @@ import msgspec
 from ethogram.capture.intake import Intake, Skipped, SourceReport
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.source import Source, sources
-from ethogram.errors import BadUsage, NotFound, Unreadable
-from ethogram.store import Entry, Home, Run, RunWriter, TraceWriter, open_home
+from ethogram.errors import BadUsage, Damaged, NotFound, Unreadable
+from ethogram.store import Entry, Home, Redactor, Run, RunWriter, TraceWriter, open_home
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Missing, Origin, TraceId
 
@@ -111,10 +111,11 @@ class _Import:
 
     def read(self, paths: Sequence[str | Path]) -> ImportResult:
         """Read all paths and report."""
-        run = self._run(self.options.run or _run_name(paths[0]))
+        redactor = self.home.redactor(self.policy)
+        run = self._run(self.options.run or _run_name(paths[0], redactor))
         self.register = _Register(run)
         result = ImportResult(run=run.name)
-        with run.writer(self.home.redactor(self.policy), seal=self.options.seal, window=None) as writer:
+        with run.writer(redactor, seal=self.options.seal, window=None) as writer:
             for report in self._sources(paths, run, writer):
                 _add(result, report)
             self.register.flush(writer)
@@ -128,7 +129,12 @@ class _Import:
         try:
             run = self.home.resolve(name)
         except NotFound:
-            return self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+            try:
+                return self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+            except BadUsage:
+                if name not in self.home.names():
+                    raise
+                run = self.home.resolve(name)  # another import made it in the meantime
         if run.info.kind != "import":
             raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
         return run
@@ -137,7 +143,7 @@ class _Import:
         stray: list[SourceReport] = []
 
         def report(where: str, why: str) -> None:
-            stray.append(SourceReport(source=where, skipped=[Skipped(where, why)]))
+            stray.append(_redacted(SourceReport(source=where, skipped=[Skipped(where, why)]), writer.redactor))
 
         for path in paths:
             for source in sources(path, self._is_log, report):
@@ -151,19 +157,30 @@ class _Import:
         return (self.reader or recognise(source)) is not None
 
     def _read_one(self, source: Source, run: Run, writer: RunWriter) -> SourceReport:
-        """Read one source; a machine failure travels up, anything wrong with the source is reported."""
+        """Read one source and report on it; the report is kept in the home, so it is redacted as the log is."""
         report = SourceReport(source=writer.redactor.redact(source.name, "source").text)
+        origin = self._take_in(source, writer, report)
+        _redacted(report, writer.redactor)
+        if origin is not None:
+            self.register.finish(origin, report, writer)
+        return report
+
+    def _take_in(self, source: Source, writer: RunWriter, report: SourceReport) -> Origin | None:
+        """Read one source; a machine failure travels up, anything wrong with the source is reported.
+
+        Gives the origin of a source that was read to the end for the first time.
+        """
         try:
             found = self.reader or recognise(source)
             if found is None:
                 report.skip(report.source, _unknown(source))
-                return report
+                return None
             report.format = found.format
             origin = Origin(found.format, report.source, source.digest)
             before = self.register.finished(origin)
             if before is not None:
                 report.unchanged = before
-                return report
+                return None
             if self.progress is not None:
                 tell, size = self.progress, source.size
                 source.on_bytes = lambda count: tell(report.source, count, size)
@@ -179,12 +196,11 @@ class _Import:
             found.read(source, Intake(open_sink, origin, report, settle))
         except Unreadable as error:
             report.skip(report.source, str(error))
-            return report
+            return None
         except OSError as error:
             report.skip(report.source, f"cannot be read: {error.strerror or error}")
-            return report
-        self.register.finish(origin, report, writer)
-        return report
+            return None
+        return origin
 
     def _settle(
         self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
@@ -231,7 +247,6 @@ class _Register:
         self.used: dict[tuple[str, str, str], set[int]] = {}
         self.files = {(r.origin.format, r.origin.digest): r.report.traces + r.report.unchanged for r in read_files(run)}
         self.unpublished: list[ReadFile] = []
-        self.notes = 0
         for entry in run.entries:
             self._note(entry)
 
@@ -262,20 +277,18 @@ class _Register:
         return self.files.get((origin.format, origin.digest))
 
     def finish(self, origin: Origin, report: SourceReport, writer: RunWriter) -> None:
-        """Note a file that was read to the end; the note is published after its traces are committed."""
+        """Note a file that was read to the end; the note is committed with its traces or after them."""
         self.files[origin.format, origin.digest] = report.traces + report.unchanged
         self.unpublished.append(ReadFile(origin, report))
         if len(self.unpublished) >= FILES_PER_NOTE:
             self.flush(writer)
 
     def flush(self, writer: RunWriter) -> None:
-        """Commit, then publish the notes: what was skipped and lost stays known."""
-        writer.commit()
+        """Commit the traces together with the notes: what was skipped and lost stays known."""
         if self.unpublished:
-            lines = b"".join(msgspec.json.encode(r) + b"\n" for r in self.unpublished)
-            self.run.files.publish(f"{self.run.path}/{SOURCES}/{writer.name}-{self.notes:06d}.jsonl", lines)
-            self.notes += 1
+            writer.note(SOURCES, [msgspec.json.encode(r) for r in self.unpublished])
             self.unpublished = []
+        writer.commit()
 
 
 class ReadFile(msgspec.Struct, frozen=True):
@@ -286,11 +299,32 @@ class ReadFile(msgspec.Struct, frozen=True):
 
 
 def read_files(run: Run) -> Iterator[ReadFile]:
-    """The files that were imported into a run, with what was skipped and lost in each."""
+    """The files that were imported into a run, with what was skipped and lost in each.
+
+    A file that two imports read at the same time is told of once.
+    """
     decoder = msgspec.json.Decoder(ReadFile)
-    for name in run.files.names(f"{run.path}/{SOURCES}"):
-        for line in run.files.read(f"{run.path}/{SOURCES}/{name}").splitlines():
-            yield decoder.decode(line)
+    seen = set()
+    for name, line in run.notes(SOURCES):
+        try:
+            read = decoder.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+        if read.origin not in seen:
+            seen.add(read.origin)
+            yield read
+
+
+def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
+    """The report itself, with every word in it redacted: reasons and field names quote what they complain of."""
+    report.source = redactor.redact(report.source, "source").text
+    report.skipped = [
+        Skipped(redactor.redact(s.where, "source").text, redactor.redact(s.why, "error").text) for s in report.skipped
+    ]
+    lost, report.lost = report.lost, {}
+    for field, count in lost.items():
+        report.lose(redactor.redact(field, "meta").text, count)
+    return report
 
 
 def _add(result: ImportResult, report: SourceReport) -> None:
@@ -315,8 +349,9 @@ def _unknown(source: Source) -> str:
     return "no reader recognises this content; name its format with --format if you know it"
 
 
-def _run_name(path: str | Path) -> str:
-    stem = "stdin" if str(path) == "-" else PurePosixPath(Path(path).absolute().name).name
+def _run_name(path: str | Path, redactor: Redactor) -> str:
+    """A name after the file; what is secret in that is as secret in the name of a run."""
+    stem = "stdin" if str(path) == "-" else redactor.redact(Path(path).absolute().name, "source").text
     while (suffix := PurePosixPath(stem).suffix) and len(suffix) <= 6 and PurePosixPath(stem).stem:
         stem = PurePosixPath(stem).stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:80]

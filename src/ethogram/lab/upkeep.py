@@ -52,9 +52,12 @@ def verify_runs(
 ) -> VerifyResult:
     """Re-derive every hash of some runs (by default all), and name what is damaged."""
     lake = home if isinstance(home, Home) else open_home(home)
-    chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
+    chosen = [lake.resolve(r) for r in runs] if runs else lake.folders()
     checked = [verify(run, progress) for run in chosen]
-    swept = [f"{run.name}/{path}" for run in chosen for path in sweep(run)] if sweep_leftovers else []
+    swept: list[str] = []
+    for run, found in zip(chosen, checked, strict=True):
+        if sweep_leftovers and found.ok:  # what a damaged ledger names may be all that is left of it
+            swept.extend(f"{run.name}/{path}" for path in sweep(run))
     return VerifyResult(ok=all(v.ok for v in checked), runs=checked, swept=swept)
 
 

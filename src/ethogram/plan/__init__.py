@@ -2,13 +2,16 @@
 
 from .episode import Condition, Episode, Plan, plan_episodes
 from .seeds import derived_seed, episode_seed
-from .task import Check, Suite, Task
+from .task import Blame, Check, FileRef, Repository, Suite, Task
 
 __all__ = [
+    "Blame",
     "Check",
     "Condition",
     "Episode",
+    "FileRef",
     "Plan",
+    "Repository",
     "Suite",
     "Task",
     "derived_seed",

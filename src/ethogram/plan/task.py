@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,17 +18,43 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     settings: dict[str, Any] = {}
 
 
+class FileRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that an episode gets a fresh copy of: where it lies below the suite, and the hash of its bytes."""
+
+    path: str
+    digest: str
+
+
+class Repository(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A git repository, pinned to a commit, that an episode gets a fresh checkout of."""
+
+    path: str
+    commit: str
+
+
 class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is asked of an agent."""
+    """What is asked of an agent.
+
+    `outcome` names the check that alone decides; without it all required checks decide together.
+    `caps` limit one episode (steps, tokens, usd, seconds). `simulator` is the agent that plays the user.
+    """
 
     id: str
     prompt: str = ""
     inputs: dict[str, Any] = {}
-    files: dict[str, str] = {}
+    files: dict[str, FileRef] = {}
+    repository: Repository | None = None
     tools: tuple[str, ...] = ()
     expected: Any = None
     checks: tuple[Check, ...] = ()
+    outcome: str | None = None
+    caps: dict[str, float] = {}
+    simulator: str | None = None
     meta: dict[str, Any] = {}
+
+
+Blame = Literal["verify", "zero", "missing"]
+"""What becomes of an episode that the agent spoiled itself: what the checks say of what it left, 0, or no outcome."""
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,6 +64,12 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tasks: tuple[Task, ...]
     version: str = "1"
     success_at: float = 0.5
+    on_crash: Blame = "verify"
+    on_cap: Blame = "verify"
+
+    def task(self, wanted: str) -> Task:
+        """A task by its id."""
+        return next(t for t in self.tasks if t.id == wanted)
 
     @property
     def digest(self) -> str:

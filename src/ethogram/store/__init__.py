@@ -2,12 +2,14 @@
 
 from .lake import Home, Run, RunInfo, open_home
 from .ledger import Entry
-from .query import VIEWS, Lake, episode_table
+from .query import VIEWS, Lake
 from .redact import Policy, Redactor
 from .retain import Retention, Rule, age_seconds, retain, rewrite
 from .seal import Keyring
+from .sink import TraceWriter
+from .tables import episode_table
 from .verify import Problem, Verification, sweep, verify
-from .writer import COMMIT_WINDOW, RunWriter, TraceWriter
+from .writer import COMMIT_WINDOW, Limits, RunWriter
 
 __all__ = [
     "COMMIT_WINDOW",
@@ -16,6 +18,7 @@ __all__ = [
     "Home",
     "Keyring",
     "Lake",
+    "Limits",
     "Policy",
     "Problem",
     "Redactor",

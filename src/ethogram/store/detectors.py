@@ -2,7 +2,8 @@
 
 A detector's pattern is tried only where one of its anchors stands, so text without anchors costs almost nothing.
 Patterns read a `View`: the text as ASCII bytes of the same length, where earlier marks are blanked with NUL.
-No pattern may match NUL, so no match ever touches or crosses a mark.
+No pattern may match NUL, so no match ever crosses a mark; and where a token must end, NUL counts as a letter, so that
+a mark never sets free what stands right beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import binascii
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from math import log2
 from typing import Literal
@@ -28,9 +29,12 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS = b"0123456789"
 _NAME = _LETTERS + _DIGITS + b"_-"
 _HEX = _DIGITS + b"abcdef"
+_PLAIN = _HEX + b"-:.TZ+/="
 _RUN = 20  # no provider's token is shorter
 _LONG_RUN = re.compile(b"w" * _RUN + b"w*")
-_CLUSTER = re.compile(rb"0[0 \-./()]{6,}")
+_TAIL = re.compile(rb"[-_.](?<=([A-Za-z0-9]{2}[-_.]))")
+# Digits with separators between them; plain dates, by far the most frequent, are left out at once.
+_CLUSTER = re.compile(rb"0(?<!00)(?!000-00-00[a,])[0 \-./()]{6,}")
 # Typographic spaces and hyphens that models and web pages put into numbers; one character each, so offsets hold.
 _FOLDED = dict(zip("\u00a0\u202f\u2009\u2010\u2011\u2012\u2013\u2018\u2019\u201c\u201d", b"   ----''\"\"", strict=True))
 _ODD = re.compile("[" + "".join(_FOLDED) + "]")
@@ -45,20 +49,24 @@ def _classes(groups: dict[bytes, bytes], other: bytes) -> bytes:
 
 
 _TOKEN_CLASS = _classes({_NAME + b".:/=~%+": b"w"}, b" ")
-_SHAPE_CLASS = _classes({_DIGITS: b"0", _LETTERS + b"_": b"a"} | {bytes([c]): bytes([c]) for c in b" -./()+#"}, b",")
+_SHAPE_CLASS = _classes({_DIGITS: b"0", _LETTERS + b"_\0": b"a"} | {bytes([c]): bytes([c]) for c in b" -./()+#"}, b",")
 
 
 class View:
     """One text, seen in the four ways that detectors read it; every view has the text's own offsets."""
 
-    __slots__ = ("low", "raw", "runs", "shape")
+    __slots__ = ("low", "raw", "runs", "shape", "tails")
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw
         self.low = raw.lower()
         classes = raw.translate(_TOKEN_CLASS)
-        # The long runs alone, each once: the only places where a provider's token can be. Order does not matter.
-        self.runs = b"\n".join({raw[m.start() : m.end()] for m in _LONG_RUN.finditer(classes)})
+        # The long runs alone, each once: the only places where a provider's token can be. Order does not matter,
+        # and runs without any letter beyond f, such as hashes, ids and times, have no prefix to find.
+        runs = {raw[m.start() : m.end()] for m in _LONG_RUN.finditer(classes)}
+        self.runs = b"\n".join([run for run in runs if run.strip(_PLAIN)])
+        # The last letters before each separator in those runs: most prefixes end so, and one look finds them all.
+        self.tails = set(_TAIL.findall(self.runs))
         self.shape = raw.translate(_SHAPE_CLASS)
 
     def before(self, pos: int, size: int) -> bytes:
@@ -91,6 +99,11 @@ class Detector(msgspec.Struct, frozen=True):
     check: Check | None = None
     grow: tuple[bytes, int, int] | None = None
 
+    def tails(self) -> dict[bytes, bytes]:
+        """Each anchor with its first two letters and separator, or with nothing if it has none."""
+        found = ((anchor, _TAIL.search(anchor)) for anchor in self.anchors)
+        return {anchor: tail[1] if tail else b"" for anchor, tail in found}
+
     def take(self, view: View, match: re.Match[bytes]) -> Span | None:
         """The span of the secret itself, or nothing if this is a lookalike."""
         start, end = match.span(self.group)
@@ -109,7 +122,7 @@ class Detector(msgspec.Struct, frozen=True):
 # Possessive throughout: a long random value must not be tried in every possible way.
 _WORDS = re.compile(rb"(?:(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+|[A-Za-z]){0,4}+\d{0,4}+(?:[^A-Za-z0-9]++|$))*+")
 _TEMPLATE = re.compile(
-    rb"[$<{%\[(@*&!]|\.{1,2}/|/|~|https?:|(?:arn|vault|op|env|file|secrets?|projects|os|self|process|config|args|var)[.:/]|"
+    rb"[$<{%\[(@*&!~]|\.{1,2}/|https?:|(?:arn|vault|op|env|file|secrets?|projects|os|self|process|config|args|var)[.:/]|"
     rb".*(?:\*{3}|x{5}|\.\.\.|\bredacted\b|your[_-]|[_-]here\b|placeholder|changeme|://)|(?:none|null|true|false)\b"
 )
 _STEMS = re.compile(rb"pass|secret|token|key|cred|auth")
@@ -171,6 +184,8 @@ def _assigned(view: View, match: re.Match[bytes], start: int, end: int) -> Span 
     value = view.raw[start:end]
     if len(value) < 6 or _TEMPLATE.match(value.lower()) or (not quoted and view.raw[end : end + 1] in (b"(", b"[")):
         return None
+    if value[:1] == b"/" and _readable(value):
+        return None
     if match["gap"].isspace() and not name.startswith(b"--"):
         return None
     if stem.startswith((b"pass", b"pwd")):
@@ -183,16 +198,6 @@ def _assigned(view: View, match: re.Match[bytes], start: int, end: int) -> Span 
     if name.rstrip(b"_-").endswith(_PAGING) or not looks_random(value):
         return None
     return start, end
-
-
-def _cookie(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
-    """All that a request sends; of what a response sets, the value alone, since its attributes tell nothing."""
-    value = view.raw[start:end]
-    if view.before(match.start(), 4) in (b"set-", b"set_"):
-        value = value.partition(b";")[0]
-        start += value.index(b"=") + 1
-        return (start, end) if len(value := value.rpartition(b"=")[2]) >= 6 and (end := start + len(value)) else None
-    return start, start + len(value.rstrip())
 
 
 def _mixed(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
@@ -314,7 +319,7 @@ _IBAN_SIZES = {size: frozenset(codes.split()) for size, codes in {
     28: b"AL AZ BY CY DO GT HU LB NI PL SV", 29: b"BR EG PS QA UA", 30: b"JO KW MU YE", 31: b"MT SC", 32: b"LC",
     33: b"RU"}.items()}  # fmt: skip
 _IBAN_SIZE = {code: size for size, codes in _IBAN_SIZES.items() for code in codes}
-_IBAN_HEAD = re.compile(rb"(?<![A-Za-z0-9])[A-Z]{2}\d{2}")
+_IBAN_HEAD = re.compile(rb"(?<![A-Za-z0-9\0])[A-Z]{2}\d{2}")
 _IBAN = re.compile(rb"[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,29}")
 
 
@@ -327,15 +332,13 @@ def iban_at(view: View, pos: int) -> Span | None:
     size = _IBAN_SIZE.get(match[0][:2]) if match else None
     if match is None or size is None:
         return None
-    compact, end = b"", match.start()
-    for end in range(match.start(), match.end()):
-        compact += match.string[end : end + 1].strip(b" -")
-        if len(compact) == size:
-            break
-    if len(compact) != size or view.raw[end + 1 : end + 2].isalnum():
+    compact = match[0].translate(None, b" -")[:size]
+    if len(compact) < size or int("".join(str(int(chr(c), 36)) for c in compact[4:] + compact[:4])) % 97 != 1:
         return None
-    number = int("".join(str(int(chr(c), 36)) for c in compact[4:] + compact[:4]))
-    return (match.start(), end + 1) if number % 97 == 1 else None
+    end = match.start() + size
+    while len(view.raw[match.start() : end].translate(None, b" -")) < size:
+        end += 1
+    return None if view.shape[end : end + 1] in (b"0", b"a") else (match.start(), end)
 
 
 # -- numbers that only their label gives away ---------------------------------------------------------------------------
@@ -343,7 +346,7 @@ def iban_at(view: View, pos: int) -> Span | None:
 _GAP = b" \t\"'`\\:=#(>+."
 _NUMBER_WORDS = (b"number", b"numbers", b"num", b"no", b"nr", b"nbr", b"digits")
 _PHONE_WORDS = (b"phone", b"telephone", b"tel", b"mobile", b"mob", b"cell", b"fax", b"whatsapp", b"sms", b"call me",
-                b"call us", b"call", b"reach me", b"text me", b"telefon", b"handy", b"landline", b"msisdn", b"contact")  # fmt: skip
+                b"call us", b"reach me", b"text me", b"telefon", b"handy", b"landline", b"msisdn", b"contact")  # fmt: skip
 _LABELS: tuple[tuple[str, tuple[bytes, ...], bool], ...] = (
     ("bank-routing", (b"routing", b"aba", b"rtn", b"routing transit", b"transit"), False),
     ("bank-account", (b"bank account", b"bank_account", b"bankaccount", b"bank acct"), False),
@@ -351,8 +354,10 @@ _LABELS: tuple[tuple[str, tuple[bytes, ...], bool], ...] = (
     ("us-ssn", (b"ssn", b"social security", b"social_security", b"socialsecurity", b"tax id", b"tax_id"), False),
     ("phone", _PHONE_WORDS, False),
 )
-_LABELLED = re.compile(rb"[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,16}(?![A-Za-z0-9_])")
-_DATE = re.compile(rb"(?:19|20)\d\d[-/. ](?:0?\d|1[0-2])[-/. ](?:[0-2]?\d|3[01])(?!\d)")
+_LABELLED = re.compile(rb"[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,16}(?![\w\0])")
+_DATE_OR_IP = re.compile(
+    rb"\(?(?:(?:19|20)\d\d([-/. ])[0-3]?\d\1[0-3]?\d(?!\d)|[0-3]?\d([-/.])[0-3]?\d\2(?:19|20)\d\d|\d{1,3}(?:\.\d{1,3}){3}(?!\d))"
+)
 
 
 _TAILS = frozenset(word[-2:] for _, words, _ in _LABELS for word in words) | {word[-2:] for word in _NUMBER_WORDS}
@@ -382,7 +387,7 @@ def labelled_at(view: View, pos: int) -> tuple[str, int, int] | None:
 def _labelled_span(view: View, kind: str, pos: int) -> tuple[str, int, int] | None:
     start = pos - len(lead := view.raw[max(0, pos - 2) : pos]) + len(lead.rstrip(b"+("))
     match = _LABELLED.match(view.raw, start)
-    if match is None or _DATE.match(match[0]):
+    if match is None or _DATE_OR_IP.match(match[0]):
         return None
     digits = _digits(view, start, match.end())
     fits = {
@@ -397,7 +402,7 @@ def _labelled_span(view: View, kind: str, pos: int) -> tuple[str, int, int] | No
 # -- the table --------------------------------------------------------------------------------------------------------
 
 # A token may follow an escape, a percent code or a colour code directly; otherwise not a letter or a digit.
-_EDGE = rb"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})|(?<=[0-9]m))"
+_EDGE = rb"(?:(?<![A-Za-z0-9\0])|(?<=%[0-9A-Fa-f]{2})|(?<=\\u00[0-9A-Fa-f]{2})|(?<=\\x[0-9A-Fa-f]{2})|(?<=[0-9]m))"
 _ALNUM = rb"[A-Za-z0-9]"
 _STRONG: tuple[tuple[str, str, bytes], ...] = (
     ("anthropic-key", "sk-ant-", rb"[\w-]{16,}"),
@@ -435,11 +440,11 @@ _EDGED: tuple[tuple[str, str, bytes], ...] = (
     ("replicate-token", "r8_", _ALNUM + rb"{32,}"),
     ("npm-token", "npm_", _ALNUM + rb"{36,}"),
     ("sendgrid-key", "SG.", rb"[\w-]{16,32}\.[\w-]{32,64}"),
-    ("databricks-token", "dapi", rb"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9])"),
-    ("mailgun-key", "key-", rb"[0-9a-f]{32}(?![A-Za-z0-9])"),
+    ("databricks-token", "dapi", rb"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9\0])"),
+    ("mailgun-key", "key-", rb"[0-9a-f]{32}(?![A-Za-z0-9\0])"),
     ("newrelic-key", "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-", rb"[A-Za-z0-9-]{18,}"),
     ("notion-key", "ntn_", _ALNUM + rb"{40,}"),
-    ("notion-key", "secret_", _ALNUM + rb"{43}(?!\w)"),
+    ("notion-key", "secret_", _ALNUM + rb"{43}(?![\w\0])"),
     ("supabase-key", "sbp_", rb"(?:v0_)?[0-9a-f]{40}"),
     ("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", _ALNUM + rb"{24,}"),
     ("service-token", "nvapi- csk- fw_ tgp_v1_ pcsk_ tvly- e2b_ jina_ pylf_v1_ dckr_pat_ glsa_ glc_ sntrys_ sntryu_ hvs. "
@@ -492,35 +497,38 @@ DETECTORS: tuple[Detector, ...] = (
     *_token_rows(),
     _row("openai-key", "T3BlbkFJ", rb"T3BlbkFJ[A-Za-z0-9]{16,}[\w-]*", grow=(_NAME, 16, 180)),
     _row("aws-key-id", "AKIA ASIA ABIA ACCA A3T", rb"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{16}", check=_aws_id),
-    _row("aws-secret-key", "AKIA ASIA", rb"A[KS]IA[A-Z0-9]{16}[\"']?[\s,:;|]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+])", group=1),
-    _row("azure-key", "Q~", rb"Q~[\w.~-]{31,34}(?![\w~])", grow=(_NAME + b"~.", 4, 4)),
+    _row("aws-secret-key", "AKIA ASIA", rb"A[KS]IA[A-Z0-9]{16}[\"']?[\s,:;|]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+\0])", group=1),
+    _row("azure-key", "Q~", rb"Q~[\w.~-]{31,34}(?![\w~\0])", grow=(_NAME + b"~.", 4, 4)),
     _row("azure-key", "JQQJ99", rb"JQQJ99[A-Za-z0-9]{20,44}", grow=(_LETTERS + _DIGITS, 20, 60)),
     _row("azure-key", "sig=", rb"(?<=[?&;])sig=([\w%+/-]{40,}={0,2})", group=1),
     _row("slack-webhook", "hooks.slack.com/", rb"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})", group=1),
     _row("discord-webhook", "/api/webhooks/", rb"/api/webhooks/\d{15,20}/([\w-]{40,})", group=1),
-    _row("discord-token", "", rb"([MNO](?<![\w.-].)[\w-]{23,27})\.[\w-]{6}\.[\w-]{27,40}(?![\w-])", check=_discord),
-    _row("telegram-token", ":AA", rb":AA[\w-]{32,34}(?![\w-])", grow=(_DIGITS, 8, 10)),
-    _row("twilio-key", "", rb"(?:AC|SK)(?<![A-Za-z0-9]..)[0-9a-f]{32}(?![A-Za-z0-9])", check=_mixed),
-    _row("mailgun-key", "", rb"[0-9a-f](?<![\w-].)[0-9a-f]{31}-[0-9a-f]{8}-[0-9a-f]{8}(?![\w-])"),
-    _row("mailchimp-key", "-us", rb"-us\d{1,2}(?!\w)", grow=(_HEX, 32, 32)),
-    _row("newrelic-key", "NRAL", rb"NRAL(?!\w)", grow=(_HEX, 36, 36)),
+    _row("discord-token", "", rb"([MNO](?<![\w.\0-].)[\w-]{23,27})\.[\w-]{6}\.[\w-]{27,40}(?![\w\0-])", check=_discord),
+    _row("telegram-token", ":AA", rb":AA[\w-]{32,34}(?![\w\0-])", grow=(_DIGITS, 8, 10)),
+    _row("twilio-key", "", rb"(?:AC|SK)(?<![A-Za-z0-9\0]..)[0-9a-f]{32}(?![A-Za-z0-9\0])", check=_mixed),
+    _row("mailchimp-key", "-us", rb"-us\d{1,2}(?![\w\0])", grow=(_HEX, 32, 32)),
+    _row("newrelic-key", "NRAL", rb"NRAL(?![\w\0])", grow=(_HEX, 36, 36)),
     _row("private-key", "-----BEGIN", rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:(?:[^-\0]|-(?!----))*+"
          rb"-----END [A-Z0-9 ]{0,40}-----|(?:" + _PEM_LINE + rb")*+)", sweep="raw"),
     _row("jwt", "eyJ", _EDGE + rb"(?<![_-])(eyJ[\w-]{8,})\.[\w-]{4,}(?:\.[\w-]*){1,3}", check=_jwt),
     _row("url-password", "://", rb"://[^\s:/@\"'<>\\\0]{0,64}:([^\s@/\"'<>\\\0]{1,256})@[\w.\[{$-]", sweep="raw", group=1,
          check=_url_password),
-    _row("url-password", "%3a%2f%2f", rb"%3a%2f%2f[\w.%+-]{0,64}?%3a([\w.%!$*+~-]{1,128}?)%40\w", sweep="word", group=1),
-    _assignment("authorization", "authorization _auth", rb"authorization|_auth"),
+    _row("url-password", "%3a%2f%2f", rb"%3a%2f%2f[\w.+-]{0,64}+%3a((?:[\w.!$*+~-]|%(?!3a|2f)){1,128})%40\w", sweep="word", group=1),
+    *(_assignment("authorization", stem, stem.encode()) for stem in ("authorization", "_auth")),
     _row("authorization", "bearer", rb"(?P<stem>bearer)(?P<gap>(?:[ \t+]|%20)+)" + _VALUE, sweep="word", group="value",
          check=lambda view, match, start, end: (start, end) if looks_random(view.raw[start:end]) else None),
-    _row("cookie", "cookie", rb"cookie" + _BETWEEN + rb"(?:" + _QUOTE + rb")?(?P<value>[\w.$-]{1,64}=[^\r\n\"'\\\0]{6,4000})",
-         sweep="word", group="value", check=_cookie),
-    _assignment("password", "pass pwd", rb"pass(?:word|wd|phrase|code|wort)?\d{0,2}|pwd"),
+    # Of what a response sets the first value alone, since the attributes behind it tell nothing; else all that is sent.
+    _row("cookie", "cookie", rb"cookie(?<=set.cookie)" + _BETWEEN + rb"(?:" + _QUOTE + rb")?[\w.$-]{1,64}="
+         rb"(?P<value>[^\s\"'\\\0;]{6,4000})", sweep="word", group="value"),
+    _row("cookie", "cookie", rb"cookie(?<!set.cookie)" + _BETWEEN + rb"(?:" + _QUOTE + rb")?"
+         rb"(?P<value>[\w.$-]{1,64}=[^\r\n\"'\\\0]{6,4000}(?<!\s))", sweep="word", group="value"),
+    _assignment("password", "pass", rb"pass(?:word|wd|phrase|code|wort)?\d{0,2}"),
+    _assignment("password", "pwd", rb"pwd"),
     _assignment("secret", "secret", rb"secret(?:[_ -]?(?:access[_ -]?)?key|[_-]?(?:token|value|string))?\d{0,2}"),
     _assignment("token", "token", rb"token(?:[_-]?(?:value|secret|string))?\d{0,2}"),
     _assignment("api-key", "key", rb"key(?:[_-]?value)?\d{0,2}"),
-    _row("email", "@ %40", rb"(?:@|%40)([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6})", sweep="raw", check=_email,
-         grow=(_EMAIL_LEFT, 1, 64), family="personal"),
+    *(_row("email", at, at.encode() + rb"([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6})", sweep="raw", check=_email,
+           grow=(_EMAIL_LEFT, 1, 64), family="personal") for at in ("@", "%40")),
     *(_row(kind, "", _LEFT + shape + _RIGHT, sweep="shape", check=check, family="personal") for kind, shape, check in (
         ("card-number", rb"0{13,19}", _card),
         ("card-number", rb"0000(?P<s>[ -])0000(?P=s)0000(?P=s)0000(?:(?P=s)000)?", _card),
@@ -528,6 +536,7 @@ DETECTORS: tuple[Detector, ...] = (
         ("us-ssn", rb"000-00-0000", _ssn),
         ("phone", rb"(?:\(000\)[ .-]?|000[.-])000[ .-]0000", _north_american),
         ("phone", rb"\+?0[ .-]?(?:\(000\)[ .-]?|000[ .-])000[ .-]0000", _north_american),
+        ("phone", rb"\+0(?:[ ().-]{0,2}0){10}", _north_american),
         ("phone", rb"(?<!0 )000 000 0000(?! 0)", _north_american),
         ("phone", rb"\+0(?:[ ().-]{0,2}0){7,14}", _international),
         ("phone", rb"(?<!0 )(?:\(00{1,4}\)[ /-]?|00{1,4}[ -]|00{2,4}/)0{3,8}(?:[ -]0{3,4})?(?! 0)", _trunk),
@@ -572,13 +581,10 @@ def _shape_hits(shape: bytes) -> tuple[tuple[int, int, int], ...]:
 _remembered_hits = lru_cache(maxsize=4096)(_shape_hits)
 
 
-def clusters(view: View) -> list[tuple[int, int, tuple[tuple[int, int, int], ...]]]:
+def clusters(view: View) -> Iterator[tuple[int, int, tuple[tuple[int, int, int], ...]]]:
     """Where digits cluster, and which rows their shape fits; the same few shapes recur, so they are remembered."""
-    found = []
     for match in _CLUSTER.finditer(view.shape):
         start, end = match.span()
         base = max(0, start - 3)
         shape = view.shape[base : end + 2]
-        hits = _remembered_hits(shape) if len(shape) <= 64 else _shape_hits(shape)
-        found.append((start, base, hits))
-    return found
+        yield start, base, _remembered_hits(shape) if end - base < 64 else _shape_hits(shape)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -24,11 +26,15 @@ class Files(Protocol):
         ...
 
     def publish(self, path: str, data: bytes | memoryview) -> None:
-        """Make a file appear with all its bytes, durably."""
+        """Make a file appear with all its bytes, durably; what stood there before is replaced."""
+        ...
+
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
+        """Publish unless something stands there already; says whether it did. `private`: for the owner's eyes."""
         ...
 
     def names(self, folder: str) -> list[str]:
-        """Names of files and folders in a folder, sorted; none if it does not exist."""
+        """Names of files and folders in a folder, sorted; hidden ones left out; none if it does not exist."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -40,7 +46,11 @@ class Files(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Remove a file, or a folder with all that is in it."""
+        """Remove a file, or a folder with all that is in it; nothing happens if it is not there."""
+        ...
+
+    def drafts(self, folder: str, older_s: float = 0.0) -> list[str]:
+        """Names of left-over drafts in a folder that nobody has touched for so long."""
         ...
 
     def open(self, path: str) -> Any:
@@ -62,68 +72,92 @@ class LocalFiles:
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
-        try:
+        with _reading(str(self.root / path)):
             return (self.root / path).read_bytes()
-        except FileNotFoundError:
-            raise NotFound(f"no file at {self.root / path}") from None
 
     def publish(self, path: str, data: bytes | memoryview) -> None:
         """Write beside, sync, rename, sync the folder."""
         target = self.root / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
-        try:
-            with open(draft, "xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, target)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise EthogramError(
-                f"cannot write {target}: {error.strerror or error}; everything committed before is safe"
-            ) from error
-        _sync_folder(target.parent)
+        with _writing(str(target)):
+            _make_folder(target.parent)
+            draft = _write_draft(target, data, 0o666)
+            try:
+                os.replace(draft, target)
+            except OSError:
+                draft.unlink(missing_ok=True)
+                raise
+            sync_folder(target.parent)
+
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
+        """Write beside, sync, then link: of two that try, one wins."""
+        target = self.root / path
+        with _writing(str(target)):
+            if target.exists():
+                return False
+            _make_folder(target.parent)
+            draft = _write_draft(target, data, 0o600 if private else 0o666)
+            try:
+                os.link(draft, target)
+            except FileExistsError:
+                return False
+            except OSError:  # a file system without links
+                os.replace(draft, target)
+            finally:
+                draft.unlink(missing_ok=True)
+            sync_folder(target.parent)
+            return True
 
     def names(self, folder: str) -> list[str]:
         """Names in a folder; hidden ones (drafts) are left out."""
-        try:
-            with os.scandir(self.root / folder) as found:
-                return sorted(e.name for e in found if not e.name.startswith("."))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        return [n for n in self._names(folder) if not n.startswith(".")]
 
-    def drafts(self, folder: str) -> list[str]:
+    def drafts(self, folder: str, older_s: float = 0.0) -> list[str]:
         """Left-over drafts of writers that were killed."""
+        found = [n for n in self._names(folder) if n.startswith(".") and n.endswith(".tmp")]
+        return [n for n in found if older_s <= 0 or self._age(f"{folder}/{n}") >= older_s]
+
+    def _names(self, folder: str) -> list[str]:
+        with _reading(str(self.root / folder)):
+            try:
+                return sorted(os.listdir(self.root / folder))
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def _age(self, path: str) -> float:
         try:
-            with os.scandir(self.root / folder) as found:
-                return sorted(e.name for e in found if e.name.startswith(".") and e.name.endswith(".tmp"))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            return time.time() - (self.root / path).stat().st_mtime
+        except FileNotFoundError:
+            return 0.0
 
     def exists(self, path: str) -> bool:
         """Whether a file or a folder is there."""
-        return (self.root / path).exists()
+        try:
+            return (self.root / path).exists()
+        except OSError:  # a name that no file can have
+            return False
 
     def size(self, path: str) -> int:
         """Bytes of a file."""
-        return (self.root / path).stat().st_size
+        with _reading(str(self.root / path)):
+            return (self.root / path).stat().st_size
 
     def delete(self, path: str) -> None:
         """Remove a file or a folder."""
         import shutil
 
         target = self.root / path
-        if target.is_dir():
-            shutil.rmtree(target)
-        else:
-            target.unlink(missing_ok=True)
+        with _writing(str(target)):
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            else:
+                target.unlink(missing_ok=True)
 
     def open(self, path: str) -> Any:
         """A random-access Arrow input file; not memory-mapped, so that pages do not count as resident."""
         import pyarrow as pa
 
-        return pa.OSFile(str(self.root / path), "rb")
+        with _reading(str(self.root / path)):
+            return pa.OSFile(str(self.root / path), "rb")
 
     def url(self, path: str) -> str:
         """The plain path."""
@@ -134,70 +168,87 @@ class ObjectFiles:
     """A prefix in an object store, through pyarrow's file systems. A put is atomic there."""
 
     def __init__(self, address: str) -> None:
-        """`address` as pyarrow understands it, e.g. `s3://bucket/prefix?region=…`."""
-        from pyarrow import ArrowInvalid
+        """`address` as pyarrow understands it: `s3://bucket/prefix?region=…`; keys from it or the environment."""
+        from pyarrow import ArrowException
         from pyarrow import fs as arrow_fs
 
-        try:
-            self.fs, base = arrow_fs.FileSystem.from_uri(address)
-        except (ArrowInvalid, OSError) as error:
-            raise BadUsage(f"cannot use {_hide(address)} as a home: {str(error).splitlines()[0]}") from None
-        self.base = base.rstrip("/")
         self.address = _hide(address)
+        try:
+            self.fs, base = arrow_fs.FileSystem.from_uri(_in_one_put(address))
+        except (ArrowException, OSError, ValueError) as error:
+            told = _first_line(error).replace(_in_one_put(address), self.address).replace(address, self.address)
+            raise BadUsage(f"cannot use {self.address} as a home: {told}") from None
+        self.base = base.strip("/")
+        if not self.base:
+            raise BadUsage(f"cannot use {self.address} as a home: name a bucket, for example s3://bucket/lake")
         self.protocol = "lake" + secrets.token_hex(4)
 
     def _full(self, path: str) -> str:
         return f"{self.base}/{path}".rstrip("/")
 
+    def _shown(self, path: str) -> str:
+        return f"{self.address.rstrip('/')}/{path}"
+
     def read(self, path: str) -> bytes:
         """All bytes of an object."""
-        try:
-            with self.fs.open_input_file(self._full(path)) as file:
-                data: bytes = file.read()
-                return data
-        except FileNotFoundError:
-            raise NotFound(f"no file at {self.address}/{path}") from None
+        with _reading(self._shown(path)), self.fs.open_input_file(self._full(path)) as file:
+            data: bytes = file.read()
+            return data
 
     def publish(self, path: str, data: bytes | memoryview) -> None:
         """One put."""
-        try:
-            with self.fs.open_output_stream(self._full(path)) as stream:
-                stream.write(data)
-        except OSError as error:
-            raise EthogramError(
-                f"cannot write {self.address}/{path}: {str(error).splitlines()[0]}; everything committed before is safe"
-            ) from error
+        with _writing(self._shown(path)), self.fs.open_output_stream(self._full(path)) as stream:
+            stream.write(data)
+
+    def create(self, path: str, data: bytes, *, private: bool = False) -> bool:
+        """Look, then put: of two that try in the same moment, the later one wins."""
+        if self.exists(path):
+            return False
+        self.publish(path, data)
+        return True
 
     def names(self, folder: str) -> list[str]:
         """Names under a prefix."""
         from pyarrow import fs as arrow_fs
 
-        found = self.fs.get_file_info(arrow_fs.FileSelector(self._full(folder), allow_not_found=True))
-        return sorted(info.base_name for info in found)
+        with _reading(self._shown(folder)):
+            found = self.fs.get_file_info(arrow_fs.FileSelector(self._full(folder), allow_not_found=True))
+        return sorted(info.base_name for info in found if not info.base_name.startswith("."))
+
+    def drafts(self, folder: str, older_s: float = 0.0) -> list[str]:
+        """There are none: a put that fails leaves nothing."""
+        return []
 
     def exists(self, path: str) -> bool:
         """Whether an object or a prefix is there."""
-        from pyarrow import fs as arrow_fs
-
-        return bool(self.fs.get_file_info(self._full(path)).type != arrow_fs.FileType.NotFound)
+        return self._kind(path) != "NotFound"
 
     def size(self, path: str) -> int:
         """Bytes of an object."""
-        return int(self.fs.get_file_info(self._full(path)).size or 0)
+        with _reading(self._shown(path)):
+            info = self.fs.get_file_info(self._full(path))
+        if info.type.name == "NotFound":
+            raise NotFound(f"no file at {self._shown(path)}")
+        return int(info.size or 0)
 
     def delete(self, path: str) -> None:
         """Remove an object or everything under a prefix."""
-        from pyarrow import fs as arrow_fs
+        kind = self._kind(path)
+        with _writing(self._shown(path)):
+            if kind == "Directory":
+                self.fs.delete_dir(self._full(path))
+            elif kind == "File":
+                with suppress(FileNotFoundError):  # somebody else was faster
+                    self.fs.delete_file(self._full(path))
 
-        kind = self.fs.get_file_info(self._full(path)).type
-        if kind == arrow_fs.FileType.Directory:
-            self.fs.delete_dir(self._full(path))
-        elif kind == arrow_fs.FileType.File:
-            self.fs.delete_file(self._full(path))
+    def _kind(self, path: str) -> str:
+        with _reading(self._shown(path)):
+            return str(self.fs.get_file_info(self._full(path)).type.name)
 
     def open(self, path: str) -> Any:
         """A random-access Arrow input file."""
-        return self.fs.open_input_file(self._full(path))
+        with _reading(self._shown(path)):
+            return self.fs.open_input_file(self._full(path))
 
     def url(self, path: str) -> str:
         """An address under the protocol that `fsspec_system` registers."""
@@ -207,14 +258,15 @@ class ObjectFiles:
         """The same store for DuckDB, which reads through fsspec."""
         from fsspec.implementations.arrow import ArrowFSWrapper
 
-        wrapped = ArrowFSWrapper(self.fs)
-        protocol = self.protocol
+        protocol, inner = self.protocol, self.fs
 
         class _Lake(ArrowFSWrapper):  # type: ignore[misc]
             """A wrapper with a protocol of its own, so that DuckDB sends only our addresses here."""
 
+            cachable = False  # fsspec would keep every instance, and with it the store's connections, for ever
+
             def __init__(self) -> None:
-                super().__init__(wrapped.fs)
+                super().__init__(inner)
 
             @classmethod
             def _strip_protocol(cls, path: str) -> str:
@@ -231,6 +283,13 @@ def files_at(address: str) -> Files:
     return LocalFiles(Path(address.removeprefix("file://")))
 
 
+def _in_one_put(address: str) -> str:
+    """Ask Arrow for one request per object instead of a multi-part upload of one part."""
+    if not address.startswith("s3://") or "allow_delayed_open=" in address:
+        return address
+    return f"{address}{'&' if '?' in address else '?'}allow_delayed_open=true"
+
+
 def _hide(address: str) -> str:
     """An address without user, password and options: they may be secrets."""
     scheme, _, rest = address.partition("://")
@@ -238,20 +297,61 @@ def _hide(address: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
-def _sync_folder(folder: Path) -> None:
+def _first_line(error: BaseException) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0]
+
+
+@contextmanager
+def _reading(where: str) -> Iterator[None]:
+    """One sentence for whatever goes wrong with reading."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise NotFound(f"no file at {where}") from None
+    except OSError as error:
+        raise EthogramError(f"cannot read {where}: {error.strerror or _first_line(error)}") from error
+
+
+@contextmanager
+def _writing(where: str) -> Iterator[None]:
+    """One sentence for whatever goes wrong with writing."""
+    try:
+        yield
+    except OSError as error:
+        told = error.strerror or _first_line(error)
+        raise EthogramError(f"cannot write {where}: {told}; everything committed before is safe") from error
+
+
+def _write_draft(target: Path, data: bytes | memoryview, mode: int) -> Path:
+    """All bytes in a hidden file beside the target, synced; nothing is left if that fails."""
+    draft = target.parent / f".{target.name}.{secrets.token_hex(4)}.tmp"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise
+    return draft
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and sync every folder that gained a name: a file is no safer than the way to it."""
+    if folder.is_dir():
+        return
+    missing = [f for f in (folder, *folder.parents) if not f.is_dir()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in missing:
+        sync_folder(made.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def walk(files: Files, folder: str) -> Iterator[str]:
-    """All file paths below a folder."""
-    for name in files.names(folder):
-        path = f"{folder}/{name}" if folder else name
-        below = files.names(path)
-        if below:
-            yield from walk(files, path)
-        else:
-            yield path

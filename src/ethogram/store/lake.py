@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,22 @@ from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_ref
 
 from . import ledger
 from .files import Files, LocalFiles, files_at
+from .lease import Lease, is_alive, leases
 from .ledger import Entry, Standing
 from .redact import Policy, Redactor
+from .rows import SpanReader
 from .seal import Keyring
-from .segment import open_parquet, spans_of
+from .segment import spans_of
 from .texts import TextReader, TraceTexts
-from .writer import COMMIT_WINDOW, Lease, RunWriter, is_alive
+from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`run.json`: what a run is, with which code and settings it was made."""
+    """`run.json`: what a run is, with which code and settings it was made; `digest` proves that nothing changed."""
 
     schema_version: int
     name: str
@@ -41,6 +43,14 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     redaction: str = "default"
     meta: dict[str, Param] = {}
     plan: dict[str, Any] = {}
+    digest: str = ""
+
+
+def info_digest(data: bytes) -> str:
+    """The hash of a `run.json`, taken over its content without the digest itself."""
+    content = msgspec.json.decode(data)
+    content.pop("digest", None)
+    return ledger.hash_of(msgspec.json.encode(content, order="deterministic"))
 
 
 class Home:
@@ -62,11 +72,16 @@ class Home:
         """All runs, oldest first; a directory without a readable `run.json` is not a run."""
         found = []
         for name in self.names():
+            run = self.run(name)
             try:
-                found.append(self.run(name))
+                found.append((run.info.created_ns, name, run))
             except BadInput:
                 continue
-        yield from sorted(found, key=lambda r: (r.info.created_ns, r.name))
+        yield from (run for _, _, run in sorted(found, key=lambda f: f[:2]))
+
+    def folders(self) -> list[Run]:
+        """Every directory that should be a run, whether or not its `run.json` can be read: what `verify` looks at."""
+        return [self.run(n) for n in self.names() if self.files.names(f"runs/{n}")]
 
     def run(self, name: str) -> Run:
         """A run by its name."""
@@ -79,11 +94,10 @@ class Home:
             if not runs:
                 raise NotFound(f"there are no runs in {self.files.address}; begin with: ethogram import PATH")
             return runs[-1]
-        if self.files.exists(f"runs/{wanted}/run.json") and _NAME.match(wanted):
+        if _NAME.fullmatch(wanted) and self.files.exists(f"runs/{wanted}/run.json"):
             return self.run(wanted)
-        path = Path(wanted)
-        if (path / "run.json").is_file():
-            path = path.absolute()
+        path = Path(wanted).absolute()
+        if wanted and LocalFiles(path).exists("run.json"):
             return Run(LocalFiles(path.parent), path.name, self.keys)
         raise NotFound.named(f"run in {self.files.address}", wanted, self.names())
 
@@ -91,10 +105,10 @@ class Home:
         """A new run; an existing name is refused."""
         from ethogram import __version__
 
-        if not _NAME.match(name):
+        if not _NAME.fullmatch(name):
             raise BadUsage(f"{name!r} cannot name a run: use letters, digits, '.', '_' and '-', at most 100")
-        if self.files.exists(f"runs/{name}/run.json"):
-            raise BadUsage(f"a run named {name!r} exists already in {self.files.address}; choose another name")
+        if name == "latest":
+            raise BadUsage("'latest' cannot name a run: it always means the newest one")
         info = RunInfo(
             schema_version=SCHEMA_VERSION,
             name=name,
@@ -103,7 +117,9 @@ class Home:
             version=__version__,
             **details,
         )
-        self.files.publish(f"runs/{name}/run.json", msgspec.json.format(msgspec.json.encode(info)))
+        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
+        if not self.files.create(f"runs/{name}/run.json", msgspec.json.format(msgspec.json.encode(info))):
+            raise BadUsage(f"a run named {name!r} exists already in {self.files.address}; choose another name")
         return self.run(name)
 
     def redaction_key(self) -> bytes:
@@ -112,9 +128,7 @@ class Home:
         if given:
             return given.encode()
         if not self.files.exists("redaction.key"):
-            self.files.publish("redaction.key", os.urandom(32).hex().encode())
-            if isinstance(self.files, LocalFiles):
-                (self.files.root / "redaction.key").chmod(0o600)
+            self.files.create("redaction.key", os.urandom(32).hex().encode(), private=True)
         return self.files.read("redaction.key").strip()
 
     def redactor(self, policy: Policy) -> Redactor:
@@ -140,7 +154,7 @@ class Run:
         """What the run is."""
         try:
             return msgspec.json.decode(self.files.read(f"{self.path}/run.json"), type=RunInfo)
-        except msgspec.MsgspecError as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadInput(f"run.json of {self.name!r} cannot be read: {str(error).splitlines()[0]}") from None
 
     def segments(self) -> list[ledger.Segment]:
@@ -154,7 +168,7 @@ class Run:
 
     def forget_cache(self) -> None:
         """Look at the ledger anew: it was rewritten or has grown."""
-        for name in ("standing", "texts", "_labels_of"):
+        for name in ("standing", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
 
     @property
@@ -167,15 +181,24 @@ class Run:
         """Texts by address."""
         return TextReader(self.files, self.path, self.standing.files, self.keys)
 
+    @cached_property
+    def _spans(self) -> SpanReader:
+        return SpanReader(self.files, self.path)
+
     def writer(
-        self, redactor: Redactor, *, seal: bool | None = None, window: float | None = COMMIT_WINDOW
+        self,
+        redactor: Redactor,
+        *,
+        seal: bool | None = None,
+        window: float | None = COMMIT_WINDOW,
+        limits: Limits = LIMITS,
     ) -> RunWriter:
         """A new writer; payloads are sealed when a key is active, unless `seal` says otherwise."""
         active = self.keys.active() if seal is not False else None
         if seal and active is None:
             raise BadUsage("there is no key to seal with; make one with: ethogram keys new")
         key = (active, self.keys.get(active)) if active else None
-        return RunWriter(self.files, self.path, redactor, key=key, window=window)
+        return RunWriter(self.files, self.path, redactor, key=key, window=window, limits=limits)
 
     def find(self, wanted: str) -> Entry:
         """The entry of a trace by its id, or by the start of it if no other begins so."""
@@ -194,51 +217,38 @@ class Run:
     def span_batches(self, entry: Entry) -> Iterator[Any]:
         """Rows of a trace as Arrow batches."""
         for place in entry.spans:
-            yield from self._rows_at(place)
-
-    def _rows_at(self, place: ledger.Place) -> Iterator[Any]:
-        file = open_parquet(self.files.open(f"{self.path}/{place.file}"))
-        try:
-            skip, left = place.row, place.rows
-            for group in range(file.num_row_groups):
-                rows = file.metadata.row_group(group).num_rows
-                if skip >= rows:
-                    skip -= rows
-                    continue
-                table = file.read_row_group(group).slice(skip, left)
-                yield from table.to_batches(max_chunksize=4096)
-                left -= table.num_rows
-                skip = 0
-                if left <= 0:
-                    return
-            raise Damaged(f"{place.file} of run {self.name!r} is shorter than its ledger says; run: ethogram verify")
-        finally:
-            file.close()
+            yield from self._spans.rows(place)
 
     def trace(self, entry: Entry) -> Trace:
         """A trace with its texts at hand; bodies are read when asked for."""
         if entry.forgotten:
             raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
         spans = tuple(self.spans(entry))
-        refs = [r for s in spans for r in s.refs]
-        if entry.head.answer is not None:
-            refs.append(entry.head.answer)
-        texts = TraceTexts(self.texts, entry.texts, refs)
-        return Trace(entry.head, spans, texts, tuple(self._labels_of.get(entry.head.trace_id, ())))
+        labels = tuple(self._labels_of.get(entry.head.trace_id, ()))
+        texts = TraceTexts(self.texts, entry.texts, spans, _named_refs(entry, labels))
+        return Trace(entry.head, spans, texts, labels)
 
     def traces(self) -> Iterator[Trace]:
         """All traces, one after the other."""
         return (self.trace(e) for e in self.entries if not e.forgotten)
 
     def labels(self) -> Iterator[Label]:
-        """All labels, in order of publication."""
+        """Labels of all traces that count, in order of commit."""
         decoder = msgspec.json.Decoder(Label)
-        for name in self.files.names(f"{self.path}/labels"):
-            for line in self.files.read(f"{self.path}/labels/{name}").splitlines():
-                try:
-                    yield decoder.decode(line)
-                except msgspec.MsgspecError:
-                    raise Damaged(f"label segment {name} of run {self.name!r} cannot be read") from None
+        live, dead = {e.head.trace_id for e in self.entries}, set(self.standing.dead)
+        for name, line in self.notes(ledger.LABELS):
+            try:
+                label = decoder.decode(line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                raise Damaged(f"{name} of run {self.name!r} cannot be read; run: ethogram verify") from None
+            if label.trace_id in live and (name, label.trace_id) not in dead:
+                yield label
+
+    def notes(self, folder: str) -> Iterator[tuple[str, bytes]]:
+        """Lines of all committed files in a folder of the run, each with its file's name, in order of commit."""
+        for file in self.standing.named(folder + "/"):
+            for line in self.files.read(f"{self.path}/{file.name}").splitlines():
+                yield file.name, line
 
     @cached_property
     def _labels_of(self) -> dict[TraceId, list[Label]]:
@@ -249,26 +259,28 @@ class Run:
 
     def leases(self) -> dict[str, Lease]:
         """Writers that did not finish, by name."""
-        found = {}
-        for name in self.files.names(f"{self.path}/writers"):
-            try:
-                held = msgspec.json.decode(self.files.read(f"{self.path}/writers/{name}"), type=Lease)
-            except (msgspec.MsgspecError, NotFound):
-                continue
-            found[name.removesuffix(".json")] = held
-        return found
+        return leases(self.files, self.path)
 
     def busy(self) -> list[str]:
         """Writers that may still be at work."""
         return [name for name, held in self.leases().items() if is_alive(held)]
 
-    def all_refs(self, entry: Entry) -> set[Ref]:
-        """Every text that a trace needs, those that its messages lean on included."""
-        named = {r for s in self.spans(entry) for r in s.refs}
-        if entry.head.answer is not None:
-            named.add(entry.head.answer)
-        leaning = {d for r in named for d in detached_refs(self.texts.get(r, entry.texts))}
-        return named | leaning
+    def all_refs(self, entry: Entry) -> list[Ref]:
+        """Every text that a trace needs once, in order, those that its messages lean on included."""
+        named = dict.fromkeys(_named_refs(entry, self._labels_of.get(entry.head.trace_id, ())))
+        messages: dict[Ref, None] = {}
+        for span in self.spans(entry):
+            named.update(dict.fromkeys(span.refs))
+            messages.update(dict.fromkeys((*span.input, *span.output)))
+        for ref in messages:
+            named.update(dict.fromkeys(detached_refs(self.texts.get(ref, entry.texts))))
+        return list(named)
+
+
+def _named_refs(entry: Entry, labels: Sequence[Label]) -> list[Ref]:
+    """Texts of a trace that no span names: the answer, and why its labels say what they say."""
+    named = [label.why for label in labels if label.why is not None]
+    return named if entry.head.answer is None else [entry.head.answer, *named]
 
 
 def open_home(address: str | None = None, keys: Keyring | None = None) -> Home:

@@ -1,8 +1,9 @@
 """The ledger: an episode exists if and only if a published ledger segment names it.
 
-A segment is JSON lines: a header that lists the data files it makes visible, the entries, and an end
-line with the hash of all lines before it. Segments are immutable; a later one may replace earlier ones
-(retention, compaction and key rotation write that way), and an entry may supersede an older trace.
+A segment is JSON lines: a header that lists the files it makes visible (spans, texts, labels, notes), the
+entries, and an end line with the hash of all lines before it. Segments are immutable; a later one may
+replace earlier ones (retention, compaction and key rotation write that way), and an entry may supersede an
+older trace.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from hashlib import blake2b
 
 import msgspec
 
-from ethogram.errors import Damaged
+from ethogram.errors import BadInput, Damaged, NotFound
 from ethogram.trace import Head, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
@@ -20,10 +21,13 @@ from .files import Files
 
 SCHEMA_VERSION = 1
 FOLDER = "ledger"
+LABELS = "labels"
+LOOKS = 20
+"""How often a ledger that changes under the reader's eyes is listed again."""
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A Parquet file that a ledger segment makes visible; `key` names the key that sealed it."""
+    """A file that a ledger segment makes visible; `key` names the key that sealed it."""
 
     name: str
     rows: int
@@ -85,26 +89,35 @@ _encoder = msgspec.json.Encoder()
 def encode_segment(header: Header, entries: Sequence[Entry]) -> bytes:
     """The bytes of a segment."""
     body = b"\n".join([_encoder.encode(header), *(_encoder.encode(e) for e in entries)]) + b"\n"
-    return body + _encoder.encode(End(len(entries), _hash(body))) + b"\n"
+    return body + _end(len(entries), body)
 
 
 def decode_segment(name: str, data: bytes) -> Segment:
     """A segment from its bytes; damage is named, never passed over."""
     lines = data.splitlines(keepends=True)
-    try:
-        records = [_decoder.decode(line) for line in lines]
-    except msgspec.MsgspecError as error:
-        raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
-    header, end = (records[0], records[-1]) if len(records) >= 2 else (None, None)
-    if not isinstance(header, Header) or not isinstance(end, End):
-        raise Damaged(f"ledger segment {name} has no header or no end")
-    if end.digest != _hash(b"".join(lines[:-1])):
+    if len(lines) < 2 or lines[-1] != _end(len(lines) - 2, b"".join(lines[:-1])):
         raise Damaged(f"ledger segment {name} does not match its hash")
-    return Segment(name, header, tuple(r for r in records[1:-1] if isinstance(r, Entry)))
+    try:
+        header, *entries = [_decoder.decode(line) for line in lines[:-1]]
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
+    if not isinstance(header, Header):
+        raise Damaged(f"ledger segment {name} has no header")
+    if header.schema_version > SCHEMA_VERSION:
+        raise BadInput(
+            f"ledger segment {name} is written in schema version {header.schema_version} and this Ethogram reads up "
+            f"to {SCHEMA_VERSION}; upgrade Ethogram to read it"
+        )
+    return Segment(name, header, tuple(e for e in entries if isinstance(e, Entry)))
 
 
-def _hash(body: bytes) -> str:
-    return ALGORITHM + blake2b(body, digest_size=16).hexdigest()
+def _end(entries: int, body: bytes) -> bytes:
+    return _encoder.encode(End(entries, hash_of(body))) + b"\n"
+
+
+def hash_of(data: bytes | memoryview) -> str:
+    """The hash of a file's bytes."""
+    return ALGORITHM + blake2b(data, digest_size=16).hexdigest()
 
 
 def segment_name(writer: str, number: int) -> str:
@@ -112,11 +125,32 @@ def segment_name(writer: str, number: int) -> str:
     return f"{writer}-{number:06d}.jsonl"
 
 
+def read_all(files: Files, run_path: str) -> list[Segment]:
+    """All segments of a run, replaced ones included.
+
+    A rewrite publishes one segment and removes the ones that it replaces. A reader that lists the folder in
+    that moment may miss both, so it lists again until the ledger stood still.
+    """
+    folder = f"{run_path}/{FOLDER}"
+    read: dict[str, Segment] = {}
+    names = files.names(folder)
+    for _ in range(LOOKS):
+        for name in [n for n in names if n not in read]:
+            try:
+                read[name] = decode_segment(name, files.read(f"{folder}/{name}"))
+            except NotFound:
+                continue
+        listed, names = names, files.names(folder)
+        if names == listed:
+            break
+    if set(listed) <= set(names):
+        return [read[n] for n in listed if n in read]
+    raise NotFound(f"the ledger of {run_path.rpartition('/')[2]!r} changes faster than it can be read; try again")
+
+
 def read_segments(files: Files, run_path: str) -> list[Segment]:
     """All segments of a run that no other segment replaces, in order of commit."""
-    folder = f"{run_path}/{FOLDER}"
-    segments = [decode_segment(name, files.read(f"{folder}/{name}")) for name in files.names(folder)]
-    return in_force(segments)
+    return in_force(read_all(files, run_path))
 
 
 def in_force(segments: Iterable[Segment]) -> list[Segment]:
@@ -128,23 +162,28 @@ def in_force(segments: Iterable[Segment]) -> list[Segment]:
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What a ledger says in sum: live entries, and (file, trace) pairs whose spans no longer count."""
+    """What a ledger says in sum: live entries, visible files, and (file, trace) pairs of those that do not count."""
 
     live: tuple[Entry, ...]
     dead: tuple[tuple[str, TraceId], ...]
     files: tuple[DataFile, ...]
 
+    def named(self, start: str) -> list[DataFile]:
+        """Visible files of one kind: `spans-`, `texts-`, `labels/`, …"""
+        return [f for f in self.files if f.name.startswith(start)]
+
 
 def standing(segments: Sequence[Segment]) -> Standing:
     """Which entries count: not superseded, and the first of each episode."""
-    superseded = {e.supersedes for s in segments for e in s.entries if e.supersedes is not None}
+    superseded = {e.supersedes for s in segments for e in s.entries if e.supersedes not in (None, e.head.trace_id)}
     live: list[Entry] = []
     dead: list[tuple[str, TraceId]] = []
     seen: set[str] = set()
     for segment in segments:
+        labels = [f.name for f in segment.header.files if f.name.startswith(LABELS + "/")]
         for entry in segment.entries:
             if entry.head.trace_id in superseded or entry.head.episode in seen:
-                dead.extend((place.file, entry.head.trace_id) for place in entry.spans)
+                dead.extend((file, entry.head.trace_id) for file in (*(p.file for p in entry.spans), *labels))
             else:
                 seen.add(entry.head.episode)
                 live.append(entry)

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
-from ethogram.errors import BadUsage, Sealed
-from ethogram.trace import TOKEN_FIELDS, Missing, Scored
+from ethogram.errors import BadUsage, Damaged, Sealed
 
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
-from .ledger import Entry
-from .segment import SPAN_COLUMNS, span_schema, text_schema
+from .ledger import DataFile
+from .segment import SPAN_COLUMNS, damage, span_schema, text_schema
+from .tables import episode_table, label_table, run_table, view_schemas
 
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
 
@@ -43,11 +43,13 @@ class Lake:
         self.runs = list(runs)
 
     def sql(self, query: str, limit: int | None = None) -> Any:
-        """The answer to one SELECT as an Arrow table."""
+        """The answer to one SELECT as an Arrow table; with a limit, one row more than that tells of the rest."""
+        if limit is not None and limit < 0:
+            raise BadUsage(f"a limit of {limit} rows makes no sense; give 0 or more")
+        statement, wanted = _understood(query)
         with closing(self._connect()) as connection:
-            statement = _only_select(connection, query)
-            self._views(connection, _tables(connection, statement))
-            _lock(connection, self.runs)
+            readable = self._views(connection, wanted)
+            _lock(connection, readable)
             return _run(connection, statement, limit)
 
     def spans(self, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
@@ -57,36 +59,31 @@ class Lake:
         """
         import pyarrow.dataset as ds
 
+        _check_columns(columns)
         for run in self.runs:
-            files = [f"{run.path}/{f.name}" for f in run.standing.files if f.name.startswith("spans-")]
-            if not files:
-                continue
-            dead = run.standing.dead
-            for file in files:
-                source = ds.dataset(_handle(run, file), schema=span_schema(), format="parquet", **_system(run))
-                gone = [trace for name, trace in dead if file.endswith("/" + name)]
+            gone: dict[str, list[str]] = {}
+            for name, trace in run.standing.dead:
+                gone.setdefault(name, []).append(trace)
+            for file in run.standing.named("spans-"):
                 keep = where
-                if gone:
-                    alive = ~ds.field("trace_id").isin(gone)
+                if file.name in gone:
+                    alive = ~ds.field("trace_id").isin(gone[file.name])
                     keep = alive if keep is None else keep & alive
-                yield from source.to_batches(columns=list(columns), filter=keep)
+                with damage(f"{file.name} of run {run.name!r}"):
+                    place = _handle(run, f"{run.path}/{file.name}")
+                    source = ds.dataset(place, schema=span_schema(), format="parquet", **_system(run))
+                    yield from source.to_batches(columns=list(columns), filter=keep)
 
     def columns(self, *columns: str) -> Any:
         """Span columns of all committed traces as one Arrow table."""
         import pyarrow as pa
 
-        unknown = [c for c in columns if c not in SPAN_COLUMNS]
-        if unknown:
-            raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
+        _check_columns(columns)
         wanted = pa.schema([span_schema().field(c) for c in columns])
         return pa.Table.from_batches(self.spans(columns), schema=wanted)
 
     def _connect(self) -> Any:
-        import duckdb
-
-        connection = duckdb.connect(
-            config={"autoinstall_known_extensions": "false", "autoload_known_extensions": "false"}
-        )
+        connection = _connection()
         registered = set()
         for run in self.runs:
             if isinstance(run.files, ObjectFiles) and run.files.protocol not in registered:
@@ -94,34 +91,37 @@ class Lake:
                 registered.add(run.files.protocol)
         return connection
 
-    def _views(self, connection: Any, wanted: set[str]) -> None:
-        """Define the views that a query names; the others would cost reading for nothing."""
+    def _views(self, connection: Any, wanted: set[str]) -> list[str]:
+        """Define the views that a query names; the others would cost reading for nothing. Gives the files they need."""
         if "messages" in wanted:
             wanted |= {"spans", "texts"}
         makers: dict[str, Callable[[], Any]] = {
-            "runs": self._runs_table,
-            "episodes": self._episodes_table,
-            "labels": self._labels_table,
+            "runs": lambda: run_table(self.runs),
+            "episodes": lambda: episode_table((r.name, e) for r in self.runs for e in r.entries),
+            "labels": lambda: label_table(self.runs),
         }
         for name, make in makers.items():
             if name in wanted:
                 connection.register(name, make())
+        readable: list[str] = []
         if "spans" in wanted:
-            connection.execute(f"CREATE TEMP VIEW spans AS {self._spans_sql(connection)}")
+            _define(connection, "spans", self._spans_sql(connection, readable))
         if "texts" in wanted:
-            connection.execute(f"CREATE TEMP VIEW texts AS {self._texts_sql(connection)}")
+            _define(connection, "texts", self._texts_sql(connection, readable))
         if "messages" in wanted:
-            connection.execute(f"CREATE TEMP VIEW messages AS {_MESSAGES}")
+            _define(connection, "messages", _MESSAGES)
+        return readable
 
-    def _spans_sql(self, connection: Any) -> str:
+    def _spans_sql(self, connection: Any, readable: list[str]) -> str:
         import pyarrow as pa
 
         parts: list[str] = []
         dead: list[tuple[str, str]] = []
         for run in self.runs:
-            urls = [run.files.url(f"{run.path}/{f.name}") for f in run.standing.files if f.name.startswith("spans-")]
+            urls = _urls(run, run.standing.named("spans-"))
             if urls:
-                parts.append(f"SELECT {_quote(run.name)} AS run, * FROM read_parquet({_list(urls)}, filename=true)")
+                readable.extend(urls)
+                parts.append(f"SELECT {_quote(run.name)} AS run, * FROM {_scan(urls)}")
             dead.extend((run.files.url(f"{run.path}/{name}"), trace) for name, trace in run.standing.dead)
         if not parts:
             connection.register("_no_spans", span_schema().empty_table())
@@ -136,105 +136,35 @@ class Lake:
             "(SELECT 1 FROM _dead AS d WHERE d.filename = s.filename AND d.trace_id = s.trace_id)"
         )
 
-    def _texts_sql(self, connection: Any) -> str:
+    def _texts_sql(self, connection: Any, readable: list[str]) -> str:
+        """Every text of a run once: two writers may both have written it, and a join must not count it twice."""
         parts = []
         for run in self.runs:
-            groups: dict[str | None, list[str]] = {}
-            for file in run.standing.files:
-                if file.name.startswith("texts-"):
-                    groups.setdefault(file.key, []).append(run.files.url(f"{run.path}/{file.name}"))
-            for key, urls in groups.items():
-                sealed = ""
-                if key is not None:
-                    name = _register_key(connection, key, run)
-                    sealed = f", encryption_config={{footer_key: {_quote(name)}}}"
-                parts.append(f"SELECT {_quote(run.name)} AS run, * FROM read_parquet({_list(urls)}{sealed})")
+            groups: dict[str | None, list[DataFile]] = {}
+            for file in run.standing.named("texts-"):
+                groups.setdefault(file.key, []).append(file)
+            scans = []
+            for key, files in groups.items():
+                urls = _urls(run, files)
+                readable.extend(urls)
+                scans.append(f"SELECT * FROM {_scan(urls, _register_key(connection, key, run) if key else None)}")
+            if not scans:
+                continue
+            every = " UNION ALL ".join(scans)
+            if sum(len(files) for files in groups.values()) > 1:
+                first = f"SELECT ref, min(filename) AS filename FROM ({every}) GROUP BY ref"
+                every = f"SELECT t.* FROM ({every}) AS t JOIN ({first}) AS f USING (ref, filename)"
+            parts.append(f"SELECT {_quote(run.name)} AS run, * EXCLUDE (filename) FROM ({every})")
         if not parts:
             connection.register("_no_texts", text_schema().empty_table())
             return "SELECT ''::VARCHAR AS run, * FROM _no_texts"
         return " UNION ALL ".join(parts)
 
-    def _runs_table(self) -> Any:
-        import pyarrow as pa
 
-        rows = [
-            {
-                "run": r.name,
-                "kind": r.info.kind,
-                "created_ns": r.info.created_ns,
-                "tags": list(r.info.tags),
-                "episodes": len(r.entries),
-            }
-            for r in self.runs
-        ]
-        kinds = [("run", pa.string()), ("kind", pa.string()), ("created_ns", pa.int64())]
-        return pa.Table.from_pylist(
-            rows, pa.schema([*kinds, ("tags", pa.list_(pa.string())), ("episodes", pa.int64())])
-        )
-
-    def _episodes_table(self) -> Any:
-        return episode_table((r.name, e) for r in self.runs for e in r.entries)
-
-    def _labels_table(self) -> Any:
-        import pyarrow as pa
-
-        names = ("trace_id", "span_id", "name", "by", "source", "why", "version")
-        schema = pa.schema(
-            [("run", pa.string()), *((n, pa.string()) for n in names), ("value", pa.float64()), ("text", pa.string())]
-        )
-        rows = [
-            {
-                "run": run.name,
-                **{n: getattr(label, n) for n in names},
-                "value": float(label.value) if isinstance(label.value, bool | int | float) else None,
-                "text": label.value if isinstance(label.value, str) else None,
-            }
-            for run in self.runs
-            for label in run.labels()
-        ]
-        return pa.Table.from_pylist(rows, schema)
-
-
-def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
-    """Committed episodes as an Arrow table: one row each, outcome and totals flat."""
-    import msgspec
-    import pyarrow as pa
-
-    strings = ("run", "episode", "trace_id", "task", "condition", "agent", "by", "reason", "answer", "format", "source")
-    integers = ("attempt", "start_ns", "end_ns", "spans", "steps", "model_calls", "tool_calls", "errors", *TOKEN_FIELDS)
-    schema = pa.schema(
-        [
-            *((n, pa.string()) for n in strings),
-            ("seed", pa.uint64()),
-            ("score", pa.float64()),
-            *((n, pa.int64()) for n in integers),
-            ("cost_usd", pa.float64()),
-            ("meta", pa.string()),
-            ("forgotten", pa.string()),
-        ]
-    )
-    columns: dict[str, list[Any]] = {name: [] for name in schema.names}
-    for run, entry in entries:
-        head, totals, outcome = entry.head, entry.totals, entry.head.outcome
-        values: dict[str, Any] = {
-            "run": run,
-            "by": outcome.by if isinstance(outcome, Scored) else None,
-            "reason": outcome.reason if isinstance(outcome, Missing) else None,
-            "score": outcome.value if isinstance(outcome, Scored) else None,
-            "format": head.origin.format if head.origin else None,
-            "source": head.origin.name if head.origin else None,
-            "meta": msgspec.json.encode(head.meta).decode() if head.meta else None,
-            "forgotten": entry.forgotten,
-        }
-        for name, column in columns.items():
-            column.append(
-                values[name]
-                if name in values
-                else getattr(head, name, None)
-                if hasattr(head, name)
-                else getattr(totals, name)
-            )
-    return pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
+def _check_columns(columns: Iterable[str]) -> None:
+    unknown = [c for c in columns if c not in SPAN_COLUMNS]
+    if unknown:
+        raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
 
 
 def _handle(run: Run, file: str) -> str:
@@ -260,45 +190,60 @@ def _register_key(connection: Any, key: str, run: Run) -> str:
     return name
 
 
-def _only_select(connection: Any, query: str) -> Any:
-    """The one statement of a query, which must be a SELECT."""
+def _connection() -> Any:
+    """A fresh DuckDB that installs nothing and looks at no variable of the program around it."""
     import duckdb
 
-    try:
-        statements = connection.extract_statements(query)
-    except duckdb.Error as error:
-        raise BadUsage(f"the query cannot be parsed: {_first_line(error)}") from None
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise BadUsage("give exactly one SELECT: the lake is read only")
-    return statements[0]
+    names = ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements")
+    return duckdb.connect(config=dict.fromkeys(names, "false"))
 
 
-def _tables(connection: Any, statement: Any) -> set[str]:
-    """Which of our views a statement names."""
+def _understood(query: str) -> tuple[str, set[str]]:
+    """The one SELECT of a query and the views that it names, found without touching a file."""
     import duckdb
 
-    try:
-        named = {str(t).split(".")[-1].strip('"').lower() for t in connection.get_table_names(statement.query)}
-    except duckdb.Error as error:
-        raise BadUsage(f"the query cannot be understood: {_first_line(error)}") from None
-    return named & set(VIEWS)
-
-
-def _lock(connection: Any, runs: Sequence[Run]) -> None:
-    """From here on the connection reads our runs and nothing else on this machine."""
-    folders = sorted({str(run.files.root) for run in runs if isinstance(run.files, LocalFiles)})
-    if folders:
-        connection.execute(f"SET allowed_directories = {_list([f + '/' for f in folders])}")
-    if all(isinstance(run.files, LocalFiles) for run in runs):
+    with closing(_connection()) as connection:
         connection.execute("SET enable_external_access = false")
+        try:
+            statements = connection.extract_statements(query)
+        except duckdb.Error as error:
+            raise BadUsage(f"the query cannot be parsed: {_first_line(error)}") from None
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise BadUsage("give exactly one SELECT: the lake is read only")
+        for name, schema in view_schemas().items():
+            connection.register("_empty", schema.empty_table())
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _empty")
+        text = str(statements[0].query)
+        try:
+            return text, {str(t).lower() for t in connection.get_table_names(text)} & set(VIEWS)
+        except duckdb.Error as error:
+            raise _refusal(error) from None
+
+
+def _define(connection: Any, view: str, query: str) -> None:
+    import duckdb
+
+    try:
+        connection.execute(f"CREATE TEMP VIEW {view} AS {query}")
+    except duckdb.Error as error:
+        raise Damaged(
+            f"the segments behind {view!r} cannot be read ({_first_line(error)}); run: ethogram verify"
+        ) from None
+
+
+def _lock(connection: Any, readable: Sequence[str]) -> None:
+    """From here on the connection reads the files behind the views, and nothing else anywhere."""
+    if readable:
+        connection.execute(f"SET allowed_paths = {_list(readable)}")
+    connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
 
-def _run(connection: Any, statement: Any, limit: int | None) -> Any:
+def _run(connection: Any, query: str, limit: int | None) -> Any:
     import duckdb
 
     try:
-        relation = connection.sql(statement.query)
+        relation = connection.sql(query)
         if limit is None:
             return relation.to_arrow_table()
         import pyarrow as pa
@@ -312,11 +257,34 @@ def _run(connection: Any, statement: Any, limit: int | None) -> Any:
                 break
         return pa.Table.from_batches(batches, schema=reader.schema).slice(0, limit + 1)
     except duckdb.Error as error:
-        raise BadUsage(f"the query failed: {_first_line(error)}; views: {', '.join(VIEWS)}") from None
+        raise _refusal(error) from None
+
+
+def _refusal(error: BaseException) -> BadUsage:
+    """One sentence for a query that cannot be answered."""
+    told = _first_line(error)
+    if told.startswith("Permission Error"):
+        return BadUsage(f"a query reads the views {', '.join(VIEWS)} and nothing else: no file, no address, no setting")
+    return BadUsage(f"the query failed: {told}; views: {', '.join(VIEWS)}")
 
 
 def _first_line(error: BaseException) -> str:
-    return str(error).strip().splitlines()[0][:300]
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+
+
+def _urls(run: Run, files: Sequence[DataFile]) -> list[str]:
+    return [run.files.url(f"{run.path}/{f.name}") for f in files]
+
+
+def _scan(urls: Sequence[str], key: str | None = None) -> str:
+    """Parquet files as a table; folders that look like `date=2026` are names, not columns."""
+    sealed = f", encryption_config={{footer_key: {_quote(key)}}}" if key else ""
+    return f"read_parquet({_list([_literal(u) for u in urls])}, filename=true, hive_partitioning=false{sealed})"
+
+
+def _literal(url: str) -> str:
+    """A path in which `*`, `?` and `[` mean themselves."""
+    return "".join(f"[{c}]" if c in "*?[" else c for c in url)
 
 
 def _quote(text: str) -> str:

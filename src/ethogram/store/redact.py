@@ -8,9 +8,11 @@ nothing: marks are never matched, and a text is searched until nothing more is f
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Literal, get_args
 
 import msgspec
@@ -39,6 +41,7 @@ _MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:(?:[0-9a-f]{32}|[0-9a-f]{8})\]")
 _WHOLE = re.compile(r"\[REDACTED:(?:field:[0-9a-f]{8}|hash:[0-9a-f]{32})\]")
 _RESERVED = ("field", "hash")
 _SHORTEST = 6
+_PASSES = 32  # two are usual; more only for texts that are made to chain
 _BARE = re.compile(r"(\\*[\"'])\s*:\s*$")
 _Hit = tuple[int, int, int, str]
 
@@ -160,9 +163,11 @@ class Redactor:
             raise BadUsage("redaction needs a key, or anybody could guess what its marks hide")
         self._key = key if len(key) <= 64 else blake2b(key).digest()
         rows = [(len(self._patterns) + i, row) for i, row in enumerate(DETECTORS) if self._wants(row)]
-        self._runs = [r for r in rows if r[1].sweep == "run"]
-        self._raws = [r for r in rows if r[1].sweep == "raw"]
-        self._words = [r for r in rows if r[1].sweep == "word"]
+        runs = [(order, row, anchor, tail) for order, row in rows if row.sweep == "run" for anchor, tail in row.tails().items()]
+        self._tails = {t: [(o, row, anchor) for o, row, anchor, tail in runs if tail == t] for _, _, _, t in runs if t}
+        self._plain = [(order, row, anchor) for order, row, anchor, tail in runs if not tail]
+        self._loose = [r for r in rows if r[1].sweep == "run" and not r[1].anchors]
+        self._texts = [r for r in rows if r[1].sweep in ("raw", "word")]
         self._numbers = not self._on.isdisjoint(PERSONAL_KINDS)
 
     def _wants(self, row: Detector) -> bool:
@@ -177,18 +182,19 @@ class Redactor:
         """Every secret in the text, in order, none overlapping."""
         if len(text) < _SHORTEST and not self._patterns:
             return ()
-        taken = [m.span() for m in _MARK.finditer(text)] if "[REDACTED:" in text else []
+        marks = [m.span() for m in _MARK.finditer(text)] if "[REDACTED:" in text else []
         raw = bytearray(as_bytes(text)) if self._on else bytearray()
         hits: list[_Hit] = []
-        while True:
-            for start, end in taken:
-                raw[start:end] = bytes(end - start) if raw else b""
-            found = self._once(text, bytes(raw), taken)
+        fresh = marks
+        # What a mark replaces may have hidden something, so look again until nothing more is found.
+        for _ in range(_PASSES):
+            for start, end in fresh if raw else ():
+                raw[start:end] = bytes(end - start)
+            found = self._once(text, bytes(raw), sorted(marks + [hit[:2] for hit in hits]))
             if not found:
                 break
-            # What a mark replaces may have hidden a neighbour, so look again until nothing more is found.
             hits += found
-            taken = sorted(taken + [(start, end) for start, end, _, _ in found])
+            fresh = [hit[:2] for hit in found]
         return tuple(self._finding(text, hit) for hit in sorted(hits))
 
     def redact(self, text: str, field: str = "") -> Redacted:
@@ -232,53 +238,71 @@ class Redactor:
         return kept
 
     def _own(self, text: str, taken: list[tuple[int, int]]) -> Iterator[_Hit]:
-        """The caller's own patterns, tried on each stretch between marks."""
+        """The caller's own patterns, on the text with each mark shrunk to one NUL, which no match may hold."""
         edges = [0, *(edge for span in taken for edge in span), len(text)]
+        starts, pieces = edges[::2], [text[low:high] for low, high in zip(edges[::2], edges[1::2], strict=True)]
+        bases = list(accumulate((len(piece) + 1 for piece in pieces), initial=0))
+        view = "\0".join(pieces)
         for order, (name, regex) in enumerate(self._patterns):
-            group = 1 if regex.groups else 0
-            for low, high in zip(edges[::2], edges[1::2], strict=True):
-                for match in regex.finditer(text[low:high]):
-                    start, end = match.span(group)
-                    if start < end:
-                        yield low + start, low + end, order, name
+            match = regex.search(view)
+            while match is not None:
+                start, end = match.span(1 if regex.groups else 0)
+                crossed = view.find("\0", match.start(), match.end())
+                if start < end and crossed < 0:
+                    piece = bisect_right(bases, start) - 1
+                    shift = starts[piece] - bases[piece]
+                    yield start + shift, end + shift, order, name
+                match = regex.search(view, crossed + 1 if crossed >= 0 else max(match.end(), match.start() + 1))
 
     def _scan(self, view: View) -> Iterator[_Hit]:
         if view.runs:
-            for order, row in self._runs:
-                if row.anchors:
-                    for anchor in row.anchors:
-                        if anchor in view.runs:
-                            yield from _at_anchor(order, row, view, view.raw, anchor)
-                elif row.regex.search(view.runs):
-                    for match in row.regex.finditer(view.raw):
-                        span = row.take(view, match)
-                        if span is not None:
-                            yield (*span, order, row.kind)
-        for order, row in self._raws:
+            yield from self._scan_runs(view)
+        for order, row in self._texts:
             for anchor in row.anchors:
-                yield from _at_anchor(order, row, view, view.raw, anchor)
-        for order, row in self._words:
-            for anchor in row.anchors:
-                yield from _at_anchor(order, row, view, view.low, anchor)
+                yield from _in_text(order, row, view, anchor)
         if self._numbers:
             yield from _numbers(view, len(self._patterns))
 
+    def _scan_runs(self, view: View) -> Iterator[_Hit]:
+        """Providers' tokens: looked for in the long runs, then matched in the text itself."""
+        likely = [each for tail in view.tails & self._tails.keys() for each in self._tails[tail]]
+        for order, row, anchor in likely + self._plain:
+            if anchor in view.runs:
+                yield from _at_anchor(order, row, view, anchor)
+        for order, row in self._loose:
+            if row.regex.search(view.runs):
+                spans = ((row.take(view, match)) for match in row.regex.finditer(view.raw))
+                yield from ((*span, order, row.kind) for span in spans if span is not None)
 
-def _at_anchor(order: int, row: Detector, view: View, data: bytes, anchor: bytes) -> Iterator[_Hit]:
-    """Try a row wherever its anchor stands; the pattern begins with the anchor."""
-    words = row.sweep == "word"
-    pos = data.find(anchor)
+
+def _at_anchor(order: int, row: Detector, view: View, anchor: bytes) -> Iterator[_Hit]:
+    """Try a row wherever its anchor stands in the text; the pattern begins with the anchor."""
+    pos = view.raw.find(anchor)
     while pos >= 0:
-        match = row.regex.match(data, pos)
+        match = row.regex.match(view.raw, pos)
         after = pos + len(anchor)
         if match is not None:
             span = row.take(view, match)
             if span is not None:
-                yield (*span, order, telling_kind(row.kind, view, match) if words else row.kind)
-                after = max(after, span[1])
-            elif not words:
-                after = max(after, match.end())  # else a long lookalike would be read again from each anchor in it
-        pos = data.find(anchor, after)
+                yield (*span, order, row.kind)
+            # Also behind a lookalike: a long one would else be read again from each anchor inside it.
+            after = max(after, match.end())
+        pos = view.raw.find(anchor, after)
+
+
+def _in_text(order: int, row: Detector, view: View, anchor: bytes) -> Iterator[_Hit]:
+    """The same for rows of frequent anchors: once one is there, the pattern itself searches, and far faster."""
+    words = row.sweep == "word"
+    data = view.low if words else view.raw
+    pos = data.find(anchor)
+    match = row.regex.search(data, pos) if pos >= 0 else None
+    while match is not None:
+        span = row.take(view, match)
+        if span is not None:
+            yield (*span, order, telling_kind(row.kind, view, match) if words else row.kind)
+        # Behind the name of a short lookalike may come another name; long ones are not read twice.
+        again = words and span is None and match.end() - match.start() < 96
+        match = row.regex.search(data, match.start() + len(anchor) if again else match.end())
 
 
 def _numbers(view: View, first: int) -> Iterator[_Hit]:

@@ -10,23 +10,27 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadUsage, Locked
-from ethogram.trace import Missing, Ref, Scored
+from ethogram.errors import BadUsage, EthogramError, Sealed
+from ethogram.trace import Label, Missing, Param, Ref, Scored
 
-from . import ledger
+from . import lease, ledger
 from .lake import Run
 from .ledger import DataFile, Entry, Place
 from .segment import TextRow, text_table
 from .verify import sweep
-from .writer import lease, publish_table
+from .writer import publish_lines, publish_table
 
 REWRITE_SPANS = 50_000
 REWRITE_CHARS = 16 << 20
+SHORT = 64
+"""Meta values longer than this are words, and go with the words of a forgotten trace."""
+RECORDS = "retention"
 _AGE = re.compile(r"^(\d+)\s*([smhdw])$")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -93,6 +97,7 @@ def _share(episode: str) -> float:
 
 def retain(run: Run, rule: Rule, *, dry_run: bool = True, now_ns: int | None = None) -> Retention:
     """Apply a rule to a run. Outcomes and totals of forgotten traces stay in the ledger; their spans and words go."""
+    run.forget_cache()
     now = time.time_ns() if now_ns is None else now_ns
     record = Retention(run=run.name, dry_run=dry_run, rule=rule, at_ns=now, bytes_before=_bytes(run))
     reasons: dict[str, str] = {}
@@ -105,11 +110,14 @@ def retain(run: Run, rule: Rule, *, dry_run: bool = True, now_ns: int | None = N
             reasons[entry.head.trace_id] = decision.why
     if dry_run:
         return record
+    record.bytes_after = record.bytes_before
     if reasons:
-        rewrite(run, lambda e: reasons.get(e.head.trace_id))
-    record.bytes_after = _bytes(Run(run.files, run.path, run.keys))
-    line = msgspec.json.encode(record)
-    run.files.publish(f"{run.path}/retention/{now}.json", msgspec.json.format(line))
+
+        def describe(after: int) -> bytes:
+            record.bytes_after = after
+            return msgspec.json.encode(record)
+
+        rewrite(run, lambda e: reasons.get(e.head.trace_id), describe=describe)
     return record
 
 
@@ -117,28 +125,41 @@ def _bytes(run: Run) -> int:
     return sum(f.bytes for f in run.standing.files)
 
 
-def rewrite(run: Run, forget: Callable[[Entry], str | None] = lambda e: None, *, key: str | None = None) -> None:
+def rewrite(
+    run: Run,
+    forget: Callable[[Entry], str | None] = lambda e: None,
+    *,
+    key: str | None = None,
+    describe: Callable[[int], bytes] | None = None,
+) -> None:
     """Write the live part of a run anew; `forget` gives a reason to drop a trace's spans and words.
 
-    `key` seals the texts with that key (rotation); by default with the active one if the run is sealed.
+    `key` seals the texts with that key (rotation); by default a sealed run stays sealed. `describe` gives a
+    record of what is done, told how many bytes stay; it is committed together with the deed.
     """
-    busy = run.busy()
-    if busy:
-        raise Locked(f"run {run.name!r} is being written by {len(busy)} writer(s); try again when they have finished")
     name = "r" + secrets.token_hex(4)
-    held = f"{run.path}/writers/{name}.json"
-    run.files.publish(held, msgspec.json.encode(lease()))
+    lease.take(run.files, run.path, name, alone=True)
+    run.forget_cache()
+    rewriter = _Rewriter(run, name, key or _seal(run))
     try:
-        _Rewriter(run, name, key or _seal(run)).write(run.segments(), forget)
+        rewriter.write(forget, describe)
+    except BaseException:
+        rewriter.discard()
+        raise
     finally:
-        run.files.delete(held)
+        lease.release(run.files, run.path, name)
     run.forget_cache()
     sweep(run)
 
 
 def _seal(run: Run) -> str | None:
-    sealed = any(f.key for f in run.standing.files)
-    return run.keys.active() if sealed else None
+    """What was sealed stays sealed: with the active key, else with one that sealed it. Without any of its keys
+    at hand nothing that was sealed can be read, so nothing of it is written."""
+    used = [f.key for f in run.standing.files if f.key]
+    if not used:
+        return None
+    at_hand = set(run.keys.ids())
+    return run.keys.active() or next((k for k in reversed(used) if k in at_hand), None)
 
 
 class _Rewriter:
@@ -148,35 +169,58 @@ class _Rewriter:
         self.run = run
         self.name = name
         self.key = key
-        self.files: list[DataFile] = []
+        self.files: dict[str, DataFile] = {}
         self.known: dict[Ref, str] = {}
         self.texts: list[TextRow] = []
         self.chars = 0
         self.rows: list[Any] = []
         self.count = 0
         self.number = {"spans": 0, "texts": 0}
+        self.committing = False
 
-    def write(self, segments: list[ledger.Segment], forget: Callable[[Entry], str | None]) -> None:
-        """Publish the new data files and the ledger segment that replaces all others."""
-        entries = [self._entry(e, forget(e)) for e in ledger.standing(segments).live]
+    def discard(self) -> None:
+        """Remove what was written, unless it may be committed: a disk that is full should not stay so because of us."""
+        for file in [] if self.committing else self.files:
+            if self.name in file:
+                with suppress(EthogramError):
+                    self.run.files.delete(f"{self.run.path}/{file}")
+
+    def write(self, forget: Callable[[Entry], str | None], describe: Callable[[int], bytes] | None) -> None:
+        """Publish the new files and the ledger segment that replaces all others."""
+        run = self.run
+        found = ledger.read_all(run.files, run.path)
+        segments = ledger.in_force(found)
+        standing = ledger.standing(segments)
+        entries = [self._entry(e, forget(e)) for e in standing.live]
         self._flush_texts()
         self._flush_spans()
+        self._labels({e.head.trace_id for e in entries if e.forgotten})
+        kept = [f for f in standing.files if f.name.endswith((".jsonl", ".json")) and not _is_label(f)]
+        self.files.update({f.name: f for f in kept})
+        if describe is not None:
+            after = sum(f.bytes for f in self.files.values())
+            self._lines(f"{RECORDS}/{self.name}-000000.jsonl", [describe(after)])
         header = ledger.Header(
             schema_version=ledger.SCHEMA_VERSION,
             writer=self.name,
             number=0,
             committed_ns=max((s.header.committed_ns for s in segments), default=time.time_ns()),
-            files=tuple(self.files),
-            replaces=tuple(s.name for s in segments),
+            files=tuple(self.files.values()),
+            # what an interrupted rewrite replaced and did not get to remove is replaced by this one too
+            replaces=tuple(s.name for s in found),
         )
-        path = f"{self.run.path}/{ledger.FOLDER}/{ledger.segment_name(self.name, 0)}"
-        self.run.files.publish(path, ledger.encode_segment(header, entries))
+        path = f"{run.path}/{ledger.FOLDER}/{ledger.segment_name(self.name, 0)}"
+        self.committing = True
+        run.files.publish(path, ledger.encode_segment(header, entries))
 
     def _entry(self, entry: Entry, reason: str | None) -> Entry:
         if reason is not None or entry.forgotten:
-            head = msgspec.structs.replace(entry.head, answer=None)
+            head = msgspec.structs.replace(entry.head, answer=None, meta=_short(entry.head.meta))
             return Entry(head=head, totals=entry.totals, at_ns=entry.at_ns, forgotten=entry.forgotten or reason)
-        used = {self._keep(ref, entry) for ref in sorted(self.run.all_refs(entry))}
+        try:
+            used = {self._keep(ref, entry) for ref in self.run.all_refs(entry)}
+        except Sealed:
+            used = self._carry(entry)
         return msgspec.structs.replace(
             entry, spans=tuple(self._places(entry)), texts=tuple(sorted(used)), supersedes=None
         )
@@ -192,13 +236,37 @@ class _Rewriter:
                 self._flush_texts()
         return self.known[ref]
 
+    def _carry(self, entry: Entry) -> set[str]:
+        """Words whose key is gone cannot be copied: their segments stay as they are, for the key may come back."""
+        for file in self.run.standing.files:
+            if file.name in entry.texts:
+                self.files[file.name] = file
+        return set(entry.texts)
+
     def _places(self, entry: Entry) -> Iterator[Place]:
+        held = Place("", 0, 0)
         for batch in self.run.span_batches(entry):
-            yield Place(self._name("spans"), self.count, batch.num_rows)
+            name = self._name("spans")
+            if held.file == name:
+                held = Place(name, held.row, held.rows + batch.num_rows)
+            else:
+                if held.rows:
+                    yield held
+                held = Place(name, self.count, batch.num_rows)
             self.rows.append(batch)
             self.count += batch.num_rows
             if self.count >= REWRITE_SPANS:
                 self._flush_spans()
+        if held.rows:
+            yield held
+
+    def _labels(self, forgotten: set[str]) -> None:
+        """Labels of traces that count; those of forgotten ones keep their value and lose their words."""
+        labels: list[Label] = []
+        for label in self.run.labels():
+            labels.append(msgspec.structs.replace(label, why=None) if label.trace_id in forgotten else label)
+        if labels:
+            self._lines(f"{ledger.LABELS}/{self.name}-000000.jsonl", [msgspec.json.encode(x) for x in labels])
 
     def _name(self, kind: str) -> str:
         return f"{kind}-{self.name}-{self.number[kind]:06d}.parquet"
@@ -217,6 +285,17 @@ class _Rewriter:
         self.rows, self.count = [], 0
 
     def _publish(self, kind: str, table: Any, key: bytes | None) -> None:
-        key_name = self.key if key is not None else None
-        self.files.append(publish_table(self.run.files, self.run.path, self._name(kind), table, key_name, key))
+        name, key_name = self._name(kind), self.key if key is not None else None
+        self.files[name] = publish_table(self.run.files, self.run.path, name, table, key_name, key)
         self.number[kind] += 1
+
+    def _lines(self, name: str, lines: list[bytes]) -> None:
+        self.files[name] = publish_lines(self.run.files, self.run.path, name, lines)
+
+
+def _is_label(file: DataFile) -> bool:
+    return file.name.startswith(ledger.LABELS + "/")
+
+
+def _short(meta: dict[str, Param]) -> dict[str, Param]:
+    return {k: v for k, v in meta.items() if not isinstance(v, str) or len(v) <= SHORT}

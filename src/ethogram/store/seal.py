@@ -10,13 +10,16 @@ import base64
 import binascii
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
 from ethogram.errors import BadInput, NotFound, Sealed
+
+from .files import sync_folder
 
 KEY_BYTES = 32
 
@@ -43,11 +46,13 @@ class Keyring:
         self._env_key = env.get("ETHOGRAM_KEY")
 
     def _file(self) -> KeyFile:
-        if not self.path.exists():
-            return KeyFile()
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=KeyFile)
-        except msgspec.MsgspecError:
+        except FileNotFoundError:
+            return KeyFile()
+        except OSError as error:
+            raise BadInput(f"the key file {self.path} cannot be read: {error.strerror or error}") from None
+        except (msgspec.MsgspecError, UnicodeDecodeError):
             raise BadInput(f"the key file {self.path} is not valid; restore it from a copy") from None
 
     def ids(self) -> list[str]:
@@ -73,37 +78,65 @@ class Keyring:
                 f"the payloads are sealed with key {wanted}, which is not in {self.path} nor in ETHOGRAM_KEY; "
                 "bring the key, or accept that what it sealed is forgotten"
             )
-        return _decode(text, str(self.path))
+        key = _decode(text, str(self.path))
+        if key_id(key) != wanted:
+            raise BadInput(
+                f"the key file {self.path} holds another key under the name {wanted}; restore it from a copy"
+            )
+        return key
 
     def new(self) -> str:
         """Make a key, store it and seal new payloads with it."""
         key = secrets.token_bytes(KEY_BYTES)
-        file = self._file()
         name = key_id(key)
-        file.keys[name] = base64.b64encode(key).decode()
-        file.active = name
-        self._save(file)
+        with self._changing() as file:
+            file.keys[name] = base64.b64encode(key).decode()
+            file.active = name
         return name
 
     def drop(self, wanted: str) -> None:
         """Forget a key, and with it everything that only it can open."""
-        file = self._file()
-        if wanted not in file.keys:
-            raise NotFound.named("key", wanted, list(file.keys))
-        del file.keys[wanted]
-        if file.active == wanted:
-            file.active = None
-        self._save(file)
+        with self._changing() as file:
+            if wanted not in file.keys:
+                raise NotFound.named("key", wanted, list(file.keys))
+            del file.keys[wanted]
+            if file.active == wanted:
+                file.active = None
+
+    @contextmanager
+    def _changing(self) -> Iterator[KeyFile]:
+        """Change the key file, one process at a time: a key that is lost on the way takes its payloads with it."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with open(self.path.with_name(self.path.name + ".lock"), "w") as lock:
+                _lock(lock.fileno())
+                file = self._file()
+                yield file
+                self._save(file)
+        except OSError as error:
+            raise BadInput(f"the key file {self.path} cannot be written: {error.strerror or error}") from None
 
     def _save(self, file: KeyFile) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = self.path.with_name(self.path.name + ".tmp")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(msgspec.json.format(msgspec.json.encode(file)))
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(draft, self.path)
+        draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.tmp")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as out:
+                out.write(msgspec.json.format(msgspec.json.encode(file)))
+                out.flush()
+                os.fsync(out.fileno())
+            os.replace(draft, self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+        sync_folder(self.path.parent)
+
+
+def _lock(descriptor: int) -> None:
+    """Wait for the lock; it ends with the file, or with the process."""
+    try:
+        import fcntl
+    except ImportError:  # no such lock on this system: keys are made by hand, rarely twice at once
+        return
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
 
 
 def _default_path(env: Mapping[str, str]) -> str:
@@ -113,7 +146,7 @@ def _default_path(env: Mapping[str, str]) -> str:
 
 def _decode(text: str, where: str) -> bytes:
     try:
-        key = base64.b64decode(text, validate=True)
+        key = base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from ethogram.errors import Damaged
 from ethogram.trace import Ref, Span, step_order
 
 SPAN_ROWS = 65_536
 TEXT_ROWS = 8_192
+TEXT_CHARS = 4 << 20
+"""About how much of a text segment must be unpacked to read one text."""
 ZSTD_LEVEL = 6
 
 _STRING, _INT, _INT32, _FLOAT, _BOOL, _LIST = "string", "int64", "int32", "float64", "bool", "list"
@@ -132,7 +136,7 @@ def parquet_bytes(table: Any, key: bytes | None = None) -> Any:
         out,
         compression="zstd",
         compression_level=ZSTD_LEVEL,
-        row_group_size=TEXT_ROWS if "body" in table.column_names else SPAN_ROWS,
+        row_group_size=_text_rows(table) if "body" in table.column_names else SPAN_ROWS,
         # random hashes and bodies gain nothing from statistics, and every column costs footer bytes
         write_statistics=["trace_id", "kind", "start_ns"] if "kind" in table.column_names else False,
         use_dictionary=[c for c in table.column_names if c not in ("body", "ref", "mark", "span_id", "seq", "chars")],
@@ -140,6 +144,12 @@ def parquet_bytes(table: Any, key: bytes | None = None) -> Any:
         store_schema=False,
     )
     return out.getvalue()
+
+
+def _text_rows(table: Any) -> int:
+    """Rows per group: few where texts are long, so that reading one of them costs little memory."""
+    groups = int(table.column("body").nbytes) // TEXT_CHARS + 1
+    return max(1, min(TEXT_ROWS, -(-int(table.num_rows) // groups)))
 
 
 def open_parquet(file: Any, key: bytes | None = None) -> Any:
@@ -152,6 +162,18 @@ def open_parquet(file: Any, key: bytes | None = None) -> Any:
 
         opening = pe.create_decryption_properties(footer_key=key)
     return pq.ParquetFile(file, decryption_properties=opening, pre_buffer=False)
+
+
+@contextmanager
+def damage(name: str) -> Iterator[None]:
+    """Name the file whose bytes cannot be read."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise Damaged(f"{name} cannot be read ({told}); run: ethogram verify") from None
 
 
 def spans_of(batch: Any) -> Iterator[Span]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from ethogram.errors import Damaged
-from ethogram.trace import Ref, detached_refs
+from ethogram.errors import Damaged, EthogramError, Sealed
+from ethogram.trace import Ref, Span, detached_refs
 
 from .files import Files
 from .ledger import DataFile
 from .seal import Keyring
-from .segment import TextRow, open_parquet
+from .segment import TextRow, damage, open_parquet
 
 OPEN_FILES = 16
-HELD_GROUPS = 6
+HELD_CHARS = 64 << 20
 
 
 class TextReader:
@@ -29,18 +30,26 @@ class TextReader:
         self._keys = keys
         self._open: OrderedDict[str, tuple[Any, dict[str, int]]] = OrderedDict()
         self._groups: OrderedDict[tuple[str, int], dict[str, TextRow]] = OrderedDict()
+        self._sizes: dict[tuple[str, int], int] = {}
 
     def get(self, ref: Ref, segments: Sequence[str]) -> str:
         """The body of a text that lies in one of these segments."""
         return self.row(ref, segments).body
 
     def row(self, ref: Ref, segments: Sequence[str]) -> TextRow:
-        """A text as it is stored."""
+        """A text as it is stored; a segment whose key is gone matters only if no other holds the text."""
+        sealed: Sealed | None = None
         for name in segments:
-            _, index = self._segment(name)
+            try:
+                _, index = self._segment(name)
+            except Sealed as error:
+                sealed = error
+                continue
             group = index.get(ref)
             if group is not None:
                 return self._group(name, group)[ref]
+        if sealed is not None:
+            raise sealed
         raise Damaged(f"text {ref} is in none of the segments that should hold it; run: ethogram verify")
 
     def _segment(self, name: str) -> tuple[Any, dict[str, int]]:
@@ -51,14 +60,15 @@ class TextReader:
         if known is None:
             raise Damaged(f"text segment {name} is not in the ledger; run: ethogram verify")
         key = self._keys.get(known.key) if known.key else None
-        parquet = open_parquet(self._files.open(f"{self._path}/{name}"), key)
         index: dict[str, int] = {}
-        for group in range(parquet.num_row_groups):
-            for ref in parquet.read_row_group(group, columns=["ref"]).column(0).to_pylist():
-                index[ref] = group
+        with damage(name):
+            parquet = open_parquet(self._files.open(f"{self._path}/{name}"), key)
+            for group in range(parquet.num_row_groups):
+                for ref in parquet.read_row_group(group, columns=["ref"]).column(0).to_pylist():
+                    index[ref] = group
         self._open[name] = (parquet, index)
         if len(self._open) > OPEN_FILES:
-            self._open.popitem(last=False)[1][0].close()
+            self._open.popitem(last=False)[1][0].close(force=True)
         return self._open[name]
 
     def _group(self, name: str, group: int) -> dict[str, TextRow]:
@@ -66,35 +76,48 @@ class TextReader:
         if place in self._groups:
             self._groups.move_to_end(place)
             return self._groups[place]
-        table = self._segment(name)[0].read_row_group(group)
-        rows = {values[0]: TextRow(*values) for values in zip(*(c.to_pylist() for c in table.columns), strict=True)}
+        with damage(name):
+            table = self._segment(name)[0].read_row_group(group)
+            rows = {values[0]: TextRow(*values) for values in zip(*(c.to_pylist() for c in table.columns), strict=True)}
         self._groups[place] = rows
-        if len(self._groups) > HELD_GROUPS:
-            self._groups.popitem(last=False)
+        self._sizes[place] = table.nbytes
+        while len(self._groups) > 1 and sum(self._sizes.values()) > HELD_CHARS:
+            del self._sizes[self._groups.popitem(last=False)[0]]
         return rows
+
+
+def stored_refs(files: Files, path: str, segments: Iterable[DataFile], key: bytes | None) -> Iterator[tuple[Ref, str]]:
+    """The addresses in some text segments that one key opens, each with its segment; a damaged one gives none."""
+    for segment in segments:
+        refs: list[Ref] = []
+        with suppress(EthogramError), damage(segment.name), files.open(f"{path}/{segment.name}") as file:
+            refs = open_parquet(file, key).read(columns=["ref"]).column(0).to_pylist()
+        yield from ((ref, segment.name) for ref in refs)
 
 
 class TraceTexts(Mapping[Ref, str]):
     """The texts of one trace, fetched when asked for."""
 
-    def __init__(self, reader: TextReader, segments: Sequence[str], refs: Sequence[Ref]) -> None:
-        """`refs` are the addresses that the trace's spans name, in order."""
+    def __init__(self, reader: TextReader, segments: Sequence[str], spans: Sequence[Span], more: Sequence[Ref]) -> None:
+        """`more` are addresses that are named outside the spans: the answer, and why labels say what they say."""
         self._reader = reader
         self._segments = segments
-        self._refs = refs
+        self._spans = spans
+        self._more = more
 
     def __getitem__(self, ref: Ref) -> str:
         return self._reader.get(ref, self._segments)
 
     def __iter__(self) -> Iterator[Ref]:
-        """Every address once: what spans name, then what those messages lean on."""
-        seen: dict[Ref, None] = dict.fromkeys(self._refs)
+        """Every address once: what spans name, then what their messages lean on."""
+        seen = dict.fromkeys((*self._more, *(ref for span in self._spans for ref in span.refs)))
         yield from seen
-        for ref in self._refs:
-            for leaning in detached_refs(self[ref]):
-                if leaning not in seen:
-                    seen[leaning] = None
-                    yield leaning
+        messages = dict.fromkeys(ref for span in self._spans for ref in (*span.input, *span.output))
+        for message in messages:
+            for ref in detached_refs(self[message]):
+                if ref not in seen:
+                    seen[ref] = None
+                    yield ref
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

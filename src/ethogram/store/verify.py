@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from hashlib import blake2b
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from ethogram.errors import Damaged, EthogramError, Sealed
-from ethogram.trace import Ref, detached_refs, text_ref
-from ethogram.trace.ids import ALGORITHM
+from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
+from ethogram.trace import Label, Ref, detached_refs, text_ref
 
-from . import ledger
-from .files import LocalFiles
-from .lake import Run
-from .ledger import DataFile, Segment
-from .segment import open_parquet
+from . import lease, ledger
+from .lake import Run, info_digest
+from .ledger import DataFile, Entry, Segment
+from .segment import damage, open_parquet
 
 Progress = Callable[[int], None]
+YOUNG_S = 60.0
+_NOTES = (ledger.LABELS, "sources", "retention")
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -46,134 +46,208 @@ class Verification(msgspec.Struct, kw_only=True):
 
 
 def verify(run: Run, progress: Progress | None = None) -> Verification:
-    """Check one run."""
-    found = Verification(run=run.name)
-    segments = _segments(run, found)
-    kept = ledger.in_force(segments)
-    standing = ledger.standing(kept)
-    found.episodes = len(standing.live)
-    known: set[Ref] = set()
-    leaning: set[Ref] = set()
-    whole: set[str] = set()
-    for file in standing.files:
-        found.files += 1
-        if _file_is_whole(run, file, found):
-            whole.add(file.name)
-            if file.name.startswith("texts-"):
-                _check_texts(run, file, found, known, leaning)
-        if progress is not None:
-            progress(file.bytes)
-    for missing in sorted(leaning - known):
-        if not found.sealed_away:
-            found.damaged.append(Problem("texts", f"text {missing} is referred to but not stored"))
-    _check_entries(run, kept, found, known, whole)
-    _check_labels(run, found)
-    found.leftovers = list(leftovers(run, segments))
-    return found
+    """Check one run, as its ledger stands now."""
+    run.forget_cache()
+    check = _Check(run)
+    check.all(progress)
+    with suppress(EthogramError):  # a damaged ledger cannot say what is left over; it is named above
+        check.found.leftovers = leftovers(run)
+    return check.found
 
 
-def _segments(run: Run, found: Verification) -> list[Segment]:
-    segments = []
-    folder = f"{run.path}/{ledger.FOLDER}"
-    for name in run.files.names(folder):
+class _Check:
+    """One check of one run: what was found so far, and which texts lie where."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.found = Verification(run=run.name)
+        self.held: dict[Ref, tuple[int, ...]] = {}
+        self.leaning: dict[Ref, tuple[Ref, ...]] = {}
+        self.numbers: dict[str, int] = {}
+        self.sealed: set[str] = set()
+        self.broken: set[str] = set()
+
+    def damaged(self, where: str, what: str) -> None:
+        self.found.damaged.append(Problem(where, what))
+
+    def all(self, progress: Progress | None) -> None:
+        """Check every file, then every reference."""
+        self._info()
+        segments = ledger.in_force(self._segments())
+        standing = ledger.standing(segments)
+        self.found.episodes = len(standing.live)
+        for file in standing.files:
+            self.found.files += 1
+            self.numbers[file.name] = len(self.numbers)
+            if not self._is_whole(file):
+                self.broken.add(file.name)
+            elif file.name.startswith("texts-"):
+                self._texts(file)
+            if progress is not None:
+                progress(file.bytes)
+        labels = self._labels(standing.named(ledger.LABELS + "/"))
+        for segment in segments:
+            for entry in segment.entries:
+                self._entry(segment.name, entry, labels.get(entry.head.trace_id, ()))
+
+    def _info(self) -> None:
+        """`run.json` against its own digest."""
         try:
-            segments.append(ledger.decode_segment(name, run.files.read(f"{folder}/{name}")))
-        except Damaged as error:
-            found.damaged.append(Problem(f"ledger/{name}", str(error)))
-    return segments
+            info = Run(self.run.files, self.run.path, self.run.keys).info
+            if info_digest(self.run.files.read(f"{self.run.path}/run.json")) != info.digest:
+                self.damaged("run.json", "the content does not match its digest")
+        except EthogramError as error:
+            self.damaged("run.json", str(error))
 
+    def _segments(self) -> list[Segment]:
+        segments = []
+        folder = f"{self.run.path}/{ledger.FOLDER}"
+        for name in self.run.files.names(folder):
+            try:
+                segments.append(ledger.decode_segment(name, self.run.files.read(f"{folder}/{name}")))
+            except NotFound:
+                continue  # replaced since it was listed
+            except (Damaged, BadInput) as error:
+                self.damaged(f"{ledger.FOLDER}/{name}", str(error))
+        return segments
 
-def _file_is_whole(run: Run, file: DataFile, found: Verification) -> bool:
-    try:
-        data = run.files.read(f"{run.path}/{file.name}")
-    except EthogramError:
-        found.damaged.append(Problem(file.name, "the file is missing"))
-        return False
-    if ALGORITHM + blake2b(data, digest_size=16).hexdigest() != file.digest:
-        found.damaged.append(Problem(file.name, "the bytes do not match the ledger's hash"))
-        return False
-    return True
+    def _is_whole(self, file: DataFile) -> bool:
+        try:
+            data = self.run.files.read(f"{self.run.path}/{file.name}")
+        except NotFound:
+            self.damaged(file.name, "the file is missing")
+            return False
+        except EthogramError as error:
+            self.damaged(file.name, str(error))
+            return False
+        if ledger.hash_of(data) != file.digest:
+            self.damaged(file.name, "the bytes do not match the ledger's hash")
+            return False
+        return True
 
+    def _texts(self, file: DataFile) -> None:
+        """Re-derive the address of every text."""
+        try:
+            key = self.run.keys.get(file.key) if file.key else None
+        except Sealed:
+            self.found.sealed_away += 1
+            self.sealed.add(file.name)
+            return
+        try:
+            with damage(file.name), self.run.files.open(f"{self.run.path}/{file.name}") as source:
+                for batch in open_parquet(source, key).iter_batches(batch_size=1024, columns=["ref", "body"]):
+                    for ref, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
+                        self._text(file, ref, body)
+        except EthogramError as error:
+            self.broken.add(file.name)
+            self.damaged(file.name, str(error))
 
-def _check_texts(run: Run, file: DataFile, found: Verification, known: set[Ref], leaning: set[Ref]) -> None:
-    """Re-derive the address of every text."""
-    try:
-        key = run.keys.get(file.key) if file.key else None
-    except Sealed:
-        found.sealed_away += 1
-        return
-    parquet = open_parquet(run.files.open(f"{run.path}/{file.name}"), key)
-    for batch in parquet.iter_batches(batch_size=1024, columns=["ref", "body"]):
-        for ref, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
-            found.texts += 1
-            known.add(ref)
-            leaning.update(detached_refs(body))
-            if text_ref(body) != ref:
-                found.damaged.append(Problem(file.name, f"text {ref} does not match its address"))
+    def _text(self, file: DataFile, ref: Ref, body: str) -> None:
+        number = self.numbers[file.name]
+        self.found.texts += 1
+        self.held[ref] = (*self.held.get(ref, ()), number)
+        leaning = detached_refs(body)
+        if leaning:
+            self.leaning[ref] = leaning
+        if text_ref(body) != ref:
+            self.damaged(file.name, f"text {ref} does not match its address")
 
-
-def _check_entries(run: Run, segments: list[Segment], found: Verification, known: set[Ref], whole: set[str]) -> None:
-    """Follow every reference of every trace."""
-    for segment in segments:
-        names = {f.name for s in segments for f in s.header.files}
-        for entry in segment.entries:
-            if not all(place.file in whole for place in entry.spans):
-                if not all(place.file in names for place in entry.spans):
-                    found.damaged.append(Problem(segment.name, f"trace {entry.head.trace_id} names an unknown file"))
+    def _labels(self, files: Iterable[DataFile]) -> dict[str, list[Label]]:
+        """Labels by trace; their files were compared with the ledger's hash before."""
+        found: dict[str, list[Label]] = {}
+        decoder = msgspec.json.Decoder(Label)
+        for file in files:
+            if file.name in self.broken:
                 continue
             try:
-                count = 0
-                for span in run.spans(entry):
-                    count += 1
-                    lost = [r for r in span.refs if r not in known] if not found.sealed_away else []
-                    if span.trace_id != entry.head.trace_id:
-                        found.damaged.append(Problem(segment.name, f"span {span.span_id} belongs to another trace"))
-                    if lost:
-                        where = f"trace {entry.head.trace_id} span {span.span_id}"
-                        found.damaged.append(Problem(where, f"text {lost[0]} is not stored"))
-            except EthogramError as error:
-                found.damaged.append(Problem(segment.name, str(error)))
-                continue
-            found.spans += count
-            if count != entry.totals.spans and not entry.forgotten:
-                what = f"{count} spans where the ledger says {entry.totals.spans}"
-                found.damaged.append(Problem(f"trace {entry.head.trace_id}", what))
+                for line in self.run.files.read(f"{self.run.path}/{file.name}").splitlines():
+                    label = decoder.decode(line)
+                    found.setdefault(label.trace_id, []).append(label)
+            except (EthogramError, msgspec.MsgspecError) as error:
+                self.damaged(file.name, str(error))
+        return found
+
+    def _entry(self, segment: str, entry: Entry, labels: Sequence[Label]) -> None:
+        """Follow every reference of a trace."""
+        trace = f"trace {entry.head.trace_id}"
+        unknown = [n for n in (*(p.file for p in entry.spans), *entry.texts) if n not in self.numbers]
+        if unknown:
+            self.damaged(f"{ledger.FOLDER}/{segment}", f"{trace} names {unknown[0]}, which the ledger does not hold")
+            return
+        if any(place.file in self.broken for place in entry.spans):
+            return
+        named: dict[Ref, None] = dict.fromkeys(label.why for label in labels if label.why and not entry.forgotten)
+        if entry.head.answer is not None:
+            named[entry.head.answer] = None
+        try:
+            count = 0
+            for span in self.run.spans(entry):
+                count += 1
+                if span.trace_id != entry.head.trace_id:
+                    self.damaged(trace, f"span {span.span_id} belongs to another trace")
+                named.update(dict.fromkeys(span.refs))
+                for message in (*span.input, *span.output):
+                    named.update(dict.fromkeys(self.leaning.get(message, ())))
+        except EthogramError as error:
+            self.damaged(trace, str(error))
+            return
+        self.found.spans += count
+        if count != entry.totals.spans and not entry.forgotten:
+            self.damaged(trace, f"{count} spans where the ledger says {entry.totals.spans}")
+        self._refs(trace, entry, named)
+
+    def _refs(self, trace: str, entry: Entry, named: Iterable[Ref]) -> None:
+        """Every text must lie in one of the segments that the entry names; what is sealed away cannot be looked at."""
+        if any(name in self.sealed or name in self.broken for name in entry.texts):
+            return
+        own = {self.numbers[name] for name in entry.texts}
+        lost = [ref for ref in named if own.isdisjoint(self.held.get(ref, ()))]
+        if lost:
+            more = f" (and {len(lost) - 1} more)" if len(lost) > 1 else ""
+            self.damaged(trace, f"text {lost[0]}{more} is not where the ledger says")
 
 
-def _check_labels(run: Run, found: Verification) -> None:
-    try:
-        for _ in run.labels():
-            pass
-    except Damaged as error:
-        found.damaged.append(Problem("labels", str(error)))
+def leftovers(run: Run) -> list[str]:
+    """Files that no ledger segment in force makes visible and no living writer may still commit.
+
+    The order matters: files first, then leases, then the ledger. A file that was there before the leases were
+    read belongs to a writer that still lives, or that committed it before the ledger was read, or that is gone.
+    """
+    files, drafts = list(_files(run)), list(_drafts(run))
+    held = run.leases()
+    alive = [name for name, lease_held in held.items() if lease.is_alive(lease_held)]
+    segments = ledger.read_all(run.files, run.path)
+    visible = {f.name for s in ledger.in_force(segments) for f in s.header.files}
+    replaced = {f"{ledger.FOLDER}/{name}" for s in segments for name in s.header.replaces}
+    there = {f"{ledger.FOLDER}/{s.name}" for s in segments}
+    # the draft of a lease is older than the lease, so one whose owner is not known is left alone for a while
+    old = [draft for draft, is_old in drafts if is_old or any(name in draft for name in held)]
+    found = [f for f in (*files, *old) if f not in visible and not any(name in f for name in alive)]
+    return sorted({*found, *(replaced & there)})
 
 
-def leftovers(run: Run, segments: list[Segment]) -> Iterator[str]:
-    """Files that no ledger segment in force makes visible: crashes leave them, nobody reads them."""
-    kept = ledger.in_force(segments)
-    visible = {f.name for s in kept for f in s.header.files}
-    for name in run.files.names(run.path):
-        if name.endswith(".parquet") and name not in visible:
-            yield name
-    replaced = {name for s in segments for name in s.header.replaces}
-    yield from (f"{ledger.FOLDER}/{s.name}" for s in segments if s.name in replaced)
-    if isinstance(run.files, LocalFiles):
-        for folder in ("", ledger.FOLDER, "labels", "writers"):
-            below = f"{run.path}/{folder}".rstrip("/")
-            yield from (f"{folder}/{d}".lstrip("/") for d in run.files.drafts(below))
+def _files(run: Run) -> Iterator[str]:
+    """Everything in a run directory that only a ledger can give a meaning."""
+    yield from (n for n in run.files.names(run.path) if n.endswith(".parquet"))
+    for folder in _NOTES:
+        yield from (f"{folder}/{n}" for n in run.files.names(f"{run.path}/{folder}"))
+
+
+def _drafts(run: Run) -> Iterator[tuple[str, bool]]:
+    """Drafts in a run directory, and whether nobody has touched them for a while."""
+    for folder in ("", ledger.FOLDER, lease.FOLDER, *_NOTES):
+        below = f"{run.path}/{folder}".rstrip("/")
+        old = set(run.files.drafts(below, YOUNG_S))
+        yield from (((f"{folder}/{d}" if folder else d), d in old) for d in run.files.drafts(below))
 
 
 def sweep(run: Run) -> list[str]:
     """Remove what nobody committed; files of writers that may still be at work are left alone."""
-    busy = run.busy()
-    folder = f"{run.path}/{ledger.FOLDER}"
-    segments = [ledger.decode_segment(n, run.files.read(f"{folder}/{n}")) for n in run.files.names(folder)]
-    if busy:
-        gone = [p for p in leftovers(run, segments) if p.endswith(".parquet") and not any(w in p for w in busy)]
-    else:
-        gone = list(leftovers(run, segments))
+    gone = leftovers(run)
+    held = run.leases()
     for path in gone:
         run.files.delete(f"{run.path}/{path}")
-    for writer in run.leases().keys() - set(busy):
-        run.files.delete(f"{run.path}/writers/{writer}.json")
+    for writer, lease_held in held.items():
+        if not lease.is_alive(lease_held):
+            lease.release(run.files, run.path, writer)
     return gone

@@ -36,7 +36,7 @@ HEAVY = ("logprobs", "prompt_token_ids", "completion_token_ids")
 
 _STEP = ("step_id", "timestamp", "source", "message", "model_name", "reasoning_content", "tool_calls", "observation")
 _METRICS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd", *HEAVY)
-_PATCHABLE = frozenset(Draft.__struct_fields__) - {"input", "growing"}
+PATCHABLE = frozenset(Draft.__struct_fields__) - {"input", "growing"}
 
 
 def ours(item: Any) -> dict[str, Any]:
@@ -59,11 +59,12 @@ def step_call(item: Any) -> ToolCall:
     """A call; its arguments are JSON text, as the model wrote them where that is known."""
     if not isinstance(item, dict):
         raise TypeError(f"a tool call is a {type(item).__name__}, not an object")
-    arguments = item.get("arguments")
-    text = ours(item).get("arguments")
+    notes, arguments = ours(item), item.get("arguments")
+    text = notes.get("arguments")
     if not isinstance(text, str):
         text = arguments if isinstance(arguments, str) else "" if arguments is None else to_json(arguments)
-    return ToolCall(as_name(item.get("function_name")) or "unknown", text, as_name(item.get("tool_call_id")) or None)
+    call_id = as_name(notes.get("call_id", item.get("tool_call_id"))) or None
+    return ToolCall(as_name(item.get("function_name")) or "unknown", text, call_id)
 
 
 def paired(step: Step) -> tuple[list[tuple[Step, Step | None]], list[Step]]:
@@ -115,7 +116,7 @@ def spoken(step: Step, base: dict[str, Any]) -> Draft:
     name = as_name(step.get("source")) or "other"
     draft = Draft(kind="user" if message.role == "user" else "other", name=name, start_ns=at, output=(message,), **base)
     draft.attributes = step_attributes(step)
-    return patched(draft, step)
+    return patched(draft, ours(step))
 
 
 def replied(step: Step, base: dict[str, Any], facts: dict[str, Any]) -> Draft:
@@ -131,7 +132,7 @@ def replied(step: Step, base: dict[str, Any], facts: dict[str, Any]) -> Draft:
         setattr(draft, field, value)
     draft.cost_usd = as_float(metrics.get("cost_usd"))
     draft.attributes = step_attributes(step)
-    return patched(draft, step)
+    return patched(draft, ours(step))
 
 
 def used(item: Step, result: Step | None, step: Step, base: dict[str, Any]) -> Draft:
@@ -147,7 +148,7 @@ def used(item: Step, result: Step | None, step: Step, base: dict[str, Any]) -> D
         draft.status = "error" if says_error(answer) else "ok"
         extra |= without_ours(result)
     draft.attributes = extra
-    return patched(patched(draft, item), result)
+    return patched(draft, as_dict(ours(item).get("tool")))
 
 
 def tokens(metrics: dict[str, Any]) -> dict[str, int]:
@@ -191,10 +192,10 @@ def without_ours(item: Step) -> dict[str, Any]:
     return {"extra": extra} if extra else {}
 
 
-def patched(draft: Draft, item: Step | None) -> Draft:
+def patched(draft: Draft, notes: dict[str, Any]) -> Draft:
     """The draft with the fields that our own writer noted."""
-    notes = {k: v for k, v in ours(item).items() if k in _PATCHABLE}
-    if not notes:
+    changes = {k: v for k, v in notes.items() if k in PATCHABLE}
+    if not changes:
         return draft
-    values = {k: v for k, v in msgspec.structs.asdict(draft).items() if k in _PATCHABLE} | notes
+    values = {k: v for k, v in msgspec.structs.asdict(draft).items() if k in PATCHABLE} | changes
     return msgspec.convert(msgspec.to_builtins(values), Draft)

@@ -69,6 +69,8 @@ class Session:
                 lane.flush()
                 lane.turns.close()
             self.trace.meta["lines"] = self._lines
+            if not self.trace.spans:
+                raise ValueError("none of its lines could be read")
 
     def _repeated(self, uuid: str, line: Line) -> bool:
         """Whether this very line was read before; only the id being the same is not enough."""
@@ -142,6 +144,7 @@ class Lane:
         self._session = session
         self.turns = Turns(
             session.trace,
+            session.intake,
             lane=name,
             agent=agent,
             parent=parent,

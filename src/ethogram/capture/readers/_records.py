@@ -77,6 +77,8 @@ def _document(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
     except _BAD_JSON as error:
         why = _short(error)
     else:
+        if damage:
+            intake.skip("the end of the file", damage)
         yield "the document", value
         return
     if b"\n" in data and not damage and _is_object(data[: data.index(b"\n")]):

@@ -6,12 +6,14 @@ yet, and nothing else, so a session of any length can pass through it.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, suppress
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from ethogram.capture.chat import FailureTest, says_error
-from ethogram.capture.intake import Draft, TraceBuilder
-from ethogram.trace import File, Message, SpanId, ToolCall, ToolResult
+from ethogram.capture.intake import RECORD_ERRORS, Draft, Intake, TraceBuilder
+from ethogram.capture.parse import to_json
+from ethogram.trace import TOKEN_FIELDS, File, Message, SpanId, ToolCall, ToolResult
 
 
 class Waiting(NamedTuple):
@@ -31,6 +33,7 @@ class Turns:
     def __init__(
         self,
         trace: TraceBuilder,
+        intake: Intake,
         *,
         lane: str = "",
         agent: str = "",
@@ -40,6 +43,7 @@ class Turns:
     ) -> None:
         """`stops` are the stop reasons of a reply with and without calls, where the log gives none."""
         self.trace = trace
+        self._intake = intake
         self.unread: list[Message] = []
         self.open: list[Waiting] = []
         self.parent = parent
@@ -48,12 +52,6 @@ class Turns:
         self._failed = failed
         self._stops = stops
         self._anew = False
-        self._silent: list[Message] = []
-
-    def hear(self, message: Message) -> None:
-        """Words that the model will read and that are no turn of this log (copied context)."""
-        self.unread.append(message)
-        self._silent.append(message)
 
     def system(self, message: Message, name: str = "system", **details: Any) -> SpanId:
         """Instructions: not a step, but they have their place among the messages."""
@@ -76,7 +74,6 @@ class Turns:
         details["stop_reason"] = details.get("stop_reason") or stop
         span_id = self._add("model", details, name="chat", output=(message,))
         self.unread = []
-        self._silent = []
         self._anew = False
         for position, call in enumerate(message.tool_calls):
             self.call(call, **(calls[position] if calls and position < len(calls) else {}))
@@ -95,7 +92,8 @@ class Turns:
         if message is None:
             message = Message("tool", (result,))
         self.unread.append(message)
-        details = {**known, **{k: v for k, v in details.items() if v is not None}}
+        attributes = {**known.get("attributes", {}), **details.get("attributes", {})}
+        details = {**known, **{k: v for k, v in details.items() if v is not None}, "attributes": attributes}
         return self._add(
             "tool",
             details,
@@ -115,16 +113,16 @@ class Turns:
 
     def unanswered(self) -> None:
         """Spans for calls that never got a result."""
-        for call, details in self.open:
-            self._add("tool", details, name=call.name, tool=call.name, call_id=call.call_id, arguments=call.arguments)
-            self.trace.lose("tool result (never came)")
-        self.open = []
+        waiting, self.open = self.open, []
+        for call, details in waiting:
+            with self._intake.record(f"the call of {call.name}"):
+                said = {"tool": call.name, "call_id": call.call_id, "arguments": call.arguments}
+                self._add("tool", details, name=call.name, **said)
+                self.trace.lose("tool result (never came)")
 
     def close(self) -> None:
-        """The log ends here: what no reply has read keeps its place among the messages."""
+        """The log ends here."""
         self.unanswered()
-        if self._silent:
-            self._add("other", {}, name="unread", output=tuple(self._silent))
 
     def _take(self, result: ToolResult) -> Waiting | None:
         tests = (
@@ -144,9 +142,55 @@ class Turns:
         return self.trace.add(Draft(**{**base, **fields, **details}))
 
 
+class _Nobody:
+    """Stands where a trace and its intake would be."""
+
+    def lose(self, field: str, count: int = 1) -> None:
+        """Nothing is kept, so nothing is lost."""
+
+    def record(self, where: str) -> AbstractContextManager[None]:
+        """Nothing is reported: the real reading will do that."""
+        return suppress(*RECORD_ERRORS)
+
+
+class Probe(Turns):
+    """Turns that leave no trace: how many replies there will be, and which of their counts the log itself gives."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        super().__init__(cast("TraceBuilder", _Nobody()), cast("Intake", _Nobody()))
+        self.replies = 0
+        self.said: set[str] = set()
+
+    def _add(self, kind: Any, details: dict[str, Any], **fields: Any) -> SpanId:
+        if kind == "model":
+            self.replies += 1
+            self.said.update(f for f in (*TOKEN_FIELDS, "cost_usd") if details.get(f) is not None)
+        return SpanId("")
+
+
 def rest_of(item: dict[str, Any], *known: str) -> dict[str, Any]:
     """What an object holds besides the known keys: goes into attributes, so that nothing is dropped."""
     return {k: v for k, v in item.items() if k not in known and v is not None}
+
+
+def add_whole(trace: TraceBuilder, intake: Intake, draft: Draft) -> SpanId:
+    """The span of a whole run; if what it says of itself cannot be written down, the run is kept without it."""
+    with intake.record("what the run says of itself"):
+        return trace.add(draft)
+    draft.attributes = {}
+    return trace.add(draft)
+
+
+def plain(trace: TraceBuilder, meta: dict[str, Any]) -> dict[str, Any]:
+    """Meta values that can be written down; what is nested too deeply is lost, and the trace is not."""
+    kept: dict[str, Any] = {}
+    for name, value in meta.items():
+        try:
+            kept[name] = to_json(value) if isinstance(value, dict | list) else value
+        except RecursionError:
+            trace.lose(f"{name} (nested too deeply)")
+    return kept
 
 
 def count_bytes(trace: TraceBuilder, message: Message) -> None:

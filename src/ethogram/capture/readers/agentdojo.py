@@ -11,8 +11,7 @@ from typing import Any
 
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
-from ethogram.capture.parse import as_dict, as_list, as_name, as_text, chat_message, to_json, tool_call
-from ethogram.capture.parse import as_int as parse_int
+from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, chat_message, to_json, tool_call
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Missing, Outcome, ToolResult
@@ -54,7 +53,7 @@ def _read_one(item: dict[str, Any], where: str, intake: Intake) -> None:
         trace.task = f"{suite}/{task}" if suite else task
         trace.condition = _condition(item)
         trace.agent = as_name(item.get("pipeline_name"))
-        trace.seed = parse_int(item.get("seed"))
+        trace.seed = as_int(item.get("seed"))
         trace.outcome = _outcome(item, evaluation)
         trace.answer = as_text(item["final_answer"]) if item.get("final_answer") is not None else None
         trace.meta = {k: v for k, v in item.items() if k not in _ELSEWHERE}
@@ -107,8 +106,8 @@ class _Talk:
             details["error"] = as_text(item["error"]) if item.get("error") else None
             placeholders = call.get("placeholder_args")
         else:
-            placeholders = {c.get("id"): c["placeholder_args"] for c in map(as_dict, as_list(item.get("tool_calls")))
-                            if c.get("placeholder_args")}  # fmt: skip
+            calls = [as_dict(c) for c in as_list(item.get("tool_calls"))]
+            placeholders = {as_name(c.get("id")): c["placeholder_args"] for c in calls if c.get("placeholder_args")}
         if placeholders:
             details["attributes"] = {"placeholder_args": placeholders}
         self._chat.add(message, **details)

@@ -19,7 +19,7 @@ from ethogram.trace import Message, Outcome
 
 from ._atif_steps import HEAVY, Step, agent_span, model_facts, ours, paired, replied, spoken, step_message, used
 from ._records import as_listing, as_object, records
-from ._turns import count_bytes, rest_of
+from ._turns import add_whole, count_bytes, plain, rest_of
 
 FORMAT = "atif"
 NEWEST = (1, 8)
@@ -76,7 +76,7 @@ def _describe(trace: TraceBuilder, item: dict[str, Any], key: str) -> None:
     trace.agent = as_name(agent.get("name"))
     notes = ours(item)
     if "spans" in notes:
-        _restore(trace, notes)
+        _restore(trace, {**extra, **notes})
         return
     meta = rest_of(item, *_ROOT)
     meta |= {f"agent_{k}": v for k, v in rest_of(agent, "name", "tool_definitions").items()}
@@ -87,7 +87,7 @@ def _describe(trace: TraceBuilder, item: dict[str, Any], key: str) -> None:
         meta["note"] = f"schema {meta['schema_version'] or 'not named'}: read as ATIF-v{NEWEST[0]}.{NEWEST[1]}"
     if extra:
         meta["extra"] = extra
-    trace.meta = meta
+    trace.meta = plain(trace, meta)
 
 
 def _restore(trace: TraceBuilder, notes: dict[str, Any]) -> None:
@@ -122,11 +122,11 @@ class _Lane:
         self._unread.extend(messages)
         self._silent.extend(messages)
 
-    def copy(self, *messages: Message) -> None:
-        """Copied context: after a reply it is the start of another context."""
+    def copy(self, draft: Draft) -> None:
+        """Copied context: not a step, but it has its place; after a reply it is the start of another context."""
         if self._replied and not self._anew:
             self._anew, self._unread = True, []
-        self.hear(*messages)
+        self.say(draft)
 
     def say(self, draft: Draft) -> str:
         """A span whose words the next reply reads."""
@@ -164,8 +164,11 @@ class _Walk:
         if depth > MAX_DEPTH:
             raise ValueError(f"sub-agents nested more than {MAX_DEPTH} deep")
         agent, steps = as_dict(item.get("agent")), as_listing(item.get("steps"), "`steps`")
-        label = as_name(agent.get("name")) or "agent"
-        root = None if ours(item) else self._trace.add(agent_span(item, agent, label, name, parent))
+        label, notes = as_name(agent.get("name")) or "agent", ours(item)
+        if notes:  # our own writer says of each span where it hangs
+            root, name = None, as_name(notes.get("lane"))
+        else:
+            root = add_whole(self._trace, self._intake, agent_span(item, agent, label, name, parent))
         lane = _Lane(self._trace, name, label, root)
         below = _by_name(item)
         facts = model_facts(agent)
@@ -195,7 +198,8 @@ class _Walk:
 
     def _per_trace(self, item: dict[str, Any], steps: list[Any]) -> int:
         """The last reply, where only the trajectory as a whole has metrics: they are counted there."""
-        if not as_dict(item.get("final_metrics")) or item.get("subagent_trajectories"):
+        final = as_dict(item.get("final_metrics"))
+        if all(final.get(total) is None for total in _SUMS) or item.get("subagent_trajectories"):
             return -1
         if any(isinstance(s, dict) and s.get("metrics") for s in steps):
             return -1
@@ -214,7 +218,8 @@ class _Walk:
         if step.get("is_copied_context") is True:
             pairs, _ = paired(step)
             answers = [m for call, result in pairs for m in used(call, result, step, lane.base).output]
-            lane.copy(step_message(step), *answers)
+            said, at = (step_message(step), *answers), iso_ns(step.get("timestamp"))
+            lane.copy(Draft(kind="other", name="copied", start_ns=at, output=said, **lane.base))
             _add_up(self._copied, metrics)
             self._copied["steps"] = self._copied.get("steps", 0) + 1
             return []

@@ -89,6 +89,8 @@ class _Log:
         return self._last
 
     def close(self) -> None:
+        if not self._sessions and not self._early:
+            self._intake.skip("the file", "no session in it")
         for number, _ in self._early:
             self._intake.skip(f"line {number}", "belongs to no session: the file has none")
         for key, session in self._sessions.items():

@@ -27,7 +27,20 @@ IN_MEMORY = 32 << 20
 
 Lines = Iterator[tuple[int, Line]]
 _SAME = (
-    *("kind", "name", "span_id", "parent_id", "agent", "lane", "start_ns", "end_ns", "status", "model", "provider"),
+    *(
+        "kind",
+        "name",
+        "seq",
+        "span_id",
+        "parent_id",
+        "agent",
+        "lane",
+        "start_ns",
+        "end_ns",
+        "status",
+        "model",
+        "provider",
+    ),
     *("prompt_version", "params", "tool", "call_id", "truncated", "input_tokens", "cache_read_tokens"),
     *("cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "stop_reason"),
 )
@@ -44,6 +57,8 @@ def read(source: Source, intake: Intake) -> None:
     damage: list[Unreadable] = []
     lines = _until_damage(source.objects(intake.skip), damage)
     pending = next(lines, None)
+    if pending is None and not damage:
+        intake.skip(source.name, "no trace in it")
     while pending is not None:
         number, line = pending
         where = f"line {number}"
@@ -219,8 +234,6 @@ class _Rebuild:
             result=words(span.result),
             attributes=attributes if isinstance(attributes, dict) else {"attributes": attributes},
         )
-        if span.seq != self._trace.spans:
-            self._trace.lose("seq (numbered again)")
         if span.result_hash is not None:
             self._trace.lose("result_hash")
         if span.requested != tuple(call.name for m in output for call in m.tool_calls):
@@ -255,9 +268,13 @@ class _Rebuild:
         return refs
 
     def _label(self, label: Label) -> None:
-        if label.at_ns is not None:
-            self._trace.lose("label.at_ns")
-        if label.version != "1":
-            self._trace.lose("label.version")
-        why = self._texts.words(label.why)
-        self._trace.label(label.name, label.value, by=label.by, source=label.source, why=why, span_id=label.span_id)
+        self._trace.label(
+            label.name,
+            label.value,
+            by=label.by,
+            source=label.source,
+            why=self._texts.words(label.why),
+            span_id=label.span_id,
+            version=label.version,
+            at_ns=label.at_ns,
+        )

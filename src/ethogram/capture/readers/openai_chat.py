@@ -187,21 +187,23 @@ class _Conversations:
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self._open: OrderedDict[str, tuple[AbstractContextManager[TraceBuilder], _Calls]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[int, AbstractContextManager[TraceBuilder], _Calls]] = OrderedDict()
+        self._count = 0
 
     def get(self, name: str) -> _Calls:
         """The trace of a conversation, opened if it is new."""
         if name not in self._open:
             if len(self._open) >= MAX_OPEN:
-                self._open.popitem(last=False)[1][0].__exit__(None, None, None)
+                self._open.popitem(last=False)[1][1].__exit__(None, None, None)
             opened = self._intake.trace(name)
-            self._open[name] = (opened, _Calls(opened.__enter__()))
+            self._open[name] = (self._count, opened, _Calls(opened.__enter__()))
+            self._count += 1
         self._open.move_to_end(name)
-        return self._open[name][1]
+        return self._open[name][2]
 
     def close(self) -> None:
-        """Finish all that are still open."""
-        for opened, _ in self._open.values():
+        """Finish all that are still open, in the order in which they began."""
+        for _, opened, _ in sorted(self._open.values(), key=lambda entry: entry[0]):
             opened.__exit__(None, None, None)
         self._open.clear()
 
@@ -242,12 +244,14 @@ class _Calls:
     def _incoming(self, messages: list[Message], chat: ChatBuilder, lane: str) -> None:
         last = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=-1)
         calls = list(messages[last].tool_calls) if last >= 0 else []
+        if last >= 0 and lane not in self._asked:  # what was said before the log begins is no step of it
+            self._trace.add(Draft(kind="other", name="history", lane=lane, output=messages[: last + 1]))
         for message in messages[last + 1 :]:
             results = [p for p in message.parts if isinstance(p, ToolResult)]
             if results and calls and len(results) == 1:
                 call = take_call(calls, results[0])
                 chat.add(message, lane=lane, name=call.name, tool=call.name, arguments=call.arguments)
-            elif message.role != "system":
+            else:
                 chat.add(message, lane=lane)
 
 

@@ -14,8 +14,18 @@ import ijson
 
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
-from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns, media, to_json
-from ethogram.capture.parse import chat_message as parse_message
+from ethogram.capture.parse import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_name,
+    as_text,
+    chat_message,
+    iso_ns,
+    media,
+    to_json,
+)
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.source import Source
 from ethogram.trace import File, Message, Missing, Outcome, Text, ToolCall, ToolResult
@@ -251,7 +261,7 @@ class _Dialogue:
 def _message(item: dict[str, Any], trace: TraceBuilder) -> Message:
     """A message; a tool's answer names its call by `id`, and spoken words may come as sound."""
     if item.get("role") == "tool":
-        return parse_message({**item, "tool_call_id": item.get("tool_call_id") or item.get("id")})
+        return chat_message({**item, "tool_call_id": item.get("tool_call_id") or item.get("id")})
     script = item.get("audio_script_gold")
     content = item.get("content")
     sound: tuple[File, ...] = ()
@@ -262,5 +272,5 @@ def _message(item: dict[str, Any], trace: TraceBuilder) -> Message:
         sound = (File("audio", uri=as_text(item["audio_path"])),)
     if item.get("audio_content"):
         trace.lose("audio_content")
-    message = parse_message(item)
+    message = chat_message(item)
     return Message(message.role, (*message.parts, *sound), message.name) if sound else message

@@ -8,10 +8,31 @@ from typing import Any
 from ethogram.capture.parse import as_float, as_int
 
 _ROOTS = frozenset(
-    "agent ai annotations embedding evaluations exception gen_ai graph input llm openinference output reranker "
-    "retrieval session tool tool_call traceloop user".split()
+    [
+        "agent",
+        "ai",
+        "annotations",
+        "embedding",
+        "evaluations",
+        "exception",
+        "gen_ai",
+        "graph",
+        "input",
+        "llm",
+        "openinference",
+        "output",
+        "reranker",
+        "retrieval",
+        "session",
+        "tool",
+        "tool_call",
+        "traceloop",
+        "user",
+    ]
 )
-_WHOLE = frozenset("arguments invocation_parameters json_schema metadata parameters value variables vector".split())
+_WHOLE = frozenset(
+    ["arguments", "invocation_parameters", "json_schema", "metadata", "parameters", "value", "variables", "vector"]
+)
 """Keys whose value is data of the user, never a level of the key."""
 
 
@@ -42,7 +63,7 @@ class Bag:
         """A count; what is no number stays where it was."""
         found: int | None = None
         for key in keys:
-            value = as_int(self.rest.get(key))
+            value = as_int(self.rest[key]) if key in self.rest else None
             if value is not None and (found is None or value == found):
                 found = value
                 del self.rest[key]
@@ -52,7 +73,7 @@ class Bag:
         """A number; what is none stays where it was."""
         found: float | None = None
         for key in keys:
-            value = as_float(self.rest.get(key))
+            value = as_float(self.rest[key]) if key in self.rest else None
             if value is not None and (found is None or value == found):
                 found = value
                 del self.rest[key]

@@ -22,12 +22,34 @@ from ethogram.capture.parse import (
 from ethogram.trace import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 CARRIERS = frozenset(
-    "messages contents input prompt prompts system system_instruction instructions choices candidates generations "
-    "output content message text completion role parts tool_calls function_call".split()
+    [
+        "messages",
+        "contents",
+        "input",
+        "prompt",
+        "prompts",
+        "system",
+        "system_instruction",
+        "instructions",
+        "choices",
+        "candidates",
+        "generations",
+        "output",
+        "content",
+        "message",
+        "text",
+        "completion",
+        "role",
+        "parts",
+        "tool_calls",
+        "function_call",
+    ]
 )
 """Keys of a request or response that hold what the messages say."""
 
 _LANGCHAIN = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
+_SPEAKERS = {"tool-call": "assistant", "tool_call": "assistant", "tool-response": "tool", "tool_response": "tool"}
+"""Roles of smolagents, which speaks of calls and responses in words."""
 _URLS = ("image-url", "audio-url", "video-url", "document-url")
 
 
@@ -130,8 +152,8 @@ def message_of(item: dict[str, Any], speaker: str = "other") -> Message:
     if kind == "constructor":  # LangChain's serialised objects
         inner = as_dict(item.get("kwargs"))
         path = as_list(item.get("id"))
-        name = as_name(path[-1]).removesuffix("Chunk").removesuffix("Message").lower() if path else ""
-        return message_of({"type": name if name in _LANGCHAIN else "ai", **inner}, speaker)
+        made = as_name(path[-1]).removesuffix("Chunk").removesuffix("Message").lower() if path else ""
+        return message_of({"type": made if made in _LANGCHAIN else "ai", **inner}, speaker)
     if kind in ("function_call", "tool_call", "tool_use") or "toolName" in item:
         return Message("assistant", (call_of(item),))
     if kind == "function_call_output":
@@ -140,6 +162,7 @@ def message_of(item: dict[str, Any], speaker: str = "other") -> Message:
     if kind == "reasoning" and "role" not in item:
         return Message("assistant", tuple(parts_of([item])))
     who = item.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None) or speaker
+    who = _SPEAKERS.get(who, who) if isinstance(who, str) else who
     name = as_name(item.get("name")) or None
     if "parts" in item:
         parts = parts_of(item["parts"])
@@ -190,7 +213,7 @@ def parts_of(value: Any) -> list[Part]:
 
 def _part(item: dict[str, Any]) -> Part:
     item = as_dict(item.get("message_content")) or item
-    kind = item.get("type") or ""
+    kind = as_name(item.get("type"))
     call = item.get("function_call") or item.get("functionCall")
     answer = item.get("function_response") or item.get("functionResponse")
     if isinstance(call, dict):
@@ -213,7 +236,7 @@ def _part(item: dict[str, Any]) -> Part:
         return media("image", as_text(as_dict(item["image"].get("image") or item["image"]).get("url")))
     if item.get("thought") is True and isinstance(item.get("text"), str):
         return Reasoning(item["text"])
-    found = content_parts([item])
+    found = content_parts([{**item, "type": kind}])
     return found[0] if len(found) == 1 else Text(to_json(item))
 
 

@@ -30,13 +30,21 @@ def records(source: Source, intake: Intake) -> Iterator[tuple[str, dict[str, Any
     """Place and value of each object: lines, elements of an array, or documents one after another."""
     shape = peek_at(source).shape
     if shape == "lines":
-        found: Iterator[tuple[str, Any]] = _lines(source, intake)
-    elif shape == "array":
-        found = _elements(source, intake)
-    elif shape == "object":
+        return lines(source, intake)
+    if shape == "array":
+        return _objects(_elements(source, intake), intake)
+    if shape == "object":
         found = ((f"document {i + 1}", value) for i, value in enumerate(documents(source, intake)))
-    else:
-        raise Unreadable(f"{source.name}: {'empty' if shape == 'empty' else 'no JSON in it'}")
+        return _objects(found, intake)
+    raise Unreadable(f"{source.name}: {'empty' if shape == 'empty' else 'no JSON in it'}")
+
+
+def lines(source: Source, intake: Intake) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Place and value of each line that is an object."""
+    return _objects(_lines(source, intake), intake)
+
+
+def _objects(found: Iterator[tuple[str, Any]], intake: Intake) -> Iterator[tuple[str, dict[str, Any]]]:
     for place, value in found:
         if isinstance(value, dict):
             yield place, value
@@ -46,7 +54,7 @@ def records(source: Source, intake: Intake) -> Iterator[tuple[str, dict[str, Any
 
 def documents(source: Source, intake: Intake) -> list[Any]:
     """All JSON values of a source (usually one); what cannot be read of them is reported."""
-    data = read_all(source)
+    data = read_all(source, intake)
     try:
         return [parse(data)]
     except _BAD_JSON:
@@ -71,16 +79,19 @@ def parse(data: bytes) -> Any:
         return json.loads(data.decode("utf-8", "replace"))
 
 
-def read_all(source: Source) -> bytes:
-    """All bytes of a source of bounded size."""
+def read_all(source: Source, intake: Intake) -> bytes:
+    """All bytes of a source of bounded size; where its packing is damaged, those before the damage."""
     chunks: list[bytes] = []
     size = 0
     with source.open() as stream:
-        while chunk := stream.read(CHUNK):
-            chunks.append(chunk)
-            size += len(chunk)
-            if size > MAX_DOCUMENT:
-                raise Unreadable(f"{source.name}: one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
+        try:
+            while size <= MAX_DOCUMENT and (chunk := stream.read(CHUNK)):
+                chunks.append(chunk)
+                size += len(chunk)
+        except Unreadable as error:
+            intake.skip("the rest of the file", str(error))
+    if size > MAX_DOCUMENT:
+        raise Unreadable(f"{source.name}: one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
     return b"".join(chunks).removeprefix(b"\xef\xbb\xbf")
 
 
@@ -119,7 +130,7 @@ def _elements(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
     except _BAD_JSON as error:
         problem = _short(error)
     try:
-        rest = parse(without_commas(read_all(source))[0])
+        rest = parse(without_commas(read_all(source, intake))[0])
     except (*_BAD_JSON, Unreadable):
         intake.skip("the rest of the file", f"the JSON is damaged or cut off: {problem}")
         return

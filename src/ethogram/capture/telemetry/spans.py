@@ -1,9 +1,9 @@
 """Raw spans, as any telemetry format gives them, and the buffer that gathers them by trace.
 
 Spans of one trace may lie anywhere in a source, so all are kept until its end: encoded, in one temporary file
-that stays in memory up to `MEMORY` bytes and spills to disk beyond. What remains in memory is 16 bytes a span,
-one small table a trace, the distinct resources, and, while a trace is written, about half a kilobyte for each
-span of that one trace. A source of any size is read so.
+that stays in memory up to `MEMORY` bytes and spills to disk beyond. What remains in memory is 16 bytes a span, one
+small table a trace, a hundred bytes for each distinct resource, and, while a trace is written, about half a
+kilobyte for each span of that one trace. A source of any size is read so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import tempfile
 from array import array
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -67,13 +68,15 @@ class Gathered:
 class SpanBuffer:
     """Keeps raw spans until their trace is complete."""
 
-    def __init__(self, memory: int = MEMORY) -> None:
+    def __init__(self, memory: int | None = None) -> None:
         """`memory` is how many bytes stay out of the file system."""
-        self._file = tempfile.SpooledTemporaryFile(max_size=memory, prefix="ethogram-")  # noqa: SIM115
+        size = MEMORY if memory is None else memory
+        self._file = tempfile.SpooledTemporaryFile(max_size=size, prefix="ethogram-")  # noqa: SIM115
         self._end = 0
         self._numbers: dict[bytes, int] = {}
+        self._resources = array("Q")
+        self._last: tuple[int, dict[str, Any]] = (-1, {})
         self.traces: dict[str, Gathered] = {}
-        self.resources: list[dict[str, Any]] = []
 
     def close(self) -> None:
         """Forget everything."""
@@ -81,16 +84,29 @@ class SpanBuffer:
 
     def resource(self, attributes: dict[str, Any]) -> int:
         """The number of a resource; equal ones share it."""
-        key = _encode(attributes)
-        if key not in self._numbers:
-            self._numbers[key] = len(self.resources)
-            self.resources.append(attributes)
-        return self._numbers[key]
+        data = _encode(attributes)
+        mark = blake2b(data, digest_size=16).digest()
+        if mark not in self._numbers:
+            self._numbers[mark] = self.open_resource()
+            self.fill_resource(self._numbers[mark], attributes)
+        return self._numbers[mark]
 
     def open_resource(self) -> int:
-        """The number of a resource that is not known yet: fill its dictionary in later."""
-        self.resources.append({})
-        return len(self.resources) - 1
+        """The number of a resource that is not known yet."""
+        self._resources.extend((0, 0))
+        return len(self._resources) // 2 - 1
+
+    def fill_resource(self, number: int, attributes: dict[str, Any]) -> None:
+        """Say what a resource is."""
+        self._resources[2 * number], self._resources[2 * number + 1] = self._put(_encode(attributes))
+
+    def resource_of(self, number: int) -> dict[str, Any]:
+        """The attributes of a resource."""
+        if self._last[0] != number:
+            offset, length = self._resources[2 * number], self._resources[2 * number + 1]
+            found = msgspec.json.decode(self._get(offset, length)) if length else {}
+            self._last = (number, found if isinstance(found, dict) else {})
+        return self._last[1]
 
     def add(self, trace: str, span: RawSpan) -> None:
         """Keep a span."""

@@ -64,6 +64,8 @@ TOTALS = (*_everywhere("total_tokens"), "llm.token_count.total", "ai.usage.total
 COSTS = ("ethogram.cost_usd", "gen_ai.usage.cost", "gen_ai.usage.total_cost", "llm.cost.total", "operation.cost")
 USAGE_KEYS = frozenset(key for keys in SPELLINGS.values() for key in keys)
 
+_ALL_KEYS = USAGE_KEYS | frozenset(TOTALS)
+
 Counts = dict[str, int | None]
 
 _LANGFUSE: dict[str, tuple[str, ...]] = {
@@ -98,9 +100,10 @@ _LANGFUSE: dict[str, tuple[str, ...]] = {
 
 def take_tokens(bag: Bag, *, exact: bool = False) -> Counts:
     """Token counts of a span; `exact` (our own writer) means that nothing has to be guessed."""
+    if not _ALL_KEYS & bag.rest.keys():
+        return {}
     counts: Counts = {field: bag.take_int(*keys) for field, keys in SPELLINGS.items()}
-    total_key = next((k for k in TOTALS if as_int(bag.rest.get(k)) is not None), None)
-    total = as_int(bag.rest.get(total_key)) if total_key else None
+    total = next((t for k in TOTALS if k in bag and (t := as_int(bag.rest[k])) is not None), None)
     counts = settle(counts, total, exact=exact)
     if total is not None and total == _sum(counts):
         for key in TOTALS:
@@ -115,7 +118,10 @@ def settle(counts: Counts, total: int | None, *, inclusive: bool = True, exact: 
     cached = (counts["cache_read_tokens"] or 0) + (counts["cache_write_tokens"] or 0)
     reasoning = counts["reasoning_tokens"] or 0
     if given is not None and cached > 0:
-        apart = total is not None and total in (given + cached + (output or 0), given + cached + (output or 0) + reasoning)
+        apart = total is not None and total in (
+            given + cached + (output or 0),
+            given + cached + (output or 0) + reasoning,
+        )
         within = total is not None and total in (given + (output or 0), given + (output or 0) + reasoning)
         if cached <= given and not apart and (inclusive or within):
             counts = {**counts, "input_tokens": given - cached}

@@ -7,12 +7,13 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.parse import as_name
 from ethogram.trace import Kind
-
-from .parse import as_name
 
 ROOT = "sample"
 """The id of the span that stands for the whole sample."""
+OWN = "ethogram"
+"""Key in the metadata of events, messages and samples for what only our own writer says."""
 
 _KINDS: dict[str, Kind] = {
     **{"agent": "agent", "handoff": "handoff", "scorer": "judge", "scorers": "judge", "sentinel": "judge"},
@@ -63,9 +64,9 @@ class Scope(msgspec.Struct):
 class Places:
     """All spans of a sample that were begun, and those that are still open."""
 
-    def __init__(self, agent: str) -> None:
-        """`agent` names the agent wherever the log does not."""
-        self.root = Place(ROOT, ROOT, "", "agent", None, agent, "", False, {})
+    def __init__(self, agent: str, root: str) -> None:
+        """`agent` names the agent wherever the log does not; `root` is the id of the span above all."""
+        self.root = Place(root, root, "", "agent", None, agent, "", False, {})
         self.open: dict[str, Place] = {}
         self._known: dict[str, Place] = {}
         self._lanes: Counter[str] = Counter()

@@ -11,17 +11,17 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 import ijson
 import msgspec
 from ijson.common import ObjectBuilder
 
+from ethogram.capture.inspect.zip import Archive, Pieces
+from ethogram.capture.intake import printable
+from ethogram.capture.parse import as_dict, as_int, as_list, as_text
 from ethogram.errors import Unreadable
-
-from .inspect_zip import Archive, Pieces
-from .intake import printable
-from .parse import as_dict, as_int, as_list, as_text
 
 Json = msgspec.Raw | bytes
 Report = Callable[[str], None]
@@ -35,6 +35,7 @@ _NULL = msgspec.Raw(b"null")
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|NaN|-?Infinity', re.DOTALL)
 _TAIL = re.compile(rb"-?[A-Za-z]{0,8}\Z")
 _OUTSIDE = ("messages", "events", "attachments", "events_data", "transcript")
+_INDEX = re.compile(rb'"attachment://(\d{1,9})"')
 _KEPT_CHUNKS = 4
 
 
@@ -78,26 +79,26 @@ def mended(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Bare NaN and infinities become null and half characters U+FFFD; what stands in strings stays."""
     held = b""
     for piece in pieces:
-        open_string = b""
-
-        def mend(match: re.Match[bytes]) -> bytes:
-            nonlocal open_string
-            token = match.group()
-            if not token.startswith(b'"'):
-                return b"null"
-            if match.end() == len(text) and not _closed(token):
-                open_string = token
-                return b""
-            return _whole_characters(token) if b"\\u" in token else token
-
         text = held + piece
         tail = _TAIL.search(text)
-        cut = tail.start() if tail and tail.group() else len(text)
-        text, rest = text[:cut], text[cut:]
-        out = _TOKEN.sub(mend, text)
-        held = open_string + rest
-        yield out
-    yield _TOKEN.sub(lambda m: b"null" if m.group()[:1] != b'"' else m.group(), held)
+        end = tail.start() if tail else len(text)  # a bare word may go on in the next piece
+        out, at = [], 0
+        for match in _TOKEN.finditer(text, 0, end):
+            if match.end() == end and match.group()[:1] == b'"' and not _closed(match.group()):
+                end = match.start()  # so may a string
+                break
+            out += [text[at : match.start()], _mend(match)]
+            at = match.end()
+        yield b"".join((*out, text[at:end]))
+        held = text[end:]
+    yield _TOKEN.sub(_mend, held)
+
+
+def _mend(match: re.Match[bytes]) -> bytes:
+    token = match.group()
+    if not token.startswith(b'"'):
+        return b"null"
+    return _whole_characters(token) if b"\\u" in token else token
 
 
 def _closed(token: bytes) -> bool:
@@ -155,14 +156,14 @@ def streamed_body(open_stream: Callable[[], BinaryIO]) -> Body:
             fields = dict(top_level(stream, ("events",)))
     except ijson.JSONError:
         mend = True
-        with _mended_stream(open_stream) as stream:
+        with mended_stream(open_stream) as stream:
             fields = dict(top_level(stream, ("events",)))
     attachments = as_dict(fields.pop("attachments", None))
     pools = as_dict(fields.pop("events_data", None))
     encode = msgspec.json.encode
 
     def events() -> Iterator[Json]:
-        with _mended_stream(open_stream) if mend else open_stream() as stream:
+        with mended_stream(open_stream) if mend else open_stream() as stream:
             for event in ijson.items(stream, "events.item", use_float=True):
                 yield encode(event)
 
@@ -185,6 +186,8 @@ def chunked_body(archive: Archive, prefix: str, report: Report) -> Body:
     pool: list[Json] = list(_sequence(archive, prefix, "messages"))
     texts = _Attachments(archive, prefix)
     expected = _event_count(archive, prefix)
+    if archive.cut:
+        texts.check()
 
     def events() -> Iterator[Json]:
         found = 0
@@ -263,6 +266,14 @@ class _Attachments:
         chunk = self._load(start)
         return _text_or_none(chunk[index - start]) if 0 <= index - start < len(chunk) else None
 
+    def check(self) -> None:
+        """Refuse a sample of a cut archive that refers to attachments beyond the cut."""
+        folder = self._folder.removesuffix("/attachments")
+        for name in [n for n in self._archive.members if n.startswith(f"{folder}/")]:
+            for match in _INDEX.finditer(self._archive.read(name)):
+                if int(match.group(1)) >= self.count:
+                    raise Unreadable(f"{folder}: attachment {int(match.group(1))} is not in the file")
+
     def _load(self, start: int) -> list[Any]:
         if start not in self._chunks:
             if len(self._chunks) >= _KEPT_CHUNKS:
@@ -271,10 +282,13 @@ class _Attachments:
         return self._chunks[start]
 
 
-def _mended_stream(open_stream: Callable[[], BinaryIO]) -> BinaryIO:
+def mended_stream(open_stream: Callable[[], BinaryIO]) -> BinaryIO:
+    """A stream with what strict readers refuse put right."""
+
     def pieces() -> Iterator[bytes]:
         with open_stream() as stream:
-            yield from mended(iter(lambda: stream.read(1 << 20), b""))
+            first = stream.read(1 << 20).removeprefix(b"\xef\xbb\xbf")
+            yield from mended(chain([first], iter(lambda: stream.read(1 << 20), b"")))
 
     return Pieces(piece for piece in pieces() if piece)  # type: ignore[return-value]
 

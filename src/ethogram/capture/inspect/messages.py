@@ -8,14 +8,37 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import File, Message, Part, Reasoning, Text, ToolCall, ToolResult, digest
-
-from .inspect_body import Body, Json, ranges, raw_array
-from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, content_parts, media, role, to_json, tool_call
+from ethogram.capture.inspect.body import Body, Json, ranges, raw_array
+from ethogram.capture.inspect.places import OWN
+from ethogram.capture.parse import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_name,
+    as_text,
+    content_parts,
+    media,
+    role,
+    to_json,
+    tool_call,
+)
+from ethogram.trace import (
+    File,
+    Message,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+    digest,
+    pack_message,
+    text_ref,
+)
 
 Lose = Callable[..., None]
 
-_REFERENCE = re.compile(rb"attachment://|tc://")
+_REFERENCE = re.compile(rb"://")  # quick to find, and no reference is without it
 _PREFIXES = ("attachment://", "tc://")
 _LONG_DATA = 200
 
@@ -29,13 +52,14 @@ class Messages:
         self._lose = lose
         self._known: dict[bytes, Message] = {}
         self._pool: list[Message] | None = None
+        self._keyed: dict[str, Message] | None = None
 
     def one(self, raw: Json) -> Message:
         """A message; the same bytes give the same object, so that long contexts compare quickly."""
         key = bytes(raw)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self.read(msgspec.json.decode(key))
+            known = self._known[key] = self.read(self.value(key))
         return known
 
     def inputs(self, raw: Any, refs: Any) -> list[Message]:
@@ -52,6 +76,17 @@ class Messages:
             if end > len(self._pool):
                 self._lose("message (not in the pool)", end - max(start, len(self._pool)))
             found.extend(self._pool[start:end])
+        return found
+
+    def by_key(self, keys: Any) -> list[Message]:
+        """Messages that our own writer named by their content."""
+        if self._keyed is None:
+            self._keyed = {}
+            for raw in (*self._body.messages, *self._body.pool):
+                message = self.one(raw)
+                self._keyed[message_key(message)] = message
+        found = [self._keyed[key] for key in as_list(keys) if isinstance(key, str) and key in self._keyed]
+        self._lose("message (named, but not in the log)", len(as_list(keys)) - len(found))
         return found
 
     def value(self, raw: Json) -> Any:
@@ -84,25 +119,30 @@ class Messages:
         return value
 
     def read(self, item: Any) -> Message:
-        """A message from its decoded JSON."""
-        if isinstance(item, Message):
-            return item
+        """A message from its decoded JSON, whose references were resolved."""
         if not isinstance(item, dict):
             raise TypeError(f"a message that is a {type(item).__name__}, not an object")
-        item = self.resolve(item)
         speaker = role(item.get("role"))
         parts = self.parts(item.get("content"))
         if isinstance(item.get("reasoning"), str) and item["reasoning"]:
             parts.insert(0, Reasoning(item["reasoning"]))
-        if item.get("metadata"):
+        own = as_dict(as_dict(item.get("metadata")).get(OWN))
+        if item.get("metadata") and not own:
             self._lose("message.metadata")
+        named = as_name(own.get("name")) or None
+        files = iter(as_list(own.get("files")))
+        parts = [msgspec.convert(next(files, p), File) if isinstance(p, File) else p for p in parts]
         if speaker == "tool":
             error = failure(item.get("error") or item.get("tool_error"))
             words = flat(parts) or error or ""
             name = as_name(item.get("function")) or None
-            return Message("tool", (ToolResult(words, name, as_name(item.get("tool_call_id")) or None, bool(error)),))
-        parts.extend(tool_call(c) for c in as_list(item.get("tool_calls")))
-        return Message(speaker, tuple(parts))
+            result = ToolResult(words, name, as_name(item.get("tool_call_id")) or None, bool(error))
+            return Message("tool", (result,), named)
+        calls = [tool_call(c) for c in as_list(item.get("tool_calls"))]
+        texts = as_list(own.get("arguments"))
+        if len(texts) == len(calls):
+            calls = [msgspec.structs.replace(c, arguments=as_text(t)) for c, t in zip(calls, texts, strict=True)]
+        return Message(role(own["role"]) if "role" in own else speaker, (*parts, *calls), named)
 
     def parts(self, content: Any) -> list[Part]:
         """Parts of a content value."""
@@ -158,6 +198,11 @@ class Messages:
             self._lose("attachment (missing)")
             return text
         return found
+
+
+def message_key(message: Message) -> str:
+    """The address of a message: the hash of its canonical text."""
+    return text_ref(pack_message(message, text_ref))
 
 
 def flat(parts: list[Part]) -> str:

@@ -15,9 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
+from ethogram.capture.source import CHUNK, MAX_DOCUMENT, MAX_EXPANDED, MAX_RATIO, Source, spooled
 from ethogram.errors import Unreadable
-
-from .source import CHUNK, MAX_DOCUMENT, MAX_EXPANDED, MAX_RATIO, Source, spooled
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93
 _LOCAL = struct.Struct("<4sHHHHHIIIHH")
@@ -203,7 +202,7 @@ def _deflated(packed: _Slice) -> Iterator[bytes]:
 
 def _zstandard(packed: _Slice) -> Iterator[bytes]:
     unpacker = zstandard.ZstdDecompressor(max_window_size=1 << 27)
-    with unpacker.stream_reader(packed, read_across_frames=True) as reader:
+    with unpacker.stream_reader(packed, read_across_frames=True) as reader:  # type: ignore[arg-type]
         while piece := reader.read(CHUNK):
             yield piece
 

@@ -15,16 +15,13 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import Kind, Message
-
-from .inspect_body import Json, raw_object
-from .inspect_messages import Messages, failure, usage
-from .inspect_places import Place, Places, Scope
-from .intake import Draft, Intake, TraceBuilder
-from .parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
-
-OWN = "ethogram"
-"""Key in an event's metadata under which our own writer leaves what Inspect has no field for."""
+from ethogram.capture.inspect.body import Json, raw_object
+from ethogram.capture.inspect.calls import ModelCalls
+from ethogram.capture.inspect.messages import Messages, failure
+from ethogram.capture.inspect.places import OWN, Place, Places, Scope
+from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
+from ethogram.trace import Kind
 
 Event = dict[str, Any]
 
@@ -32,35 +29,32 @@ _LATER = ("input", "call", "tools")  # of a model event: read only as far as the
 _BASE = frozenset(
     {"uuid", "span_id", "timestamp", "working_start", "working_time", "event", "pending", "completed", "input_ansi"}
 )
-_MODEL_EXTRAS = ("role", "requested_model", "tool_choice", "retries", "request_ids", "cache", "traceback", "metadata")
-_OUTPUT_EXTRAS = ("response_id", "fallback", "metadata", "error", "input_context_tokens")
 _TOOL_EXTRAS = ("view", "truncated", "agent", "failed", "metadata")
 _OWN_FIELDS: dict[str, type] = {
     **dict.fromkeys(("agent", "lane", "name", "status", "tool", "call_id", "arguments", "result", "error"), str),
-    **{"prompt_version": str, "attributes": dict, "kind": str, "truncated": bool},
+    **dict.fromkeys(("prompt_version", "kind", "model", "provider", "stop_reason"), str),
+    **{"attributes": dict, "params": dict, "truncated": bool},
 }
 
 
 class EventReader:
     """Feeds the events of one sample, in order, into a trace."""
 
-    def __init__(self, trace: TraceBuilder, messages: Messages, intake: Intake, where: str, error: str | None) -> None:
-        """`error` is the sample's own error: the event that repeats it adds nothing."""
+    def __init__(
+        self, trace: TraceBuilder, messages: Messages, intake: Intake, where: str, error: str | None, root: str
+    ) -> None:
+        """`error` is the sample's own, so that no event repeats it; `root` the id of the span above all."""
         self.counts: Counter[str] = Counter()
-        self.seen: set[Message] = set()
-        self.written: set[str] = set()
+        self.calls = ModelCalls(messages, trace.lose)
         self._trace = trace
         self._messages = messages
         self._intake = intake
         self._where = where
         self._known_error = error
-        self._places = Places(trace.agent)
+        self._places = Places(trace.agent, root)
         self._scope = Scope(self._places.root)
-        self._talk: dict[str, list[Message]] = {}
         self._done: set[str] = set()
         self._pending: dict[str, tuple[Event, Scope]] = {}
-        self._tools: dict[bytes, list[Any]] = {}
-        self._defined: set[str] = set()
         self._handlers: dict[str, Callable[[Event, Scope], None]] = {
             **{"model": self._model, "tool": self._tool, "span_begin": self._places.begin, "span_end": self._end},
             **{"step": self._step, "subtask": self._subtask, "score": self._score, "error": self._error},
@@ -131,94 +125,28 @@ class EventReader:
             setattr(draft, field, value)
         own = as_dict(event.get("metadata")).get(OWN)
         if isinstance(own, dict):
-            draft.attributes = {k: v for k, v in draft.attributes.items() if k != "metadata"}
-            for field, shape in _OWN_FIELDS.items():
-                if isinstance(own.get(field), shape):
-                    setattr(draft, field, own[field])
+            self._restore(draft, own)
         if event.get("pending"):
             draft.attributes = {**draft.attributes, "pending": True}
         return draft
 
+    def _restore(self, draft: Draft, own: dict[str, Any]) -> None:
+        """What our own writer said beyond Inspect's fields."""
+        draft.attributes = {}
+        for field, shape in _OWN_FIELDS.items():
+            if isinstance(own.get(field), shape):
+                setattr(draft, field, own[field])
+        for field in ("input", "output"):
+            if own.get(field):
+                setattr(draft, field, self._messages.by_key(own[field]))
+        self.calls.seen.update((*draft.input, *draft.output))
+
     def _model(self, event: Event, scope: Scope) -> None:
         place = self._places.of(event, scope)
-        output = as_dict(event.get("output"))
-        choices = [c for c in as_list(output.get("choices")) if isinstance(c, dict)]
-        first = choices[0] if choices else {}
-        said = [self._messages.read(first["message"])] if isinstance(first.get("message"), dict) else []
-        provider, slash, model = as_name(event.get("model")).partition("/")
-        if not slash:
-            provider, model = "", provider
-        stop = as_name(first.get("stop_reason"))
-        error = failure(event.get("error"))
-        cached = event.get("cache") == "read"  # answered from Inspect's own cache: nothing was sent or billed
-        draft = self._draft(
-            "judge" if place.judge else "model",
-            "chat",
-            event,
-            place,
-            model=model or as_name(output.get("model")) or None,
-            provider=provider or None,
-            params={k: v for k, v in as_dict(event.get("config")).items() if v is not None},
-            output=said,
-            error=error,
-            status="error" if error else "unset" if event.get("pending") else "ok",
-            stop_reason="max_tokens" if stop == "length" else stop or None,
-            attributes=self._model_attributes(event, output, choices, model),
-            **({} if cached else usage(output.get("usage"))),
-        )
-        if draft.end_ns is None and draft.start_ns is not None and (spent := as_float(output.get("time"))):
-            draft.end_ns = draft.start_ns + round(spent * 1e9)
-        self._read_input(draft, self._messages.inputs(event.get("input"), event.get("input_refs")))
-        self.written.add(as_name(as_dict(first.get("message")).get("id")))
-        if event.get("call") not in (None, msgspec.Raw(b"null")):
-            self._trace.lose("model.call")
-        if any(c.get("logprobs") or c.get("prompt_logprobs") for c in choices):
-            self._trace.lose("logprobs")
+        kind: Kind = "judge" if place.judge else "model"
+        draft = self._draft(kind, "chat", event, place, **self.calls.fields(event))
+        self.calls.finish(draft, event)
         self._trace.add(draft)
-
-    def _read_input(self, draft: Draft, whole: list[Message]) -> None:
-        """Give the draft its input: only what is new, where it continues the last call of its lane."""
-        before = self._talk.get(draft.lane)
-        fresh = whole
-        if draft.kind == "model":
-            if before is not None and len(whole) >= len(before) and whole[: len(before)] == before:
-                draft.growing = True
-                fresh = whole[len(before) :]
-            self._talk[draft.lane] = [*whole, *draft.output]
-        draft.input = fresh
-        self.seen.update(fresh)
-        self.seen.update(draft.output)
-
-    def _model_attributes(self, event: Event, output: Event, choices: list[Event], model: str) -> dict[str, Any]:
-        plain = self._messages.plain
-        kept = {k: plain(event[k]) for k in _MODEL_EXTRAS if event.get(k)}
-        kept.update((f"output.{k}", plain(output[k])) for k in _OUTPUT_EXTRAS if output.get(k))
-        if as_name(output.get("model")) not in ("", model, event.get("model")):
-            kept["response_model"] = output["model"]
-        if event.get("cache") == "read" and output.get("usage"):
-            kept["cached_usage"] = output["usage"]
-        if choices and choices[0].get("stop_details"):
-            kept["stop_details"] = choices[0]["stop_details"]
-        if len(choices) > 1:
-            kept["other_choices"] = [plain(c.get("message")) for c in choices[1:]]
-        tools = self._tool_list(event.get("tools"))
-        if tools:
-            kept["tools"] = [as_name(as_dict(t).get("name")) for t in tools]
-            defined = {to_json(t): t for t in tools}
-            new = [t for text, t in defined.items() if text not in self._defined]
-            self._defined.update(defined)
-            if new:
-                kept["tool_definitions"] = plain(new)
-        return kept
-
-    def _tool_list(self, raw: Any) -> list[Any]:
-        """The tools of a model call; every call repeats them, so they are read once."""
-        if raw is None or isinstance(raw, list):
-            return raw or []
-        key = bytes(raw)
-        if key not in self._tools:
-            self._tools[key] = as_list(self._messages.value(raw))
-        return self._tools[key]
 
     def _tool(self, event: Event, scope: Scope) -> None:
         place = self._places.waiting(event)
@@ -323,7 +251,8 @@ class EventReader:
     def _input(self, event: Event, scope: Scope) -> None:
         attributes = {k: v for k, v in self._rest(event).items() if k != "input"}
         draft = self._draft("user", "input", event, self._places.of(event, scope), attributes=attributes)
-        draft.result = as_text(event.get("input"))
+        if OWN not in as_dict(event.get("metadata")):
+            draft.result = as_text(event.get("input"))
         self._trace.add(draft)
 
     def _other(self, event: Event, scope: Scope) -> None:

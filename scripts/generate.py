@@ -1,0 +1,313 @@
+"""Write what is derived from the code: reference pages, JSON schemas, and the output shown in the guides.
+
+    python scripts/generate.py            writes everything anew (what `make docs` runs)
+    python scripts/generate.py --check    writes nothing; prints a diff and fails if a page or a schema is stale
+
+The output shown in README.md and docs/guide is checked by tests/docs, which runs every page anyway.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import difflib
+import io
+import json
+import os
+import sys
+import tomllib
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# before typer is imported: plain text, the same width and no colour on every machine
+os.environ.update(TYPER_USE_RICH="0", COLUMNS="80", TERMINAL_WIDTH="80", NO_COLOR="1", TERM="dumb")
+os.environ.pop("FORCE_COLOR", None)
+
+import msgspec
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "ethogram"
+NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
+
+DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "import": ("lab.imports:ImportResult",),
+    "runs": ("lab.runs:RunList",),
+    "show": ("lab.runs:RunSummary",),
+    "trace": ("lab.runs:TraceTree",),
+    "sql": ("lab.queries:Answer",),
+    "export": ("lab.exports:ExportResult",),
+    "verify": ("lab.upkeep:VerifyResult",),
+    "retain": ("lab.upkeep:RetainResult",),
+    "keys": ("lab.upkeep:KeyList",),
+    "redact": ("lab.redaction:RedactionPreview",),
+    "doctor": ("lab.upkeep:Health",),
+    "rm": ("lab.runs:Removed",),
+    "demo": ("lab.demo:DemoResult", "lab.demo:CopiedLogs"),
+}
+"""What `--json` prints, by verb: one record, or one of several."""
+
+
+def main() -> int:
+    made = dict(generated())
+    if "--check" in sys.argv[1:]:
+        return check(made)
+    for path, text in made.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    for path in stray(made):
+        path.unlink()
+    print(f"wrote {len(made)} files")
+    sys.path.insert(0, str(Path(__file__).parent))
+    from pages import PAGES, rewrite
+
+    for page in PAGES:
+        changed = rewrite(page)
+        print(f"{page.relative_to(ROOT)}: {'output renewed' if changed else 'as before'}")
+    return 0
+
+
+def check(made: dict[Path, str]) -> int:
+    """Compare what is there with what would be written."""
+    stale = False
+    for path, text in made.items():
+        name = str(path.relative_to(ROOT))
+        there = path.read_text(encoding="utf-8") if path.is_file() else ""
+        if there != text:
+            stale = True
+            lines = difflib.unified_diff(there.splitlines(True), text.splitlines(True), name, f"{name} (generated)")
+            sys.stdout.writelines(lines)
+    for path in stray(made):
+        stale = True
+        print(f"{path.relative_to(ROOT)}: nothing generates this file")
+    if stale:
+        print("generated files are stale; renew them with: make docs", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def stray(made: dict[Path, str]) -> list[Path]:
+    """Files in generated folders that nothing generates any more."""
+    folders = (ROOT / "docs" / "reference", PACKAGE / "schemas")
+    return [p for folder in folders if folder.is_dir() for p in sorted(folder.iterdir()) if p not in made]
+
+
+def generated() -> Iterator[tuple[Path, str]]:
+    """Every generated file and its text."""
+    reference = ROOT / "docs" / "reference"
+    yield reference / "cli.md", cli_page()
+    yield reference / "formats.md", formats_page()
+    yield reference / "tables.md", tables_page()
+    yield reference / "errors.md", errors_page()
+    for verb in DOCUMENTS:
+        yield PACKAGE / "schemas" / f"{verb}.json", json.dumps(schema(verb), indent=2) + "\n"
+
+
+# -- the command line --------------------------------------------------------------------------------------------------
+
+
+def cli_page() -> str:
+    """`--help` of the top level and of every verb."""
+    from ethogram.cli.main import VERBS
+
+    parts = [NOTE, "# The command line\n", f"```text\n{help_text([])}\n```\n"]
+    parts.append(
+        "Every `--json` document has a JSON Schema in `ethogram/schemas/<verb>.json`, shipped with the package.\n"
+    )
+    for verb in VERBS:
+        parts.append(f"## ethogram {verb.name}\n\n```text\n{help_text([verb.name])}\n```\n")
+    return "\n".join(parts)
+
+
+def help_text(verb: list[str]) -> str:
+    """What `ethogram VERB --help` prints, as plain text."""
+    from ethogram.cli.main import run
+
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        code = run([*verb, "--help"])
+    if code != 0:
+        raise SystemExit(f"ethogram {' '.join(verb)} --help failed with {code}")
+    return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())
+
+
+# -- formats -----------------------------------------------------------------------------------------------------------
+
+
+def formats_page() -> str:
+    """Formats that are read and written, from the first paragraph of each module's docstring."""
+    from ethogram.capture.readers import MODULES
+    from ethogram.lab.exports import FORMATS
+
+    readers = PACKAGE / "capture" / "readers"
+    writers = PACKAGE / "capture" / "writers"
+    lines = [
+        NOTE,
+        "# Formats\n",
+        "The format of a log is recognised by its content, never by its name; `--format` says it when you know better.",
+        "Plain files, `.gz`, `.xz`, `.zst`, `.zip`, `.tar`, folders and standard input are read.\n",
+        "## Read\n",
+        "| `--format` | what it is |\n|---|---|",
+        *(f"| `{name}` | {about(readers / f'{module}.py')} |" for name, module in MODULES.items()),
+        "\n## Written\n",
+        "| `--to` | what it is |\n|---|---|",
+    ]
+    tables = {
+        "parquet": "Episodes, spans, texts and labels as one Parquet file each.",
+        "csv": "The same four tables as CSV; cells that a spreadsheet would run as a formula are quoted.",
+    }
+    for name in FORMATS:
+        lines.append(f"| `{name}` | {tables.get(name) or about(writers / f'{name}.py')} |")
+    return "\n".join(lines) + "\n"
+
+
+def about(module: Path) -> str:
+    """The first paragraph of a module's docstring, fit for a table."""
+    if not module.is_file():
+        raise SystemExit(f"{module.relative_to(ROOT)} does not exist, but its format is listed")
+    text = ast.get_docstring(ast.parse(module.read_text(encoding="utf-8"))) or ""
+    first = " ".join(text.split("\n\n")[0].split())
+    if not first:
+        raise SystemExit(f"{module.relative_to(ROOT)} has no docstring")
+    return first.replace("|", "\\|")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def tables_page() -> str:
+    """Views and columns of the lake, with the types that a query sees."""
+    from ethogram.store import VIEWS, Lake
+
+    meanings = tomllib.loads((ROOT / "scripts" / "columns.toml").read_text(encoding="utf-8"))
+    if set(meanings) != set(VIEWS):
+        raise SystemExit(f"scripts/columns.toml explains {sorted(meanings)}, the lake has {sorted(VIEWS)}")
+    lines = [
+        NOTE,
+        "# Tables\n",
+        "What `ethogram sql` and `ethogram.sql` can ask. Only committed episodes are there, and no superseded trace.",
+    ]
+    for view in VIEWS:
+        known = meanings[view]
+        columns = Lake([]).sql(f"SELECT * FROM {view} LIMIT 0").schema
+        if set(known) - {"_about"} != set(columns.names):
+            odd = sorted((set(known) - {"_about"}) ^ set(columns.names))
+            raise SystemExit(f"scripts/columns.toml and the view {view} disagree about: {', '.join(odd)}")
+        lines += [f"\n## {view}\n", known["_about"] + "\n", "| column | type | meaning |\n|---|---|---|"]
+        lines += [f"| `{c.name}` | {str(c.type).replace('element: ', '')} | {known[c.name]} |" for c in columns]
+    return "\n".join(lines) + "\n"
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+
+def errors_page() -> str:
+    """The tree of errors, as the module draws it, and each error with its exit code."""
+    from ethogram import errors
+
+    first, _, rest = (errors.__doc__ or "").partition("\n\n")
+    tree, _, after = rest.partition("\n\n")
+    lines = [NOTE, "# Errors\n", first + "\n", f"```text\n{tree}\n```\n", " ".join(after.split()) + "\n"]
+    lines += ["| error | exit code | meaning |", "|---|---|---|"]
+    for name, kind in vars(errors).items():
+        if isinstance(kind, type) and issubclass(kind, errors.EthogramError):
+            if name not in tree:
+                raise SystemExit(f"errors.py does not draw {name} in its tree")
+            meaning = (kind.__doc__ or "").splitlines()[0]
+            lines.append(f"| `{name}` | {kind.exit_code} | {meaning} |")
+    lines.append("\nThe command line also returns 130 when it is stopped (Ctrl-C); what was committed is kept.")
+    return "\n".join(lines) + "\n"
+
+
+# -- schemas -----------------------------------------------------------------------------------------------------------
+
+
+def closed_sets() -> dict[tuple[str, str], tuple[str, ...]]:
+    """Fields that hold words of a closed set, by record and field; of a mapping, its keys do."""
+    from typing import get_args
+
+    from ethogram.capture.readers import MODULES
+    from ethogram.lab.exports import FORMATS
+    from ethogram.store.redact import FIELDS
+    from ethogram.trace import KINDS, REASONS, Status
+
+    formats = tuple(MODULES)
+    return {
+        ("ImportResult", "format"): (*formats, "mixed"),
+        ("ImportResult", "formats"): formats,
+        ("SourceReport", "format"): formats,
+        ("RunSummary", "formats"): formats,
+        ("RunSummary", "missing"): REASONS,
+        ("TaskRow", "missing"): REASONS,
+        ("EpisodeRow", "missing"): REASONS,
+        ("TraceTree", "missing"): REASONS,
+        ("SpanRow", "kind"): KINDS,
+        ("SpanRow", "status"): get_args(Status),
+        ("ExportResult", "format"): FORMATS,
+        ("Found", "field"): FIELDS,
+    }
+
+
+def schema(verb: str) -> dict[str, Any]:
+    """The JSON Schema of what a verb prints with `--json`."""
+    kinds = [load(name) for name in DOCUMENTS[verb]]
+    refs, parts = msgspec.json.schema_components(kinds, ref_template="#/$defs/{name}")
+    for name, part in parts.items():
+        part["description"] = " ".join(part.get("description", "").split())
+        properties = part["properties"]
+        if "schema_version" in properties:
+            properties["schema_version"] = {"const": properties["schema_version"]["default"]}
+        for (record, field), values in closed_sets().items():
+            if record == name:
+                properties[field] = close(properties[field], values)
+    for kind in structs(kinds):
+        if not kind.__struct_config__.omit_defaults:  # such a record always says everything
+            part = parts[kind.__name__]
+            part["required"] = list(part["properties"])
+    head = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"ethogram {verb} --json",
+        "$defs": dict(sorted(parts.items())),
+    }
+    return {**head, **(refs[0] if len(refs) == 1 else {"anyOf": list(refs)})}
+
+
+def load(name: str) -> type:
+    module, _, attribute = name.partition(":")
+    found: type = getattr(import_module(f"ethogram.{module}"), attribute)
+    return found
+
+
+def close(prop: dict[str, Any], values: tuple[str, ...]) -> dict[str, Any]:
+    """A property that only takes these words (or null, where it may be absent); of a mapping, its keys."""
+    words = {"enum": list(values)}
+    if prop.get("type") == "object":
+        return {**prop, "propertyNames": words}
+    if "anyOf" in prop:
+        return {**prop, "anyOf": [words if one == {"type": "string"} else one for one in prop["anyOf"]]}
+    if prop.get("type") != "string":
+        raise SystemExit(f"only words can be of a closed set, not {prop}")
+    return {k: v for k, v in prop.items() if k != "type"} | words
+
+
+def structs(kinds: list[type]) -> list[Any]:
+    """All records that these records hold."""
+    found: dict[str, Any] = {}
+    waiting: list[Any] = list(msgspec.inspect.multi_type_info(kinds))
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls.__name__ in found:
+                continue
+            found[info.cls.__name__] = info.cls
+            waiting += [f.type for f in info.fields]
+        for name in ("item_type", "key_type", "value_type"):
+            if hasattr(info, name):
+                waiting.append(getattr(info, name))
+        for name in ("types", "item_types"):
+            waiting += list(getattr(info, name, ()))
+    return list(found.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

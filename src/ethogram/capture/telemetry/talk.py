@@ -1,0 +1,188 @@
+"""What a model span read and wrote, whichever dialect says it: the newest one wins, the others say it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from ethogram.capture.parse import as_dict, as_list, as_name, as_text, role
+from ethogram.trace import Message, Text
+
+from .bag import Bag
+from .messages import decoded, message_of, messages_of, parts_of
+from .spans import RawEvent
+
+_SPEAKERS = {
+    "gen_ai.system.message": "system",
+    "gen_ai.user.message": "user",
+    "gen_ai.assistant.message": "assistant",
+    "gen_ai.tool.message": "tool",
+}
+_PROMPT = "gen_ai.content.prompt"
+_COMPLETION = "gen_ai.content.completion"
+_RAW_INPUT = (
+    "input.value",
+    "langfuse.observation.input",
+    "traceloop.entity.input",
+    "mlflow.spanInputs",
+    "gen_ai.prompt",
+    "ai.prompt",
+    "gcp.vertex.agent.llm_request",
+)
+_RAW_OUTPUT = (
+    "output.value",
+    "langfuse.observation.output",
+    "traceloop.entity.output",
+    "mlflow.spanOutputs",
+    "gen_ai.completion",
+    "gcp.vertex.agent.llm_response",
+)
+
+
+class Talk(msgspec.Struct):
+    """One side of a model call: its messages, the events that were not used, and how often it was said again."""
+
+    messages: list[Message]
+    events: list[RawEvent]
+    again: int = 0
+    stop: str = ""
+
+
+def take_input(bag: Bag, events: Sequence[RawEvent]) -> Talk:
+    """What the model read."""
+    system = [Message("system", tuple(p))] if (p := parts_of(decoded(bag.take("gen_ai.system_instructions")))) else []
+    heard, left = _split(bag, events, lambda e: e.name in _SPEAKERS or e.name == _PROMPT)
+    talk = _choose(
+        [
+            lambda: messages_of(bag.take("gen_ai.input.messages"), "user"),
+            lambda: [m for e in heard for m in _heard(e)],
+            lambda: [message_of(as_dict(i), "user") for i in bag.indexed("gen_ai.prompt")],
+            lambda: [_openinference(i, "user") for i in bag.indexed("llm.input_messages")],
+            lambda: _texts(bag, "llm.prompts", "prompt", "user"),
+            lambda: messages_of(bag.take("ai.prompt.messages"), "user"),
+        ],
+        left,
+    )
+    if not talk.messages:
+        talk.messages = _raw(bag, _RAW_INPUT, "user")
+    if system and talk.messages[:1] != system:
+        talk.messages = [*system, *talk.messages]
+    return talk
+
+
+def take_output(bag: Bag, events: Sequence[RawEvent]) -> Talk:
+    """What the model wrote, and why it stopped where the messages say so."""
+    heard, left = _split(bag, events, lambda e: e.name in ("gen_ai.choice", _COMPLETION))
+    whole = as_list(decoded(bag.take("gen_ai.output.messages")))
+    completions = bag.indexed("gen_ai.completion")
+    talk = _choose(
+        [
+            lambda: messages_of(whole, "assistant"),
+            lambda: [m for e in heard for m in _heard(e)],
+            lambda: [message_of(as_dict(i), "assistant") for i in completions],
+            lambda: [_openinference(i, "assistant") for i in bag.indexed("llm.output_messages")],
+            lambda: _texts(bag, "llm.choices", "completion", "assistant"),
+            lambda: _ai_sdk(bag),
+        ],
+        left,
+    )
+    said: list[Any] = [*whole, *(e.attributes for e in heard), *completions]
+    if not talk.messages:
+        said.append(decoded(next((bag.rest[k] for k in _RAW_OUTPUT if k in bag), None)))
+        talk.messages = _raw(bag, _RAW_OUTPUT, "assistant")
+    talk.stop = next((stop for item in said if (stop := _stop(item))), "")
+    return talk
+
+
+def exact(bag: Bag, key: str) -> list[Message]:
+    """Messages of our own writer: nothing is guessed."""
+    items = [as_dict(m) for m in as_list(bag.take(key))]
+    return [
+        Message(role(m.get("role")), tuple(parts_of(m.get("parts"))), as_name(m.get("name")) or None) for m in items
+    ]
+
+
+def _choose(dialects: list[Callable[[], list[Message]]], left: list[RawEvent]) -> Talk:
+    """The first dialect that says something; all are consumed."""
+    talk = Talk([], left)
+    for dialect in dialects:
+        messages = dialect()
+        if messages and talk.messages:
+            talk.again += 1
+        elif messages:
+            talk.messages = messages
+    return talk
+
+
+def _split(
+    bag: Bag, events: Sequence[RawEvent], wanted: Callable[[RawEvent], bool]
+) -> tuple[list[RawEvent], list[RawEvent]]:
+    """Events that speak and events that do not; pydantic-ai keeps its events in an attribute, which is read too."""
+    packed = as_list(bag.rest.get("events"))
+    inner = [RawEvent(as_name(e.get("event.name")), None, e) for e in packed if isinstance(e, dict)]
+    heard = [e for e in (*events, *inner) if wanted(e)]
+    if inner and all(e.name in _SPEAKERS or e.name == "gen_ai.choice" for e in inner) and wanted(inner[-1]):
+        del bag.rest["events"]
+    return heard, [e for e in events if not wanted(e)]
+
+
+def _heard(event: RawEvent) -> list[Message]:
+    """The messages of an event."""
+    if event.name in (_PROMPT, _COMPLETION):
+        speaker = "user" if event.name == _PROMPT else "assistant"
+        return messages_of(event.attributes.get("gen_ai.prompt") or event.attributes.get("gen_ai.completion"), speaker)
+    if event.name == "gen_ai.choice":
+        inner = decoded(event.attributes.get("message"))
+        item = inner if isinstance(inner, dict) else {"content": inner} if inner else event.attributes
+        return [message_of({**item, "role": item.get("role") or "assistant"})]
+    speaker = _SPEAKERS[event.name]
+    return [message_of({**event.attributes, "role": event.attributes.get("role") or speaker})]
+
+
+def _openinference(item: Any, speaker: str) -> Message:
+    """A message of `llm.input_messages` or `llm.output_messages`."""
+    inner = as_dict(as_dict(item).get("message"))
+    contents = inner.get("contents")
+    changed = {**inner, "role": inner.get("role") or speaker}
+    if isinstance(contents, list) and not inner.get("content"):
+        changed["content"] = [as_dict(c).get("message_content", c) for c in contents]
+    if inner.get("function_call_name"):
+        arguments = as_text(inner.get("function_call_arguments_json"))
+        changed["function_call"] = {"name": inner["function_call_name"], "arguments": arguments}
+    return message_of(changed, speaker)
+
+
+def _texts(bag: Bag, prefix: str, key: str, speaker: str) -> list[Message]:
+    """Plain completions: `llm.prompts.0.prompt.text`, or a list of strings under the prefix."""
+    texts = [as_dict(as_dict(i).get(key)).get("text") for i in bag.indexed(prefix)]
+    if isinstance(bag.rest.get(prefix), list):
+        texts.extend(bag.take(prefix))
+    return [m for text in texts for m in messages_of(text, speaker)]
+
+
+def _ai_sdk(bag: Bag) -> list[Message]:
+    """The answer of a Vercel AI SDK span: text and tool calls apart."""
+    text, calls = bag.take("ai.response.text"), as_list(bag.take("ai.response.toolCalls"))
+    parts = [*([Text(as_text(text))] if text else []), *(p for c in calls for p in message_of(as_dict(c)).parts)]
+    return [Message("assistant", tuple(parts))] if parts else []
+
+
+def _raw(bag: Bag, keys: tuple[str, ...], speaker: str) -> list[Message]:
+    """Messages out of a raw request or response; its first place is kept for what else it says."""
+    for key in keys:
+        if key in bag and (messages := messages_of(bag.rest[key], speaker)):
+            if key != keys[0]:
+                bag.rest.setdefault(keys[0], bag.rest.pop(key))
+            return messages
+    return []
+
+
+def _stop(item: Any) -> str:
+    """Why the model stopped, as a message or a response says."""
+    if not isinstance(item, dict):
+        return ""
+    inner = next((i for k in ("choices", "candidates") for i in as_list(item.get(k)) if isinstance(i, dict)), {})
+    keys = ("finish_reason", "finishReason", "stop_reason")
+    return next((as_name(i[k]) for i in (item, inner) for k in keys if i.get(k)), "")

@@ -1,0 +1,69 @@
+"""`ethogram demo`."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ethogram.lab.demo import DemoResult, copy_demo_logs, play_demo
+
+from . import import_, show, trace
+from .out import HomeOption, JsonOption, print_json, stdout, table
+
+SHOWN = 6
+"""Episodes that the story lists."""
+
+
+def command(
+    logs: Annotated[
+        Path | None, typer.Option("--logs", help="Only copy the demo's logs into this folder, to try things on.")
+    ] = None,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Import recorded logs of three harnesses into the home, look at them and ask a question.
+
+    Example: `ethogram demo`
+    """
+    if logs is not None:
+        copied = copy_demo_logs(logs)
+        if json:
+            print_json(copied)
+        else:
+            stdout().print("\n".join(f"wrote {file}" for file in copied.files), markup=False)
+        return 0
+    result = play_demo(home=home)
+    print_json(result) if json else _print(result)
+    return 0
+
+
+def _print(result: DemoResult) -> None:
+    """The story: each part under the command that would have shown it."""
+    _part("Logs of three harnesses, in three formats, into one place", f"import LOGS --run {result.run}")
+    import_._print(result.imported)
+    _part("What is there now", f"show {result.run} --limit {SHOWN}")
+    show._print(result.shown, SHOWN)
+    short = result.trace.trace_id.removeprefix("b2:")[:12]
+    _part("The failure with most errors: one wrong address, asked for four times", f"trace {short}")
+    trace._print(result.trace)
+    _part("Any question in SQL", f'sql "{" ".join(result.query.split())}"')
+    out = stdout()
+    out.print(table(result.answer.columns, [[r[c] for c in result.answer.columns] for r in result.answer.records]))
+    out.print(f"\nThe run is {result.run}, in {result.home}. Next:", style="bold", markup=False)
+    for line in result.next:
+        out.print(f"  {line.replace('ethogram', _me(), 1)}", markup=False, soft_wrap=True)
+
+
+def _part(title: str, line: str) -> None:
+    out = stdout()
+    out.print(f"\n{title}", style="bold", markup=False)
+    out.print(f"$ {_me()} {line}\n", style="dim", markup=False, soft_wrap=True)
+
+
+def _me() -> str:
+    """How this command can be called again: by its name, or by its path when it is not on the search path."""
+    return "ethogram" if shutil.which("ethogram") or not sys.argv[0].endswith("ethogram") else sys.argv[0]

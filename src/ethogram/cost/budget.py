@@ -1,0 +1,160 @@
+"""Budgets that nest, reserve first, and speak for themselves.
+
+A call reserves what it may use, at every level from the experiment down to the episode, and settles what
+it really used. So a cap is never passed by more than one call's own size, and the error names the level
+that was reached. All levels share one lock: reservations of concurrent calls cannot slip past each other.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, Protocol, get_args
+
+import msgspec
+
+from ethogram.errors import EthogramError
+
+Resource = Literal["steps", "tokens", "usd", "seconds"]
+RESOURCES: tuple[Resource, ...] = get_args(Resource)
+
+
+class Amounts(msgspec.Struct, kw_only=True):
+    """How much of each resource."""
+
+    steps: float = 0
+    tokens: float = 0
+    usd: float = 0.0
+    seconds: float = 0.0
+
+    def add(self, other: Amounts, sign: int = 1) -> None:
+        """Add (or take away) in place."""
+        for name in RESOURCES:
+            setattr(self, name, getattr(self, name) + sign * getattr(other, name))
+
+
+class Caps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Upper limits; None is no limit."""
+
+    steps: int | None = None
+    tokens: int | None = None
+    usd: float | None = None
+    seconds: float | None = None
+
+    def named(self) -> dict[Resource, float]:
+        """The limits that are set."""
+        return {name: value for name in RESOURCES if (value := getattr(self, name)) is not None}
+
+
+class CapReached(EthogramError):
+    """A budget is used up. `level` says whose: the agent may end in good order at its own episode's cap."""
+
+    exit_code = 2
+
+    def __init__(self, level: str, resource: Resource, cap: float, used: float) -> None:
+        """Say which cap, and how far it was used."""
+        self.level = level
+        self.resource = resource
+        self.cap = cap
+        self.used = used
+        super().__init__(f"the {level}'s cap of {cap:g} {resource} is reached ({used:g} used)")
+
+
+class Meter(Protocol):
+    """What a recorder needs of a budget; engines on other machines put a remote one behind it."""
+
+    def reserve(self, want: Amounts) -> None:
+        """Set aside what a call may use, or raise `CapReached`."""
+        ...
+
+    def settle(self, want: Amounts, used: Amounts) -> None:
+        """Replace a reservation by what was really used."""
+        ...
+
+
+class Budget:
+    """One level of a budget: an experiment, a task or an episode."""
+
+    def __init__(self, level: str, caps: Caps, parent: Budget | None = None, spent: Amounts | None = None) -> None:
+        """`spent` carries on what an earlier session of the same run used."""
+        self.level = level
+        self.caps = caps.named()
+        self.parent = parent
+        self.used = spent or Amounts()
+        self.reserved = Amounts()
+        self._lock: threading.RLock = parent._lock if parent else threading.RLock()
+
+    def _levels(self) -> list[Budget]:
+        """Root first: the outermost exhausted budget is the one that speaks. All share the root's lock."""
+        above = self.parent._levels() if self.parent else []
+        return [*above, self]
+
+    def reserve(self, want: Amounts) -> None:
+        """Set aside what a call may use, or raise `CapReached`; a call of unknown size is refused at the cap only."""
+        taken: list[Budget] = []
+        with self._lock:
+            try:
+                for level in self._levels():
+                    level.take(want)
+                    taken.append(level)
+            except CapReached:
+                for level in taken:
+                    level.give_back(want)
+                raise
+
+    def settle(self, want: Amounts, used: Amounts) -> None:
+        """Replace a reservation by what was really used."""
+        with self._lock:
+            for level in self._levels():
+                level.spend(want, used)
+
+    def take(self, want: Amounts) -> None:
+        """Set aside at this level only."""
+        self._check(want)
+        self.reserved.add(want)
+
+    def give_back(self, want: Amounts) -> None:
+        """Undo `take`."""
+        self.reserved.add(want, -1)
+
+    def spend(self, want: Amounts, used: Amounts) -> None:
+        """Settle at this level only."""
+        self.reserved.add(want, -1)
+        self.used.add(used)
+
+    @contextmanager
+    def call(self, want: Amounts) -> Iterator[Amounts]:
+        """Reserve for the block; the block fills in what it used."""
+        self.reserve(want)
+        used = Amounts()
+        try:
+            yield used
+        finally:
+            self.settle(want, used)
+
+    def remaining(self) -> dict[Resource, float]:
+        """What is left of each limited resource, over all levels."""
+        with self._lock:
+            left: dict[Resource, float] = {}
+            for level in self._levels():
+                for name, cap in level.caps.items():
+                    free = max(0.0, cap - getattr(level.used, name) - getattr(level.reserved, name))
+                    left[name] = min(left.get(name, free), free)
+            return left
+
+    def exhausted(self) -> CapReached | None:
+        """The cap that is used up, if any."""
+        with self._lock:
+            try:
+                for level in self._levels():
+                    level._check(Amounts())
+            except CapReached as reached:
+                return reached
+        return None
+
+    def _check(self, want: Amounts) -> None:
+        for name, cap in self.caps.items():
+            committed = getattr(self.used, name) + getattr(self.reserved, name)
+            if committed >= cap or committed + getattr(want, name) > cap:
+                raise CapReached(self.level, name, cap, committed)

@@ -1,0 +1,24 @@
+"""Label a trace by rule or model, and say how far labels agree. Never touches the store."""
+
+from . import custom, endstate, structured, text, toolcalls
+from .checks import CHECKS, CheckFunction, Evidence, Verdict
+from .settings import KINDS, definition, settings_of
+from .verdicts import CheckResult, combine, label_names
+
+__all__ = [
+    "CHECKS",
+    "KINDS",
+    "CheckFunction",
+    "CheckResult",
+    "Evidence",
+    "Verdict",
+    "combine",
+    "custom",
+    "definition",
+    "endstate",
+    "label_names",
+    "settings_of",
+    "structured",
+    "text",
+    "toolcalls",
+]

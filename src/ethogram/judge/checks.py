@@ -1,0 +1,91 @@
+"""Checks: functions from what an agent left to a verdict. Pure: they see an answer, calls and a folder's name, and
+nothing here runs anything."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ethogram.trace import ToolCall, Trace
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check may look at. `trace` is there when a stored run is scored again, `workspace` right after an episode.
+
+    `redact` is there when the texts were redacted before they were stored: what is expected passes through it too.
+    `root` is the folder of the suite, for checks that name a file of it.
+    """
+
+    answer: str | None
+    expected: Any = None
+    inputs: dict[str, Any] = {}
+    calls: tuple[ToolCall, ...] = ()
+    workspace: Path | None = None
+    trace: Trace | None = None
+    redact: Callable[[str], str] | None = None
+    root: Path | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a check found: a score from 0 to 1, and why. None means that it cannot tell from this evidence."""
+
+    score: float | None
+    why: str = ""
+
+
+CheckFunction = Callable[[Evidence, dict[str, Any]], Verdict]
+CHECKS: dict[str, CheckFunction] = {}
+
+MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8,32}\]")
+_WHOLE = re.compile(r"\[REDACTED:(?:field|hash):[0-9a-f]{8,32}\]")
+
+
+def register(kind: str) -> Callable[[CheckFunction], CheckFunction]:
+    """Enter a check under its kind; a second one of the same kind is a mistake."""
+
+    def enter(function: CheckFunction) -> CheckFunction:
+        if kind in CHECKS:
+            raise ValueError(f"there is a check of kind {kind!r} already")
+        CHECKS[kind] = function
+        return function
+
+    return enter
+
+
+def answered(evidence: Evidence) -> str | Verdict:
+    """The answer, or the verdict on its absence: a silent agent failed, a log that kept no answer tells nothing."""
+    answer = evidence.answer
+    if answer is not None:
+        return Verdict(None, "the answer was not kept: redaction replaced it") if _WHOLE.fullmatch(answer) else answer
+    origin = evidence.trace.head.origin if evidence.trace is not None else None
+    if origin is not None and origin.format != "run":
+        return Verdict(None, "the log has no final answer")
+    return Verdict(0.0, "there is no answer")
+
+
+def is_veiled(evidence: Evidence) -> bool:
+    """Whether redaction took something out of the answer, so that a pattern that does not fit proves nothing."""
+    return evidence.redact is not None and evidence.answer is not None and MARK.search(evidence.answer) is not None
+
+
+def spellings(text: str, evidence: Evidence) -> tuple[str, ...]:
+    """An expected text as it may stand in the answer: as it is, and as redaction would have left it."""
+    if evidence.redact is None:
+        return (text,)
+    return tuple(dict.fromkeys((text, evidence.redact(text))))
+
+
+def wanted(given: Any, evidence: Evidence) -> Any:
+    """What a check compares with: its own setting, else what the task expects."""
+    return evidence.expected if given is msgspec.UNSET else given
+
+
+def short(value: Any, width: int = 80) -> str:
+    """A value in a sentence."""
+    text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
+    line = " ".join(text[: 4 * width].split())
+    return repr(line if len(line) <= width else line[: width - 1] + "…") if isinstance(value, str) else line[:width]

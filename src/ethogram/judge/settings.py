@@ -1,0 +1,319 @@
+"""The settings of every kind of check, typed: a misspelt one is refused when a suite is loaded, not when it is scored.
+
+A class stands for a kind. `main` is the setting that the short form `kind: value` fills. Layers: L0 looks at the
+answer, L1 at the tool calls, L3 at what the agent left behind (their settings are in `endstate`, they run in `run`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar, Literal
+
+import msgspec
+
+from ethogram.errors import BadInput, NotFound
+from ethogram.trace import digest
+
+Layer = Literal["L0", "L1", "L3"]
+Which = Literal["first", "last", "only", "any"]
+TextRule = str | dict[str, Any]
+"""Demands on a text: the text itself, or checks of layer L0 by kind."""
+
+
+class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What every kind has: `sources` pins files of the suite that the check leans on to their hashes."""
+
+    layer: ClassVar[Layer] = "L0"
+    main: ClassVar[str] = "expected"
+
+    sources: dict[str, str] = {}
+
+    def problem(self, expected: Any) -> str | None:
+        """What makes the settings useless, given what the task expects."""
+        return None
+
+    def files(self) -> list[str]:
+        """Files of the suite that the check leans on."""
+        return []
+
+
+def _nothing(given: Any, expected: Any) -> str | None:
+    value = expected if given is msgspec.UNSET else given
+    empty = value is None or value == "" or value == []
+    return "has nothing to compare with: set 'expected' in the check or in the task" if empty else None
+
+
+class Contains(Settings):
+    """`contains: Paris`, or `{any: […], none: […]}`; a list must be there as a whole."""
+
+    expected: Any = msgspec.UNSET
+    all: list[Any] = []
+    any: list[Any] = []
+    none: list[Any] = []
+    ignore_case: bool = True
+    words: bool = False
+
+    def problem(self, expected: Any) -> str | None:
+        """Something must be looked for."""
+        if self.expected is msgspec.UNSET and (self.all or self.any or self.none):
+            return None
+        return _nothing(self.expected, expected)
+
+
+class Regex(Settings):
+    """`regex: '^[A-Z]'`; `absent` turns it round."""
+
+    main: ClassVar[str] = "pattern"
+
+    pattern: str
+    ignore_case: bool = False
+    multiline: bool = False
+    dotall: bool = False
+    full: bool = False
+    absent: bool = False
+
+    def problem(self, expected: Any) -> str | None:
+        """It must compile."""
+        return bad_pattern(self.pattern)
+
+
+class Equals(Settings):
+    """`equals: Paris`: the whole answer, case, spaces and (when asked) punctuation aside."""
+
+    expected: Any = msgspec.UNSET
+    ignore_case: bool = True
+    ignore_space: bool = True
+    ignore_punctuation: bool = False
+
+    def problem(self, expected: Any) -> str | None:
+        """Something must be expected."""
+        return _nothing(self.expected, expected)
+
+
+class OneOf(Equals):
+    """`one_of: [Paris, paree]`: the whole answer is one of them."""
+
+    def problem(self, expected: Any) -> str | None:
+        """A list is needed."""
+        value = expected if self.expected is msgspec.UNSET else self.expected
+        return None if isinstance(value, list) and value else "needs a list of answers that are right"
+
+
+class Numeric(Settings):
+    """`numeric: 42`: a number in the answer, the last one unless `which` says otherwise."""
+
+    expected: Any = msgspec.UNSET
+    tolerance: float = 0.0
+    relative: float = 0.0
+    which: Which = "last"
+    percent: Literal["either", "fraction", "number"] = "either"
+    decimal: Literal[".", ","] = "."
+
+    def problem(self, expected: Any) -> str | None:
+        """A number is needed."""
+        value = expected if self.expected is msgspec.UNSET else self.expected
+        if isinstance(value, bool) or not isinstance(value, int | float | str) or not re.search(r"\d", str(value)):
+            return "needs a number to compare with: set 'expected' in the check or in the task"
+        return "a tolerance cannot be negative" if min(self.tolerance, self.relative) < 0 else None
+
+
+class Json(Settings):
+    """`json`: the answer parses; with `expected` it means the same, with `has` it says so at some paths."""
+
+    expected: Any = msgspec.UNSET
+    has: dict[str, Any] = {}
+    fenced: bool = True
+    unordered: bool = False
+    extra: bool = False
+
+
+class JsonSchema(Settings):
+    """`json_schema: schema.json`, or the schema itself."""
+
+    main: ClassVar[str] = "schema"
+
+    schema: dict[str, Any] | bool | str
+    fenced: bool = True
+
+    def files(self) -> list[str]:
+        """The schema, where it is a file."""
+        return [self.schema] if isinstance(self.schema, str) else []
+
+
+class Classifies(Settings):
+    """`classifies: {labels: [a, b], expected: a}`: which of the labels the answer names."""
+
+    main: ClassVar[str] = "labels"
+
+    labels: list[str]
+    expected: Any = msgspec.UNSET
+    which: Literal["first", "last", "only"] = "only"
+
+    def problem(self, expected: Any) -> str | None:
+        """The right label is one of the labels."""
+        value = expected if self.expected is msgspec.UNSET else self.expected
+        known = [x.casefold() for x in self.labels]
+        if len(set(known)) < 2 or len(set(known)) < len(known):
+            return "needs at least two different labels"
+        return None if str(value).casefold() in known else f"expects {value!r}, which is not one of its labels"
+
+
+class Custom(Settings):
+    """`custom: checks.py:grade`: a function of the evidence, or of the answer and what is expected."""
+
+    main: ClassVar[str] = "function"
+
+    function: str
+
+    def problem(self, expected: Any) -> str | None:
+        """It must name a function."""
+        place, colon, name = self.function.rpartition(":")
+        return None if colon and place and name else f"names {self.function!r}; write pkg.mod:name or file.py:name"
+
+    def files(self) -> list[str]:
+        """The file with the function, where it is one of the suite."""
+        place = self.function.rpartition(":")[0]
+        return [place] if place.endswith(".py") else []
+
+
+class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A call that is expected; without `arguments` any will do."""
+
+    name: str
+    arguments: Any = msgspec.UNSET
+
+
+class ToolCalls(Settings):
+    """`tool_calls: [{name: add, arguments: {a: 1, b: 2}}]`.
+
+    strict: these calls in this order. unordered: these in any order. superset: at least these. subset: none but
+    these. `ordered` keeps the order in the last two. `extra` allows further arguments. `ignore` names tools whose
+    calls do not matter; `unordered_lists`, `sets` and `ignore_case` are true, or the names of arguments.
+    """
+
+    layer: ClassVar[Layer] = "L1"
+    main: ClassVar[str] = "calls"
+
+    calls: Any = msgspec.UNSET
+    mode: Literal["strict", "unordered", "subset", "superset"] = "strict"
+    ordered: bool = False
+    extra: bool = False
+    graded: bool = False
+    ignore: list[str] = []
+    ignore_case: bool | list[str] = False
+    unordered_lists: bool | list[str] = False
+    sets: bool | list[str] = False
+    tolerance: float = 0.0
+    relative: float = 0.0
+
+    def problem(self, expected: Any) -> str | None:
+        """Expected calls must be readable."""
+        try:
+            expected_calls(expected if self.calls is msgspec.UNSET else self.calls)
+        except ValueError as error:
+            return str(error)
+        return None
+
+
+def expected_calls(value: Any) -> list[ExpectedCall]:
+    """Expected calls as a suite writes them: a name alone, or a name with arguments."""
+    if not isinstance(value, list | tuple):
+        raise ValueError("needs a list of expected calls: set 'calls' in the check, or 'expected' in the task")
+    found = []
+    for item in value:
+        try:
+            found.append(ExpectedCall(item) if isinstance(item, str) else msgspec.convert(item, ExpectedCall))
+        except msgspec.ValidationError as error:
+            raise ValueError(f"cannot read the expected call {item!r}: {error}") from None
+    return found
+
+
+KINDS: dict[str, type[Settings]] = {
+    "contains": Contains,
+    "regex": Regex,
+    "equals": Equals,
+    "one_of": OneOf,
+    "numeric": Numeric,
+    "json": Json,
+    "json_schema": JsonSchema,
+    "classifies": Classifies,
+    "custom": Custom,
+    "tool_calls": ToolCalls,
+}
+
+
+def settings_of(kind: str, settings: Mapping[str, Any]) -> Settings:
+    """The settings of a check, typed; refuses unknown kinds and settings with the nearest that exists."""
+    shape = KINDS.get(kind)
+    if shape is None:
+        raise NotFound.named("kind of check", kind, list(KINDS))
+    unknown = next((name for name in settings if name not in shape.__struct_fields__), None)
+    if unknown is not None:
+        known = [f for f in shape.__struct_fields__ if f != "sources"]
+        raise BadInput(f"the check {kind!r} has no setting {unknown!r}; {nearest(unknown, known)}")
+    try:
+        return msgspec.convert(settings, shape)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"the settings of the check {kind!r} cannot be used: {error}") from None
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """A hint: the nearest known name, else all of them."""
+    near = get_close_matches(str(name), known, n=1)
+    return f"did you mean {near[0]!r}?" if near else f"it has: {', '.join(known)}"
+
+
+def definition(kind: str, settings: Mapping[str, Any], expected: Any) -> str:
+    """A short hash of what a check demands: labels of different demands are never taken for each other."""
+    parts = msgspec.json.encode([kind, settings, expected], order="deterministic", enc_hook=str)
+    return digest("check", parts).partition(":")[2][:8]
+
+
+def bad_pattern(pattern: str) -> str | None:
+    """Why a text is not a regular expression; None if it is one."""
+    try:
+        re.compile(pattern)
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"has {pattern!r}, which is not a regular expression: {error}"
+    return None
+
+
+def bad_name(name: str) -> bool:
+    """Whether a name does not lie inside the workspace."""
+    return not name or name.startswith(("/", "~")) or ".." in name.split("/") or "\\" in name or "\0" in name
+
+
+def bad_rule(rule: TextRule | None) -> str | None:
+    """Why demands on a text cannot be used; None if they can."""
+    if not isinstance(rule, dict):
+        return None
+    for kind, value in rule.items():
+        shape = KINDS.get(kind)
+        if shape is None or shape.layer != "L0":
+            known = [k for k, s in KINDS.items() if s.layer == "L0"]
+            return f"demands {kind!r} of a text; {nearest(kind, known)}"
+        try:
+            found = settings_of(kind, long_form(kind, value)).problem(None)
+        except BadInput as error:
+            found = str(error)
+        if found is not None:
+            return f"demands {kind!r} of a text, which {found}"
+    return None
+
+
+def long_form(kind: str, value: Any) -> dict[str, Any]:
+    """The settings behind the short form `kind: value`."""
+    shape = KINDS[kind]
+    if value is None or value is True:
+        return {}
+    if isinstance(value, dict) and (not value or any(k in shape.__struct_fields__ for k in value)):
+        return value
+    return {shape.main: value}
+
+
+def suite_files(words: str | list[str]) -> list[str]:
+    """Files that a command takes from the suite: whatever follows `{suite}/`."""
+    text = words if isinstance(words, str) else "\n".join(words)
+    return re.findall(r"\{suite\}/([^\s\"']+)", text)

@@ -1,0 +1,110 @@
+"""Layer L0: answers that are data. `json` parses and compares, `json_schema` validates (extra `schema`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from ethogram.errors import BadInput, MissingExtra
+
+from .checks import Evidence, Verdict, answered, is_veiled, register, short
+from .settings import Json, JsonSchema
+from .values import ABSENT, Loose, at_path, difference
+
+_FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_NO_JSON = object()
+
+
+def parsed(text: str, fenced: bool = True) -> Any:
+    """The JSON of a text, also of one fenced block inside it; a marker of its own if there is none."""
+    candidates = [text]
+    if fenced and len(blocks := _FENCE.findall(text)) == 1:
+        candidates.append(blocks[0])
+    for candidate in candidates:
+        try:
+            return msgspec.json.decode(candidate.strip())
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            continue
+    return _NO_JSON
+
+
+def _decoded(evidence: Evidence, fenced: bool) -> tuple[Any, Verdict | None]:
+    answer = answered(evidence)
+    if isinstance(answer, Verdict):
+        return None, answer
+    value = parsed(answer, fenced)
+    if value is not _NO_JSON:
+        return value, None
+    if is_veiled(evidence):
+        return None, Verdict(None, "redaction took something out of the answer, so this cannot be told")
+    return None, Verdict(0.0, f"{short(answer)} is not JSON")
+
+
+@register("json")
+def json(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+    """Whether the answer is JSON, and says what it should."""
+    rule = msgspec.convert(settings, Json)
+    value, verdict = _decoded(evidence, rule.fenced)
+    if verdict is not None:
+        return verdict
+    loose = Loose(unordered=rule.unordered, redact=evidence.redact)
+    if rule.expected is not msgspec.UNSET:
+        kept = value
+        if rule.extra and isinstance(value, dict) and isinstance(rule.expected, dict):
+            kept = {k: v for k, v in value.items() if k in rule.expected}
+        found = difference(rule.expected, kept, loose)
+        if found is not None:
+            return Verdict(0.0, found)
+    for path, expected in rule.has.items():
+        there = at_path(value, path)
+        found = f"{path}: is missing" if there is ABSENT else difference(expected, there, loose, path)
+        if found is not None:
+            return Verdict(0.0, found)
+    return Verdict(1.0, "the answer is JSON" + (" and says what it should" if rule.has else ""))
+
+
+@register("json_schema")
+def json_schema(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+    """Whether the answer is JSON that a schema allows."""
+    rule = msgspec.convert(settings, JsonSchema)
+    value, verdict = _decoded(evidence, rule.fenced)
+    if verdict is not None:
+        return verdict
+    errors = validator(schema_of(rule, evidence.root)).iter_errors(value)
+    first = min(errors, key=lambda e: (len(e.path), str(e.json_path)), default=None)
+    if first is None:
+        return Verdict(1.0, "the schema allows the answer")
+    if is_veiled(evidence):
+        return Verdict(None, "redaction took something out of the answer, so this cannot be told")
+    return Verdict(0.0, f"{first.json_path}: {first.message}"[:500])
+
+
+def schema_of(rule: JsonSchema, root: Any) -> Any:
+    """The schema, read from the suite's file where it is one."""
+    if not isinstance(rule.schema, str):
+        return rule.schema
+    if root is None:
+        raise BadInput(f"the schema {rule.schema!r} is a file of a suite, and there is no suite here")
+    try:
+        return msgspec.json.decode((root / rule.schema).read_bytes())
+    except OSError as error:
+        raise BadInput(f"the schema {rule.schema!r} cannot be read: {error.strerror}") from None
+    except msgspec.DecodeError as error:
+        raise BadInput(f"the schema {rule.schema!r} is not JSON: {error}") from None
+
+
+def validator(schema: Any) -> Any:
+    """A validator that never asks the network for a schema."""
+    try:
+        import jsonschema  # type: ignore[import-untyped]
+        from referencing import Registry
+    except ImportError:
+        raise MissingExtra.needed("schema", "a check of kind 'json_schema'") from None
+    shape = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
+    try:
+        shape.check_schema(schema)
+    except jsonschema.SchemaError as error:
+        raise BadInput(f"the JSON schema is not valid: {error.message}") from None
+    return shape(schema, registry=Registry())

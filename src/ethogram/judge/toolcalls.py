@@ -1,0 +1,159 @@
+"""Layer L1: the tools that were called, with which arguments, compared by meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from ethogram.trace import ToolCall
+
+from .checks import MARK, Evidence, Verdict, register, short, wanted
+from .matching import in_order, matching
+from .settings import ExpectedCall, ToolCalls, expected_calls
+from .values import ABSENT, Loose, difference
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """A call that was made; `arguments` are decoded, or the text itself where it is not JSON."""
+
+    name: str
+    arguments: Any
+
+
+@register("tool_calls")
+def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+    """Whether the right tools were called with the right arguments; `graded` gives the share of calls that fit."""
+    rule = msgspec.convert(settings, ToolCalls)
+    given = wanted(rule.calls, evidence)
+    if not isinstance(given, list | tuple):
+        return Verdict(None, "no expected calls are given")
+    expected = expected_calls(given)
+    made = [_decoded(c) for c in evidence.calls if c.name not in rule.ignore]
+
+    @cache
+    def gap(i: int, j: int) -> str | None:
+        return call_difference(expected[i], made[j], rule, evidence.redact)
+
+    def fits(i: int, j: int) -> bool:
+        return gap(i, j) is None
+
+    ordered = rule.mode == "strict" or (rule.ordered and rule.mode in ("subset", "superset"))
+    pairs = (in_order if ordered else matching)(len(expected), len(made), fits)
+    right = {
+        "strict": len(pairs) == len(expected) == len(made),
+        "unordered": len(pairs) == len(expected) == len(made),
+        "superset": len(pairs) == len(expected),
+        "subset": len(pairs) == len(made),
+    }[rule.mode]
+    counted = f"{len(pairs)} of {len(expected)} expected calls were made, {len(made)} calls in all"
+    if right:
+        return Verdict(1.0, counted)
+    if evidence.redact is not None and _may_hide(given, evidence):
+        return Verdict(None, "redaction took something out of the arguments, so this cannot be told")
+    first = _first_mismatch(expected, made, pairs, gap, rule)
+    return Verdict(_share(rule, len(pairs), len(expected), len(made)) if rule.graded else 0.0, f"{counted}; {first}")
+
+
+def _share(rule: ToolCalls, fitting: int, expected: int, made: int) -> float:
+    """Per-call accuracy: of the calls that count in this mode, the share that fits."""
+    of = {"superset": expected, "subset": made}.get(rule.mode, max(expected, made))
+    return fitting / of if of else 1.0
+
+
+def _decoded(call: ToolCall) -> _Call:
+    text = call.arguments.strip()
+    if not text:
+        return _Call(call.name, {})
+    try:
+        return _Call(call.name, msgspec.json.decode(text))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _Call(call.name, text)
+
+
+def call_difference(
+    expected: ExpectedCall, made: _Call, rule: ToolCalls, redact: Callable[[str], str] | None = None
+) -> str | None:
+    """Why a call is not the expected one; None if it is."""
+    if expected.name != made.name:
+        return f"{made.name} was called instead of {expected.name}"
+    if expected.arguments is msgspec.UNSET:
+        return None
+    found = _arguments(expected.arguments, made.arguments, rule, redact)
+    if found is None or redact is None:
+        return found
+    # a detector may have needed the name beside a value, so the expected arguments are redacted as a whole too
+    try:
+        stored = msgspec.json.decode(redact(msgspec.json.encode(expected.arguments, enc_hook=str).decode()))
+    except (msgspec.DecodeError, UnicodeError):
+        return found
+    return None if _arguments(stored, made.arguments, rule, redact) is None else found
+
+
+def _arguments(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str] | None) -> str | None:
+    if not isinstance(expected, dict) or not isinstance(made, dict):
+        return difference(expected, made, _loose(rule, None, redact))
+    for name, value in expected.items():
+        found = difference(value, made.get(name, ABSENT), _loose(rule, name, redact), name)
+        if found is not None:
+            return f"argument {found}"
+    if rule.extra:
+        return None
+    more = next((n for n, v in made.items() if n not in expected and v is not None), None)
+    return None if more is None else f"argument {more} was not expected"
+
+
+def _loose(rule: ToolCalls, name: str | None, redact: Callable[[str], str] | None) -> Loose:
+    """What does not matter in one argument."""
+
+    def asked(setting: bool | list[str]) -> bool:
+        return setting if isinstance(setting, bool) else name in setting
+
+    return Loose(
+        ignore_case=asked(rule.ignore_case),
+        unordered=asked(rule.unordered_lists),
+        sets=asked(rule.sets),
+        tolerance=rule.tolerance,
+        relative=rule.relative,
+        redact=redact,
+    )
+
+
+def _first_mismatch(
+    expected: list[ExpectedCall],
+    made: list[_Call],
+    pairs: dict[int, int],
+    gap: Callable[[int, int], str | None],
+    rule: ToolCalls,
+) -> str:
+    """The first thing that is wrong, in words."""
+    used = set(pairs.values())
+    free = [j for j in range(len(made)) if j not in used]
+    lost = next((i for i in range(len(expected)) if i not in pairs), None) if rule.mode != "subset" else None
+    if lost is None:
+        if not free:
+            return "the calls were made in another order"
+        return f"call {free[0] + 1}, {_shown(made[free[0]])}, was not expected"
+    near = next((j for j in free if made[j].name == expected[lost].name), None)
+    if near is None:
+        return f"expected call {lost + 1}, {_wanted(expected[lost])}, was not made"
+    why = gap(lost, near) or "it was made out of order"
+    return f"expected call {lost + 1}, {_wanted(expected[lost])}, was not made; call {near + 1} differs: {why}"
+
+
+def _wanted(call: ExpectedCall) -> str:
+    return f"{call.name}({'…' if call.arguments is msgspec.UNSET else short(call.arguments)})"
+
+
+def _shown(call: _Call) -> str:
+    return f"{call.name}({short(call.arguments)})"
+
+
+def _may_hide(expected: Any, evidence: Evidence) -> bool:
+    """Whether the calls hold marks where only a pattern or a tolerance is expected, which marks cannot fulfil."""
+    if not any(MARK.search(c.arguments) for c in evidence.calls):
+        return False
+    text = msgspec.json.encode(expected, enc_hook=str).decode()
+    return '"$regex"' in text or '"$number"' in text

@@ -1,0 +1,344 @@
+"""Agents behind one small port: a Python callable, a command line, an HTTP endpoint, a script."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import importlib
+import importlib.util
+import inspect
+import os
+import shlex
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ethogram.capture.parse import as_float, as_int
+from ethogram.cost.budget import RESOURCES
+from ethogram.errors import BadUsage, NotFound
+from ethogram.plan import Task
+from ethogram.trace import Message, Text, ToolCall
+
+from .faults import NetworkFault, RateLimited, WorldTimeout
+from .handle import EpisodeHandle
+
+ALL_METERS = frozenset(RESOURCES)
+GRACE_SECONDS = 5.0
+MAX_ANSWER = 4 << 20
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What an agent left: its answer, and facts about itself (temperature, scaffold, …)."""
+
+    text: str | None
+    meta: dict[str, Any] = {}
+
+
+class Agent(Protocol):
+    """The port. `meters` says which resources its use can be counted of while it runs."""
+
+    name: str
+    meters: frozenset[str]
+
+    async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
+        """Work on a task."""
+        ...
+
+
+def load_agent(spec: str | Callable[..., Any]) -> Agent:
+    """An agent by what the user typed: `pkg.mod:name`, `file.py:name`, `cmd: …`, `http://…`, or a callable."""
+    if callable(spec):
+        return PythonAgent(spec, getattr(spec, "__name__", type(spec).__name__))
+    if spec.startswith("cmd:"):
+        return CommandAgent(spec[4:].strip())
+    if spec.startswith(("http://", "https://")):
+        return HttpAgent(spec)
+    found = load_object(spec)
+    if hasattr(found, "act") and hasattr(found, "meters") and not inspect.isclass(found):
+        agent: Agent = found
+        return agent
+    return PythonAgent(found() if inspect.isclass(found) else found, spec)
+
+
+def load_object(spec: str) -> Any:
+    """What a `pkg.mod:name` or `file.py:name` names."""
+    place, colon, name = spec.rpartition(":")
+    if not colon or not place or not name:
+        raise BadUsage(f"{spec!r} is not an agent; write pkg.mod:name, file.py:name, 'cmd: …' or http://…")
+    try:
+        module = _module(place)
+    except ImportError as error:
+        raise NotFound(f"cannot import {place!r} for {spec!r}: {error}") from None
+    found = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise NotFound.named(f"name in {place}", part, [n for n in dir(found) if not n.startswith("_")])
+        found = getattr(found, part)
+    return found
+
+
+def _module(place: str) -> Any:
+    """A module by dotted name (the working folder counts) or by file."""
+    if not place.endswith(".py"):
+        if "" not in sys.path and os.getcwd() not in sys.path:
+            sys.path.insert(0, os.getcwd())
+        return importlib.import_module(place)
+    path = Path(place).absolute()
+    if not path.is_file():
+        raise NotFound(f"no file at {place!r}")
+    name = f"ethogram_user_{path.stem}_{abs(hash(str(path))):x}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(path.parent))
+    return module
+
+
+class PythonAgent:
+    """A callable, sync or async, called with the task and the episode."""
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        """A sync function runs in a thread; `function.meters` may say that less than everything is counted."""
+        self.name = name
+        self.meters: frozenset[str] = frozenset(getattr(function, "meters", ALL_METERS))
+        self._function = function
+        self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it exists
+        )
+
+    async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
+        """Call it."""
+        if self._async:
+            result = await self._function(task, episode)
+        else:
+            context = contextvars.copy_context()
+            call = functools.partial(context.run, self._function, task, episode)
+            result = await asyncio.get_running_loop().run_in_executor(None, call)
+        return answer_of(result)
+
+
+def answer_of(result: Any) -> Answer:
+    """An answer from what a callable or an endpoint gave back."""
+    if isinstance(result, Answer):
+        return result
+    if result is None or isinstance(result, str):
+        return Answer(result)
+    if isinstance(result, dict) and "answer" in result:
+        answer = result["answer"]
+        text = (
+            answer if isinstance(answer, str) or answer is None else msgspec.json.encode(answer, enc_hook=str).decode()
+        )
+        meta = result.get("meta")
+        return Answer(text, meta if isinstance(meta, dict) else {})
+    return Answer(msgspec.json.encode(result, enc_hook=str).decode())
+
+
+class CommandAgent:
+    """A command line: the prompt on stdin, the answer on stdout.
+
+    `{task}` in the command becomes the path of a JSON file with the whole task. The environment tells the episode's
+    settings; what the command leaves at `$ETHOGRAM_TRACE`, in any format we read, becomes the trace.
+    """
+
+    meters: frozenset[str] = frozenset({"seconds"})
+
+    def __init__(self, command: str) -> None:
+        """`command` is split as a shell would, but no shell runs."""
+        self.name = f"cmd: {command}"
+        self.argv = shlex.split(command)
+        if not self.argv:
+            raise BadUsage("'cmd:' needs a command, for example 'cmd: python my_agent.py'")
+
+    async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
+        """Run it in the workspace."""
+        with tempfile.TemporaryDirectory(prefix="ethogram-cmd-") as folder:
+            task_file, trace_file = Path(folder) / "task.json", Path(folder) / "trace"
+            task_file.write_bytes(msgspec.json.encode(task))
+            argv = [part.replace("{task}", str(task_file)) for part in self.argv]
+            env = {
+                **os.environ,
+                **_environment(task, episode),
+                "ETHOGRAM_TRACE": str(trace_file),
+                "ETHOGRAM_TASK": str(task_file),
+            }
+            with episode.record.span(self.argv[0], "agent") as span:
+                out, err, code = await _communicate(argv, task.prompt.encode(), env, episode.workspace or Path(folder))
+                span.attributes = {"exit_code": code, "stderr": err[-20_000:]}
+                if trace_file.exists():
+                    from ethogram.capture.graft import graft
+
+                    graft(trace_file, episode.record)
+            if code != 0:
+                last = err.strip().splitlines()[-1:] or ["no message"]
+                raise AgentCrash(f"exit code {code}: {last[0][:500]}", out)
+        return Answer(out)
+
+
+class AgentCrash(Exception):
+    """The agent ended by its own fault; `left` is what it had said by then."""
+
+    def __init__(self, message: str, left: str | None = None) -> None:
+        """Keep what it left: the checks look at that."""
+        super().__init__(message)
+        self.left = left
+
+
+def _environment(task: Task, episode: EpisodeHandle) -> dict[str, str]:
+    settings = {
+        "ETHOGRAM_SEED": str(episode.seed),
+        "ETHOGRAM_ATTEMPT": str(episode.attempt),
+        "ETHOGRAM_TASK_ID": task.id,
+        "ETHOGRAM_CONDITION": msgspec.json.encode(dict(episode.condition), enc_hook=str).decode(),
+    }
+    if episode.workspace is not None:
+        settings["ETHOGRAM_WORKSPACE"] = str(episode.workspace)
+    settings.update({f"ETHOGRAM_MAX_{k.upper()}": f"{v:g}" for k, v in episode.remaining.items()})
+    return settings
+
+
+async def _communicate(argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path) -> tuple[str, str, int]:
+    """Run a process group; when cancelled it is asked to end, then ended."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=env,
+            cwd=folder,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise BadUsage(f"there is no command {argv[0]!r} on this machine") from None
+    try:
+        out, err = await process.communicate(stdin)
+    except asyncio.CancelledError:
+        await _end(process)
+        raise
+    return out[:MAX_ANSWER].decode("utf-8", "replace"), err.decode("utf-8", "replace"), process.returncode or 0
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    for sign, wait in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+        try:
+            os.killpg(process.pid, sign)
+            await asyncio.wait_for(process.wait(), wait)
+            return
+        except ProcessLookupError:
+            return
+        except TimeoutError:
+            continue
+
+
+class HttpAgent:
+    """An endpoint: the task as JSON in a POST, `{"answer": …, "usage": …}` or plain text back."""
+
+    meters: frozenset[str] = frozenset({"seconds"})
+
+    def __init__(self, url: str) -> None:
+        """Nothing is called yet."""
+        self.name = url
+        self._client: Any = None
+
+    async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
+        """Post the task."""
+        import httpx
+
+        if self._client is None:
+            self._client = httpx.AsyncClient(timeout=None)
+        body = {
+            "task": task.id,
+            "prompt": task.prompt,
+            "inputs": task.inputs,
+            "seed": episode.seed,
+            "attempt": episode.attempt,
+            "condition": dict(episode.condition),
+        }
+        asked = (Message("user", (Text(task.prompt),)),)
+        with episode.record.model(name="request", input=asked) as call:
+            try:
+                response = await self._client.post(
+                    self.name,
+                    content=msgspec.json.encode(body, enc_hook=str),
+                    headers={"content-type": "application/json"},
+                )
+            except httpx.TimeoutException as error:
+                raise WorldTimeout(str(error) or "the endpoint did not answer in time") from error
+            except httpx.TransportError as error:
+                raise NetworkFault(str(error) or type(error).__name__) from error
+            if response.status_code == 429:
+                raise RateLimited("HTTP 429", as_float(response.headers.get("retry-after")))
+            if response.status_code >= 500:
+                raise NetworkFault(f"HTTP {response.status_code}")
+            if response.status_code >= 400:
+                raise AgentCrash(f"HTTP {response.status_code}: {response.text[:500]}")
+            answer, usage = _http_answer(response)
+            call.done(
+                answer.text or "",
+                input_tokens=as_int(usage.get("input_tokens", usage.get("prompt_tokens"))),
+                output_tokens=as_int(usage.get("output_tokens", usage.get("completion_tokens"))),
+                cost_usd=as_float(usage.get("cost_usd")),
+            )
+        return answer
+
+
+def _http_answer(response: Any) -> tuple[Answer, dict[str, Any]]:
+    if "json" not in response.headers.get("content-type", ""):
+        return Answer(response.text), {}
+    value = response.json()
+    usage = value.get("usage") if isinstance(value, dict) else None
+    return answer_of(value), usage if isinstance(usage, dict) else {}
+
+
+class ScriptedAgent:
+    """A deterministic fake that ships: plays a list of steps per task, and answers.
+
+    A step is `("tool", name, arguments)` or `("say", text)`; the last entry of a script is the answer. With several
+    scripts per task the attempt's own randomness picks one, so that behaviour varies and yet repeats.
+    """
+
+    meters: frozenset[str] = ALL_METERS
+
+    def __init__(self, scripts: dict[str, Sequence[Sequence[Any]]], name: str = "scripted", price: float = 0.0) -> None:
+        """`scripts[task]` is a list of scripts; the key `*` serves every other task; `price` is what a step costs."""
+        self.name = name
+        self._scripts = scripts
+        self._price = price
+
+    async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
+        """Play a script."""
+        choices = self._scripts.get(task.id, self._scripts.get("*", [[""]]))
+        script = episode.rng.choice(list(choices))
+        asked: tuple[Message, ...] = (Message("user", (Text(task.prompt),)),)
+        for step in script[:-1]:
+            kind, *rest = step
+            said = str(rest[0]) if kind == "say" else f"I use {rest[0]}."
+            calls = () if kind == "say" else (ToolCall(rest[0], msgspec.json.encode(rest[1]).decode()),)
+            with episode.record.model(input=asked, growing=True, model=self.name) as call:
+                call.done(
+                    Message("assistant", (Text(said), *calls)),
+                    input_tokens=len(task.prompt.split()),
+                    output_tokens=len(said.split()),
+                    cost_usd=self._price,
+                )
+            asked = ()
+            if kind == "tool":
+                result = episode.tools[rest[0]](**rest[1])
+                if inspect.isawaitable(result):
+                    await result
+        with episode.record.model(input=asked, growing=True, model=self.name) as call:
+            call.done(str(script[-1]), input_tokens=len(task.prompt.split()), output_tokens=1, cost_usd=self._price)
+        return Answer(str(script[-1]))

@@ -1,0 +1,118 @@
+"""The local engine: asyncio for agents that wait, threads for agents that block.
+
+Concurrency adapts: a provider that says 429 halves it and is left alone for as long as it wishes; success lets it
+grow back by one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ethogram.run.executor import EpisodeReport, Executor, Work
+
+Report = Callable[[EpisodeReport], None]
+Stop = Callable[[], bool]
+
+
+class Engine(Protocol):
+    """The port."""
+
+    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+        """Carry out work until it ends or `stop` says so; what is in flight is drained."""
+        ...
+
+    def close(self) -> None:
+        """Commit and let go."""
+        ...
+
+
+class AdaptiveLimit:
+    """How many episodes may run at once, right now."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with the most that is allowed."""
+        self.most = most
+        self.now = most
+        self.running = 0
+        self.not_before = 0.0
+        self._wins = 0
+        self._changed = asyncio.Condition()
+
+    async def enter(self) -> None:
+        """Wait for a place."""
+        async with self._changed:
+            while self.running >= self.now:
+                await self._changed.wait()
+            self.running += 1
+        while (wait := self.not_before - time.monotonic()) > 0:
+            await asyncio.sleep(wait)
+
+    async def leave(self) -> None:
+        """Give the place back; every full round of successes opens one more."""
+        async with self._changed:
+            self.running -= 1
+            self._wins += 1
+            if self._wins >= self.now and self.now < self.most:
+                self.now += 1
+                self._wins = 0
+            self._changed.notify_all()
+
+    def slow(self, seconds: float | None) -> None:
+        """A provider asked us to slow down."""
+        self.now = max(1, self.now // 2)
+        self._wins = 0
+        if seconds:
+            self.not_before = max(self.not_before, time.monotonic() + seconds)
+
+
+class LocalEngine:
+    """Episodes in this process."""
+
+    def __init__(self, executor: Executor, concurrency: int) -> None:
+        """`concurrency` is the most that run at once."""
+        self.executor = executor
+        self.concurrency = concurrency
+
+    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+        """Carry out work until it ends or `stop` says so."""
+        asyncio.run(self._run(iter(work), report, stop))
+
+    def close(self) -> None:
+        """Commit what is complete."""
+        self.executor.writer.close()
+
+    async def _run(self, work: Iterator[Work], report: Report, stop: Stop) -> None:
+        pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="ethogram-agent")
+        asyncio.get_running_loop().set_default_executor(pool)
+        limit = AdaptiveLimit(self.concurrency)
+        self.executor.on_slow = limit.slow
+        adapting = self.concurrency > 1
+
+        async def worker() -> None:
+            while not stop():
+                one = next(work, None)
+                if one is None:
+                    return
+                if adapting:
+                    await limit.enter()
+                try:
+                    report(await self.executor.execute(one))
+                finally:
+                    if adapting:
+                        await limit.leave()
+                await asyncio.sleep(0)
+
+        workers = [asyncio.create_task(worker()) for _ in range(self.concurrency)]
+        try:
+            await asyncio.gather(*workers)
+        except BaseException:
+            for task in workers:
+                task.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

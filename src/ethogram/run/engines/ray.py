@@ -1,0 +1,230 @@
+"""The Ray engine: the same executor in actors on a cluster, the same seeds, the same ledger.
+
+Each actor writes its own segments straight into the home and commits before it reports, so the driver moves no
+traces. When a node is lost, its actors' batches are looked up in the ledger and only what is not there is run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.errors import BadUsage, EthogramError, MissingExtra
+from ethogram.run.engines.local import Report, Stop
+from ethogram.run.executor import EpisodeReport, Executor, Work
+
+BATCH_SECONDS = 0.5
+FIRST_BATCH = 8
+MAX_BATCH = 512
+
+MakeExecutor = Callable[[Budget], Executor]
+IsCommitted = Callable[[], set[str]]
+
+
+def ray_module() -> Any:
+    """Ray, if it is installed."""
+    try:
+        import ray
+    except ImportError:
+        raise MissingExtra.needed("ray", "the engine 'ray'") from None
+    return ray
+
+
+class RemoteBudget(Budget):
+    """The experiment's budget, kept by one actor for all workers; a level without caps costs no call."""
+
+    def __init__(self, caps: Caps, actor: Any) -> None:
+        """`actor` is a handle on `BudgetKeeper`."""
+        super().__init__("experiment", caps)
+        self._actor = actor
+
+    def take(self, want: Amounts) -> None:
+        """Ask the keeper."""
+        if self.caps:
+            reached = ray_module().get(self._actor.take.remote(want))
+            if reached is not None:
+                raise CapReached(*reached)
+
+    def give_back(self, want: Amounts) -> None:
+        """Tell the keeper."""
+        if self.caps:
+            ray_module().get(self._actor.give_back.remote(want))
+
+    def spend(self, want: Amounts, used: Amounts) -> None:
+        """Tell the keeper."""
+        if self.caps:
+            ray_module().get(self._actor.spend.remote(want, used))
+
+
+class BudgetKeeper:
+    """The actor that keeps the experiment's budget."""
+
+    def __init__(self, caps: Caps, spent: Amounts) -> None:
+        """Begin where an earlier session ended."""
+        self._budget = Budget("experiment", caps, spent=spent)
+
+    def take(self, want: Amounts) -> tuple[str, str, float, float] | None:
+        """Set aside, or say which cap is reached."""
+        try:
+            self._budget.take(want)
+        except CapReached as reached:
+            return reached.level, reached.resource, reached.cap, reached.used
+        return None
+
+    def give_back(self, want: Amounts) -> None:
+        """Undo `take`."""
+        self._budget.give_back(want)
+
+    def spend(self, want: Amounts, used: Amounts) -> None:
+        """Settle."""
+        self._budget.spend(want, used)
+
+    def used(self) -> Amounts:
+        """What was used so far."""
+        return self._budget.used
+
+
+class Worker:
+    """The actor that carries out episodes."""
+
+    def __init__(self, make: MakeExecutor, caps: Caps, keeper: Any, concurrency: int) -> None:
+        """Build the executor here, on the worker's own machine."""
+        self._executor = make(RemoteBudget(caps, keeper) if caps.named() else Budget("experiment", caps))
+        self._concurrency = concurrency
+
+    def execute(self, batch: list[Work]) -> tuple[list[EpisodeReport], str | None]:
+        """Carry out a batch and commit it; a failure of the machine is told, not raised."""
+        reports: list[EpisodeReport] = []
+        problem: str | None = None
+        try:
+            asyncio.run(self._all(deque(batch), reports))
+        except EthogramError as error:
+            problem = str(error)
+        self._executor.writer.commit()
+        return reports, problem
+
+    async def _all(self, queue: deque[Work], reports: list[EpisodeReport]) -> None:
+        async def one() -> None:
+            while queue:
+                reports.append(await self._executor.execute(queue.popleft()))
+
+        await asyncio.gather(*(one() for _ in range(min(self._concurrency, len(queue)))))
+
+    def close(self) -> None:
+        """Commit and give up the lease."""
+        self._executor.writer.close()
+
+
+class RayEngine:
+    """Episodes on a Ray cluster."""
+
+    def __init__(
+        self,
+        make: MakeExecutor,
+        budget: Budget,
+        committed: IsCommitted,
+        *,
+        concurrency: int,
+        address: str | None = None,
+        init: dict[str, Any] | None = None,
+    ) -> None:
+        """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers."""
+        self._ray = ray_module()
+        self._own = not self._ray.is_initialized()
+        if self._own:
+            self._ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **(init or {}))
+        self._make = make
+        self._caps = Caps(**budget.caps)  # type: ignore[arg-type]
+        self._committed = committed
+        self._driver = budget
+        cpus = int(self._ray.cluster_resources().get("CPU", 1)) or 1
+        self._workers_wanted = max(1, min(cpus, concurrency))
+        self._each = max(1, concurrency // self._workers_wanted)
+        self._keeper = (
+            self._ray.remote(num_cpus=0)(BudgetKeeper).remote(self._caps, budget.used) if self._caps.named() else None
+        )
+        self._workers: dict[Any, Any] = {}
+        self._batch = FIRST_BATCH
+
+    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+        """Carry out work until it ends or `stop` says so; lost batches are run again elsewhere."""
+        queue = iter(work)
+        again: deque[Work] = deque()
+        flying: dict[Any, tuple[Any, list[Work], float]] = {}
+        idle = [self._worker() for _ in range(self._workers_wanted)]
+        while True:
+            while idle and not stop():
+                batch = self._next(queue, again)
+                if not batch:
+                    break
+                worker = idle.pop()
+                flying[worker.execute.remote(batch)] = (worker, batch, time.monotonic())
+            if not flying:
+                return
+            ready, _ = self._ray.wait(list(flying), timeout=0.25)
+            for ref in ready:
+                worker, batch, began = flying.pop(ref)
+                try:
+                    reports, problem = self._ray.get(ref)
+                except self._ray.exceptions.RayActorError:
+                    again.extend(self._unfinished(batch, report))
+                    idle.append(self._worker())
+                    continue
+                self._adapt(len(batch), time.monotonic() - began)
+                for done in reports:
+                    self._note(done)
+                    report(done)
+                if problem is not None:
+                    raise EthogramError(problem)
+                idle.append(worker)
+
+    def close(self) -> None:
+        """Let the workers commit, and go."""
+        for worker in self._workers.values():
+            try:
+                self._ray.get(worker.close.remote(), timeout=30)
+            except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
+                continue
+            self._ray.kill(worker)
+        self._workers.clear()
+        if self._own:
+            self._ray.shutdown()
+
+    def _worker(self) -> Any:
+        actor = self._ray.remote(num_cpus=1, max_restarts=0)(Worker)
+        made = actor.remote(self._make, self._caps, self._keeper, self._each)
+        self._workers[made._actor_id] = made
+        return made
+
+    def _next(self, queue: Iterator[Work], again: deque[Work]) -> list[Work]:
+        batch: list[Work] = []
+        while len(batch) < self._batch:
+            one = again.popleft() if again else next(queue, None)
+            if one is None:
+                break
+            batch.append(one)
+        return batch
+
+    def _adapt(self, size: int, seconds: float) -> None:
+        """Batches of about half a second: long enough to be cheap, short enough to stop and to spread."""
+        per = max(seconds / size, 1e-6)
+        self._batch = max(self._each, min(MAX_BATCH, int(BATCH_SECONDS / per) or 1))
+
+    def _unfinished(self, batch: list[Work], report: Report) -> list[Work]:
+        """Of a lost batch, what the ledger lacks."""
+        known = self._committed()
+        return [w for w in batch if w.episode.id not in known]
+
+    def _note(self, done: EpisodeReport) -> None:
+        """Keep the driver's copy of the budget, which decides whether to start more."""
+        self._driver.used.add(Amounts(tokens=done.tokens, usd=done.usd, seconds=done.seconds))
+
+
+def check_engine(name: str) -> None:
+    """Refuse an engine that is not there."""
+    if name not in ("local", "ray"):
+        raise BadUsage(f"there is no engine {name!r}; there is local and ray")

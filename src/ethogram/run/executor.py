@@ -1,0 +1,349 @@
+"""Carrying out one episode: a fresh workspace, the agent within its caps, the checks, one trace, one outcome.
+
+The rule of blame. The world's fault (network, rate limit, time-out of the world, sandbox, a crashed verifier) is
+retried, then a missing outcome with its reason. The agent's own crash and its own caps are scored: by default what
+the checks say of what it left, and 0 where there is nothing to check. The experiment's cap and the kill switch
+are missing outcomes. A suite may choose otherwise with `on_crash` and `on_cap`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from ethogram.capture.clock import Clock, SystemClock
+from ethogram.capture.intake import Intake, SourceReport, TraceBuilder
+from ethogram.capture.recorder import Recorder
+from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.errors import BadInput, EthogramError
+from ethogram.judge import Evidence
+from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
+from ethogram.store import RunWriter
+from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
+
+from .agents import Agent, AgentCrash, Answer
+from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
+from .handle import EpisodeHandle
+from .workspace import Keep, Workspace
+
+BACKOFF_SECONDS = 0.5
+MAX_BACKOFF_SECONDS = 60.0
+
+
+class MachineFailure(EthogramError):
+    """This machine failed (a full disk, no memory): the run stops, what was committed stays."""
+
+    exit_code = 2
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An episode to carry out; `supersedes` is the trace of a missing outcome that it replaces."""
+
+    episode: Episode
+    supersedes: TraceId | None = None
+
+
+class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an episode: enough for a progress table, without its trace."""
+
+    episode: str
+    task: str
+    attempt: int
+    condition: str
+    outcome: Outcome
+    seconds: float
+    tokens: float
+    usd: float
+    tries: int = 1
+    stopped_by: str | None = None
+
+
+class World(Protocol):
+    """What the executor needs to know of a loaded suite."""
+
+    suite: Suite
+    root: Path
+
+    def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
+        """The tools of a task."""
+        ...
+
+    def judge(self, task: Task, evidence: Evidence) -> tuple[Sequence[Label], Outcome]:
+        """Labels of all checks (their trace id is filled in later), and the outcome."""
+        ...
+
+    def judges_at_once(self, task: Task) -> bool:
+        """Whether judging takes no time to speak of, so that it need not leave the event loop."""
+        ...
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How episodes are carried out."""
+
+    caps: Caps = Caps()
+    task_caps: Caps = Caps()
+    retries: int = 2
+    keep: Keep = "never"
+    isolation: str = "none"
+    meta: dict[str, Any] = {}
+    conditions: dict[str, Condition] = {}
+
+
+class Executor:
+    """Carries out episodes, one after the other or many at once, into one writer."""
+
+    def __init__(
+        self,
+        world: World,
+        agent: Agent,
+        writer: RunWriter,
+        experiment: Budget,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        simulator: Callable[..., Any] | None = None,
+    ) -> None:
+        """`experiment` is the budget above all episodes."""
+        self.world = world
+        self.agent = agent
+        self.writer = writer
+        self.experiment = experiment
+        self.settings = settings
+        self.clock = clock or SystemClock()
+        self.on_slow: Callable[[float | None], None] = lambda seconds: None
+        self._tasks: dict[str, Budget] = {}
+        self._by_id = {t.id: t for t in world.suite.tasks}
+        self._simulator = simulator
+        self._report = SourceReport(source="run")
+
+    async def execute(self, work: Work) -> EpisodeReport:
+        """Carry out an episode; the world's faults are retried."""
+        started = time.monotonic()
+        wasted = Amounts()
+        for tries in range(1, self.settings.retries + 2):
+            attempt = _Attempt(self, work)
+            outcome, fault = await attempt.run()
+            last = tries > self.settings.retries or not (fault is not None and fault.transient)
+            if last or isinstance(outcome, Scored):
+                break
+            wasted.add(attempt.budget.used)
+            attempt.builder.abort()
+            await self._pause(fault, tries, work.episode.seed)
+        attempt.finish(outcome, tries, wasted)
+        used = attempt.budget.used
+        return EpisodeReport(
+            episode=work.episode.id,
+            task=work.episode.task,
+            attempt=work.episode.attempt,
+            condition=work.episode.condition,
+            outcome=outcome,
+            seconds=time.monotonic() - started,
+            tokens=used.tokens + wasted.tokens,
+            usd=used.usd + wasted.usd,
+            tries=tries,
+            stopped_by=attempt.stopped_by,
+        )
+
+    async def _pause(self, fault: Fault | None, tries: int, seed: int) -> None:
+        """Wait before trying again: as long as the provider wishes, else longer each time, with jitter by seed."""
+        wish = fault.retry_after if fault is not None else None
+        if isinstance(fault, RateLimited):
+            self.on_slow(wish)
+        jitter = random.Random(derived_seed(seed, f"retry-{tries}")).uniform(0.5, 1.0)
+        wait = wish if wish is not None else min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (tries - 1) * jitter)
+        await asyncio.sleep(min(wait, MAX_BACKOFF_SECONDS))
+
+    def task(self, wanted: str) -> Task:
+        """A task by its id."""
+        return self._by_id[wanted]
+
+    def budget(self, task: Task) -> Budget:
+        """A fresh budget for one episode, below its task's and the experiment's."""
+        if task.id not in self._tasks:
+            self._tasks[task.id] = Budget("task", self.settings.task_caps, self.experiment)
+        return Budget("episode", tightest(self.settings.caps, task.caps), self._tasks[task.id])
+
+    def builder(self, work: Work) -> TraceBuilder:
+        """A trace to write into."""
+
+        def open_sink(trace: TraceId) -> Any:
+            return self.writer.trace(trace, work.supersedes)
+
+        run = self.writer.path.rpartition("/")[2]
+        wanted = trace_id("run", run, work.episode.id, work.supersedes or "")
+        builder = TraceBuilder(Intake(open_sink, Origin("run"), self._report), wanted, work.episode.id)
+        episode = work.episode
+        builder.task, builder.attempt, builder.condition = episode.task, episode.attempt, episode.condition
+        builder.agent, builder.seed = episode.agent, episode.seed
+        builder.meta = dict(self.settings.meta)
+        return builder
+
+
+def tightest(caps: Caps, of_task: Mapping[str, float]) -> Caps:
+    """The lower of each limit."""
+    limits = dict(caps.named())
+    for name, value in of_task.items():
+        if name not in Caps.__struct_fields__:
+            raise BadInput(f"a task caps {name!r}, which cannot be capped; caps are steps, tokens, usd and seconds")
+        limits[name] = min(limits.get(name, value), value)  # type: ignore[index, call-overload]
+    return Caps(**limits)  # type: ignore[arg-type]
+
+
+class _Attempt:
+    """One try at one episode."""
+
+    def __init__(self, executor: Executor, work: Work) -> None:
+        self.executor = executor
+        self.work = work
+        self.task = executor.task(work.episode.task)
+        self.budget = executor.budget(self.task)
+        self.meter = _Watched(self.budget)
+        self.builder = executor.builder(work)
+        self.record = Recorder(self.builder, self.meter, executor.clock)
+        self.stopped_by: str | None = None
+        self.labels: list[Label] = []
+
+    async def run(self) -> tuple[Outcome, Fault | None]:
+        """Carry out; gives the outcome, and the fault if the world was to blame."""
+        executor = self.executor
+        workspace = Workspace(
+            self.task, executor.world.root, keep=executor.settings.keep, isolation=executor.settings.isolation
+        )
+        try:
+            async with workspace:
+                outcome, fault = await self._act(workspace.path if workspace.needed else None)
+                workspace.failed = not (
+                    isinstance(outcome, Scored) and outcome.success(executor.world.suite.success_at)
+                )
+                return outcome, fault
+        except Fault as fault:
+            return Missing(fault.reason, str(fault)[:500]), fault
+
+    async def _act(self, folder: Path | None) -> tuple[Outcome, Fault | None]:
+        """Let the agent act, then judge what it left."""
+        episode, executor = self.work.episode, self.executor
+        condition = executor.settings.conditions.get(episode.condition)
+        handle = EpisodeHandle(
+            self.task,
+            episode.seed,
+            self.record,
+            self.budget,
+            workspace=folder,
+            condition=condition.settings if condition else {},
+            attempt=episode.attempt,
+        )
+        answer = Answer(None)
+        blame: Blame = "verify"
+        began = time.monotonic()
+        try:
+            handle.attach(executor.world.tools(self.task, handle), executor._simulator)
+            self.budget.reserve(Amounts())
+            async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
+                answer = await executor.agent.act(self.task, handle)
+        except CapReached as reached:
+            self.stopped_by = f"cap.{reached.resource}"
+            blame = executor.world.suite.on_cap
+        except TimeoutError as error:
+            if not limit.expired():
+                return self._crash(error, began)
+            self.stopped_by = "cap.seconds"
+            blame = executor.world.suite.on_cap
+        except (BadInput, MachineFailure):
+            raise
+        except Exception as error:
+            if is_machine_failure(error):
+                raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
+            fault = fault_of(error)
+            if fault is not None:
+                return Missing(fault.reason, str(fault)[:500]), fault
+            if isinstance(error, AgentCrash):
+                answer = Answer(error.left)
+            self.stopped_by = f"crash.{type(error).__name__}"
+            self.builder.meta["crash"] = f"{type(error).__name__}: {error}"[:2000]
+            blame = executor.world.suite.on_crash
+        finally:
+            self.meter.close()
+            self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
+        if self.meter.experiment is not None:
+            return Missing("cap.experiment", str(self.meter.experiment)), None
+        self.builder.answer = answer.text
+        self.builder.meta.update(answer.meta)
+        self.builder.meta.update(handle.meta)
+        return await self._judge(answer, folder, blame)
+
+    def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
+        """A time-out that is not our limit: something the agent waited for did not answer."""
+        fault = fault_of(error) or OtherFault(str(error))
+        return Missing("infrastructure.timeout", str(fault)[:500]), fault
+
+    async def _judge(self, answer: Answer, folder: Path | None, blame: Blame) -> tuple[Outcome, Fault | None]:
+        if blame == "missing":
+            return Missing("unscored", f"stopped by {self.stopped_by}; the suite does not score that"), None
+        if blame == "zero":
+            return Scored(0.0, "blame"), None
+        evidence = Evidence(
+            answer=answer.text,
+            expected=self.task.expected,
+            inputs=self.task.inputs,
+            calls=tuple(self.record.calls),
+            workspace=folder,
+        )
+        world = self.executor.world
+        try:
+            if world.judges_at_once(self.task):
+                labels, outcome = world.judge(self.task, evidence)
+            else:
+                labels, outcome = await asyncio.to_thread(world.judge, self.task, evidence)
+        except Fault as fault:
+            return Missing(fault.reason, str(fault)[:500]), fault
+        self.labels = list(labels)
+        if self.stopped_by is not None and isinstance(outcome, Missing):
+            # nothing can be checked, and it was the agent's own doing
+            return Scored(0.0, "blame"), None
+        return outcome, None
+
+    def finish(self, outcome: Outcome, tries: int, wasted: Amounts) -> None:
+        """Commit the trace with its outcome."""
+        builder = self.builder
+        builder.outcome = outcome
+        if tries > 1:
+            builder.meta.update(tries=tries, wasted_usd=wasted.usd, wasted_tokens=int(wasted.tokens))
+        if self.stopped_by is not None:
+            builder.label("stopped_by", self.stopped_by, by="harness", source="verifier")
+        for label in self.labels:
+            builder.label(label.name, label.value, by=label.by, source=label.source, why=label.why)
+        builder.close()
+
+
+class _Watched:
+    """The meter of one episode: remembers whether the experiment's cap was reached, and closes with the episode.
+
+    An agent in a thread cannot be ended; once closed, its next call raises, and nothing it does counts any more.
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._closed = False
+        self.experiment: CapReached | None = None
+
+    def reserve(self, want: Amounts) -> None:
+        if self._closed:
+            raise CapReached("episode", "seconds", 0, 0)
+        try:
+            self._budget.reserve(want)
+        except CapReached as reached:
+            if reached.level == "experiment":
+                self.experiment = reached
+            raise
+
+    def settle(self, want: Amounts, used: Amounts) -> None:
+        self._budget.settle(want, used)
+
+    def close(self) -> None:
+        self._closed = True

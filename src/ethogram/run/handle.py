@@ -1,0 +1,98 @@
+"""What an agent holds while it works on an episode."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ethogram.capture.recorder import Recorder
+from ethogram.cost import Budget
+from ethogram.errors import NotFound
+from ethogram.plan import Task, derived_seed
+from ethogram.trace import Message, Text
+
+
+class Tools(Mapping[str, Callable[..., Any]]):
+    """The tools of a task, by name; every call is recorded and counted."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], record: Recorder) -> None:
+        """`functions` are the plain tools."""
+        self._functions = dict(functions)
+        self._record = record
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        if name not in self._functions:
+            raise NotFound.named("tool", name, list(self._functions))
+        function = self._functions[name]
+
+        def call(**arguments: Any) -> Any:
+            return self._record.tool(name, function, **arguments)
+
+        call.__doc__ = function.__doc__
+        call.__name__ = name
+        return call
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def plain(self, name: str) -> Callable[..., Any]:
+        """The function behind a tool, for its signature and its words."""
+        return self._functions[name]
+
+
+class EpisodeHandle:
+    """One attempt at one task: its tools, its recorder, its own randomness, and what is left of its budget."""
+
+    def __init__(
+        self,
+        task: Task,
+        seed: int,
+        record: Recorder,
+        budget: Budget,
+        *,
+        workspace: Path | None = None,
+        condition: Mapping[str, Any] | None = None,
+        attempt: int = 0,
+    ) -> None:
+        """Built by the harness."""
+        self.task = task
+        self.seed = seed
+        self.attempt = attempt
+        self.record = record
+        self.rng = random.Random(derived_seed(seed, "agent"))
+        self.tools = Tools({}, record)
+        self.workspace = workspace
+        self.condition: Mapping[str, Any] = condition or {}
+        self.meta: dict[str, Any] = {}
+        self._budget = budget
+        self._simulator: Callable[..., Any] | None = None
+
+    def attach(self, tools: Mapping[str, Callable[..., Any]], simulator: Callable[..., Any] | None) -> None:
+        """Give the agent its tools (they may need the episode themselves) and its user."""
+        self.tools = Tools(tools, self.record)
+        self._simulator = simulator
+
+    async def ask_user(self, text: str) -> str:
+        """Say something to the simulated user; the reply is recorded in the user's own lane."""
+        if self._simulator is None:
+            raise NotFound(f"task {self.task.id!r} has no user simulator")
+        with self.record.span("user", "user", lane="user") as span:
+            reply = self._simulator(self.task, self, text)
+            said = str(await reply if inspect.isawaitable(reply) else reply)
+            span.output = (Message("user", (Text(said),)),)
+        return said
+
+    @property
+    def remaining(self) -> dict[str, float]:
+        """What is left of each limited resource: an agent may look, summarise and stop in good order."""
+        return {str(k): v for k, v in self._budget.remaining().items()}
+
+    def random(self, purpose: str) -> random.Random:
+        """Randomness for one purpose, the same on every machine and in any order."""
+        return random.Random(derived_seed(self.seed, purpose))

@@ -1,0 +1,105 @@
+"""The few special functions that statistics need, typed and loaded on use, and a bisection for whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+Numbers = npt.ArrayLike
+
+
+def floats(values: Numbers) -> Floats:
+    """An array of doubles."""
+    return np.asarray(values, dtype=np.float64)
+
+
+def normal_quantile(probability: Numbers) -> Floats:
+    """The quantile of the standard normal."""
+    from scipy import special
+
+    return floats(special.ndtri(probability))
+
+
+def normal_cdf(z: Numbers) -> Floats:
+    """The lower tail of the standard normal; the upper tail is that of -z."""
+    from scipy import special
+
+    return floats(special.ndtr(z))
+
+
+def student_quantile(probability: Numbers, df: Numbers) -> Floats:
+    """The quantile of Student's t."""
+    from scipy import special
+
+    return floats(special.stdtrit(df, probability))
+
+
+def student_cdf(t: Numbers, df: Numbers) -> Floats:
+    """The lower tail of Student's t."""
+    from scipy import special
+
+    return floats(special.stdtr(df, t))
+
+
+def beta_quantile(probability: Numbers, a: Numbers, b: Numbers) -> Floats:
+    """The quantile of a Beta."""
+    from scipy import special
+
+    return floats(special.betaincinv(a, b, probability))
+
+
+def beta_cdf(x: Numbers, a: Numbers, b: Numbers) -> Floats:
+    """The lower tail of a Beta."""
+    from scipy import special
+
+    return floats(special.betainc(a, b, x))
+
+
+def gamma_quantile(probability: Numbers, shape: Numbers) -> Floats:
+    """The quantile of a Gamma of scale one."""
+    from scipy import special
+
+    return floats(special.gammaincinv(shape, probability))
+
+
+def log_beta(a: Numbers, b: Numbers) -> Floats:
+    """The logarithm of the Beta function."""
+    from scipy import special
+
+    return floats(special.betaln(a, b))
+
+
+def log_choose(n: Numbers, k: Numbers) -> Floats:
+    """The logarithm of a binomial coefficient; minus infinity where it is zero."""
+    from scipy import special
+
+    n, k = floats(n), floats(k)
+    inside = (k >= 0) & (k <= n)
+    k = np.where(inside, k, 0.0)
+    full = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    return np.where(inside, full, -np.inf)
+
+
+def log_mean_exp(values: Floats, log_weights: Floats) -> Floats:
+    """The logarithm of a weighted mean of exponentials along the last axis, without overflow."""
+    shifted = values + log_weights
+    top = np.max(shifted, axis=-1, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return floats(np.log(np.sum(np.exp(shifted - top), axis=-1)) + top[..., 0])
+
+
+def bisect(increasing: Callable[[Floats], Floats], low: Numbers, high: Numbers, steps: int = 60) -> Floats:
+    """Where an increasing function of arrays passes zero, element by element; an end where it never does."""
+    lower, upper = (np.array(x, dtype=np.float64) for x in np.broadcast_arrays(floats(low), floats(high)))
+    for _ in range(steps):
+        middle = 0.5 * (lower + upper)
+        above = increasing(middle) > 0
+        upper = np.where(above, middle, upper)
+        lower = np.where(above, lower, middle)
+    return floats(0.5 * (lower + upper))

@@ -1,0 +1,114 @@
+"""Intervals for a rate at any n, 0/n and n/n included, and for a mean of values between 0 and 1.
+
+`level` is the two-sided coverage that is aimed at; counts may be fractions, so that an effective n can stand in for n.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._numeric import Floats, Numbers, beta_quantile, floats, gamma_quantile, normal_quantile, student_quantile
+
+_FEW = 3.0
+"""Below so many events the Poisson limit of Brown, Cai and DasGupta replaces the near end of Wilson's interval."""
+
+
+class Interval(NamedTuple):
+    """The two ends, each an array of the broadcast shape of the input."""
+
+    low: Floats
+    high: Floats
+
+
+def wilson(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """The score interval (Wilson 1927); n = 0 gives [0, 1]."""
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    z = float(normal_quantile(0.5 + level / 2))
+    safe = np.where(n > 0, n, 1.0)
+    rate = x / safe
+    centre = (rate + z * z / (2 * safe)) / (1 + z * z / safe)
+    half = z / (1 + z * z / safe) * np.sqrt(np.maximum(rate * (1 - rate), 0.0) / safe + z * z / (4 * safe * safe))
+    return _closed(centre - half, centre + half, x, n)
+
+
+def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """Wilson's interval with the end near 0 or 1 moved out to its Poisson limit (Brown, Cai and DasGupta 2001).
+
+    Wilson alone covers too little when the truth is a hair from an end and one or two events were seen all the same.
+    """
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    low, high = wilson(x, n, level)
+    safe = np.where(n > 0, n, 1.0)
+    for_low = (x > 0) & (x <= _FEW) & (n > 0)
+    for_high = (n - x > 0) & (n - x <= _FEW) & (n > 0)
+    near_zero = gamma_quantile(1 - level, np.where(for_low, x, 1.0)) / safe
+    near_one = 1 - gamma_quantile(1 - level, np.where(for_high, n - x, 1.0)) / safe
+    return Interval(np.where(for_low, np.minimum(low, near_zero), low), np.where(for_high, np.maximum(high, near_one), high))
+
+
+def clopper_pearson(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """The exact interval from the binomial tails (Clopper and Pearson 1934): never below its level, hence wide."""
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    tail = (1 - level) / 2
+    low = beta_quantile(tail, np.where(x > 0, x, 1.0), n - x + 1)
+    high = beta_quantile(1 - tail, x + 1, np.where(n - x > 0, n - x, 1.0))
+    return _closed(low, high, x, n)
+
+
+def jeffreys(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """Equal tails of the posterior under Jeffreys' prior, closed at 0 and n (Brown, Cai and DasGupta 2001)."""
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    tail = (1 - level) / 2
+    return _closed(beta_quantile(tail, x + 0.5, n - x + 0.5), beta_quantile(1 - tail, x + 0.5, n - x + 0.5), x, n)
+
+
+def agresti_coull(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """Wald's interval after z²/2 successes and failures were added (Agresti and Coull 1998)."""
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    z = float(normal_quantile(0.5 + level / 2))
+    more = n + z * z
+    rate = (x + z * z / 2) / more
+    half = z * np.sqrt(rate * (1 - rate) / more)
+    return Interval(np.maximum(rate - half, 0.0), np.minimum(rate + half, 1.0))
+
+
+def wald(successes: Numbers, n: Numbers, level: float) -> Interval:
+    """The textbook normal interval (Laplace 1812), for comparison only: it has no width at 0/n and n/n."""
+    x, n = np.broadcast_arrays(floats(successes), floats(n))
+    rate = x / np.where(n > 0, n, np.nan)
+    half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(rate * (1 - rate) / n)
+    return Interval(rate - half, rate + half)
+
+
+def effective_n(mean: Numbers, variance: Numbers, least: Numbers, most: Numbers) -> Floats:
+    """How many independent trials of this rate have this variance of the mean; `most` where there is none to see.
+
+    The design effect of Kish (1965) turned round: n_eff = m (1 - m) / Var(m), clipped to [least, most].
+    """
+    m, v, least, most = np.broadcast_arrays(floats(mean), floats(variance), floats(least), floats(most))
+    spread = m * (1 - m)
+    seen = (v > 0) & (spread > 0)
+    return np.where(seen, np.clip(spread / np.where(seen, v, 1.0), least, most), most)
+
+
+def student(mean: Numbers, variance: Numbers, df: Numbers, level: float) -> Interval:
+    """The t interval of a mean whose variance was estimated with `df` degrees of freedom (Student 1908)."""
+    m, v, df = np.broadcast_arrays(floats(mean), floats(variance), floats(df))
+    reach = np.where(df > 0, student_quantile(0.5 + level / 2, np.maximum(df, 1.0)), np.inf)
+    half = np.where(v > 0, reach * np.sqrt(v), np.where(df > 0, 0.0, np.inf))
+    return Interval(m - half, m + half)
+
+
+def bounds(successes: Numbers, scored: Numbers, missing: Numbers) -> Interval:
+    """The rate if every missing trial had failed, and if every one had passed (Manski 1989)."""
+    x, n, gone = np.broadcast_arrays(floats(successes), floats(scored), floats(missing))
+    planned = np.where(n + gone > 0, n + gone, np.nan)
+    return Interval(x / planned, (x + gone) / planned)
+
+
+def _closed(low: Floats, high: Floats, x: Floats, n: Floats) -> Interval:
+    """Ends that belong to 0 and n are exactly 0 and 1; without trials nothing is known."""
+    low = np.where((x <= 0) | (n <= 0), 0.0, np.clip(low, 0.0, 1.0))
+    return Interval(low, np.where((x >= n) | (n <= 0), 1.0, np.clip(high, 0.0, 1.0)))

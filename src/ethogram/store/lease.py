@@ -1,0 +1,116 @@
+"""Leases: who is at work in a run. Many writers may be, or one rewriter alone.
+
+Everybody first publishes a lease and then looks at the others, so that of two that begin in the same
+moment at least one sees the other. A lease of a process that is gone counts for nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from ethogram.errors import Locked, NotFound
+
+from .files import Files
+
+FOLDER = "writers"
+BELIEVED_NS = 86_400_000_000_000
+"""How long a lease from another machine is believed without being renewed."""
+RENEW_NS = 3_600_000_000_000
+
+
+class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who writes: enough to tell whether that process still lives. `alone` tolerates no writer beside it."""
+
+    pid: int
+    boot: str
+    born: str
+    seen_ns: int
+    alone: bool = False
+
+
+def take(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
+    """Publish a lease in a run, or refuse if somebody who must not be disturbed is at work there."""
+    lease = renew(files, path, name, alone=alone)
+    others = [held for other, held in leases(files, path).items() if other != name and is_alive(held)]
+    in_the_way = others if alone else [held for held in others if held.alone]
+    if in_the_way:
+        release(files, path, name)
+        run = path.rpartition("/")[2]
+        if alone and not any(held.alone for held in in_the_way):
+            raise Locked(
+                f"run {run!r} is being written by {len(in_the_way)} writer(s); try again when they have finished"
+            )
+        raise Locked(f"run {run!r} is being rewritten (retention or a change of keys); try again in a moment")
+    return lease
+
+
+def renew(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
+    """Publish a lease, or publish it again: on other machines a lease is believed only so long."""
+    pid = os.getpid()
+    lease = Lease(pid, _machine(), _born(pid), time.time_ns(), alone)
+    files.publish(_path(path, name), msgspec.json.encode(lease))
+    return lease
+
+
+def release(files: Files, path: str, name: str) -> None:
+    """Give a lease up."""
+    files.delete(_path(path, name))
+
+
+def leases(files: Files, path: str) -> dict[str, Lease]:
+    """All leases in a run, by writer."""
+    found = {}
+    for name in files.names(f"{path}/{FOLDER}"):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError, NotFound):
+            found[name.removesuffix(".json")] = msgspec.json.decode(files.read(f"{path}/{FOLDER}/{name}"), type=Lease)
+    return found
+
+
+def is_alive(held: Lease) -> bool:
+    """Whether a writer may still be at work; one on another machine is believed for a day."""
+    if held.boot != _machine():
+        return time.time_ns() - held.seen_ns < BELIEVED_NS
+    try:
+        os.kill(held.pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return held.born == _born(held.pid)
+
+
+def _path(path: str, name: str) -> str:
+    return f"{path}/{FOLDER}/{name}.json"
+
+
+@cache
+def _machine() -> str:
+    """A hash that tells one start of one machine from all others, and says nothing else about it.
+
+    The namespace of process ids is part of it: in another container the same id is another process.
+    """
+    state = blake2b(digest_size=8)
+    try:
+        state.update(Path("/proc/sys/kernel/random/boot_id").read_bytes())
+        state.update(os.readlink("/proc/self/ns/pid").encode())
+    except OSError:
+        import uuid
+
+        state.update(str(uuid.getnode()).encode())
+    return state.hexdigest()
+
+
+def _born(pid: int) -> str:
+    """When a process began, as its machine counts, so that a process id that was given again is not mistaken."""
+    try:
+        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "ended" if facts[0] in ("Z", "X") else facts[19]

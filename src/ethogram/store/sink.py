@@ -1,0 +1,195 @@
+"""The sink of one trace: redacts, addresses and buffers until the trace is complete.
+
+So a published segment never holds half a trace. One that grows too large for memory spills: its texts into
+segments of its own (sealed and redacted like all), its spans into an unnamed temporary file until its steps
+can be numbered.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO, TYPE_CHECKING
+
+import msgspec
+
+from ethogram.errors import EthogramError
+from ethogram.trace import Head, Label, Ref, Span, SpanId, Totals, TraceId, step_order, text_ref, total
+
+from .ledger import DataFile, Place
+from .segment import TextRow, span_table, step_numbers, text_table
+
+if TYPE_CHECKING:
+    from .writer import RunWriter
+
+
+class _Placed(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """What numbering steps needs to know of a span that was spilled."""
+
+    span_id: SpanId
+    parent_id: SpanId | None
+    kind: str
+    seq: int
+    start_ns: int | None
+
+
+class Done(msgspec.Struct):
+    """A complete trace that waits for its commit."""
+
+    head: Head
+    totals: Totals
+    labels: Sequence[Label]
+    texts: dict[Ref, TextRow]
+    used: set[str]
+    files: list[DataFile]
+    spilled: dict[Ref, str]
+    spans: Sequence[Span] = ()
+    places: tuple[Place, ...] = ()
+    steps: dict[str, int] = {}
+    supersedes: TraceId | None = None
+
+
+class TraceWriter:
+    """The sink of one trace."""
+
+    def __init__(self, run: RunWriter, trace: TraceId, supersedes: TraceId | None) -> None:
+        """Nothing is written before the trace is complete, unless it outgrows memory."""
+        self._run = run
+        self._trace = trace
+        self.supersedes = supersedes
+        self._spans: list[Span] = []
+        self._texts: dict[Ref, TextRow] = {}
+        self._chars = 0
+        self._used: set[str] = set()
+        self._files: list[DataFile] = []
+        self._gone: dict[Ref, str] = {}
+        self._parts: IO[bytes] | None = None
+        self._places: list[_Placed] = []
+
+    def text(self, body: str, field: str, original: str | None = None) -> Ref:
+        """Keep a text, redacted under the policy of its field."""
+        if field:
+            redacted = self.clean(body, field)
+            original = body if redacted != body else None
+            body = redacted
+        ref = text_ref(body)
+        if ref in self._texts or ref in self._gone:
+            return ref
+        known = self._run.where(ref)
+        if known is not None:
+            self._used.add(known)
+            return ref
+        mark = None if original is None else self._run.redactor.mark(original)
+        self._texts[ref] = TextRow(ref, body, len(body if original is None else original), mark)
+        self._chars += len(body)
+        if self._chars > self._run.limits.spill_chars:
+            self._spill_texts()
+        return ref
+
+    def clean(self, value: str, field: str) -> str:
+        """A value, redacted under the policy of its field."""
+        redacted = self._run.redactor.redact(value, field)
+        for finding in redacted.findings:
+            self._run.count(finding.kind)
+        return redacted.text
+
+    def span(self, span: Span) -> None:
+        """Buffer a span."""
+        self._spans.append(span)
+        if len(self._spans) >= self._run.limits.spill_spans:
+            self._spill_spans()
+
+    def finish(self, head: Head, labels: Sequence[Label]) -> None:
+        """Hand the complete trace to its run."""
+        done = self._done(head, labels)
+        self._files = []  # from here on they are the run's, whose next commit tries again if this one fails
+        try:
+            self._run.add(done)
+        finally:
+            self._forget_buffers()
+
+    def abort(self) -> None:
+        """Forget the trace, and remove parts of it that were published already: nobody refers to them."""
+        self._forget_buffers()
+        for file in self._files:
+            with suppress(EthogramError):  # else they are left over, and swept one day
+                self._run.files.delete(f"{self._run.path}/{file.name}")
+        self._files = []
+
+    def _done(self, head: Head, labels: Sequence[Label]) -> Done:
+        done = Done(
+            head=head,
+            totals=Totals(),
+            labels=labels,
+            texts=self._texts,
+            used=self._used,
+            files=self._files,
+            spilled=self._gone,
+            supersedes=self.supersedes,
+        )
+        if self._parts is None:
+            done.spans = self._spans
+            done.totals = total(tuple(self._spans))
+            done.steps = step_numbers(self._spans)
+        else:
+            self._spill_spans()
+            done.totals = total(self._spilled_spans(), self._places)
+            done.places = self._publish_parts()
+        return done
+
+    def _forget_buffers(self) -> None:
+        if self._parts is not None:
+            self._parts.close()
+        self._spans, self._texts, self._parts, self._places = [], {}, None, []
+
+    def _spill_texts(self) -> None:
+        name = self._run.spill_name("texts")
+        self._files.append(self._run.publish(name, text_table(self._texts.values()), seal=True))
+        self._used.add(name)
+        self._gone.update(dict.fromkeys(self._texts, name))
+        self._texts, self._chars = {}, 0
+
+    def _spill_spans(self) -> None:
+        data = msgspec.json.encode(self._spans)
+        with _temporary_space():
+            if self._parts is None:
+                self._parts = tempfile.TemporaryFile(prefix="ethogram-spans-")  # noqa: SIM115 - _forget_buffers closes
+            self._parts.write(len(data).to_bytes(8, "little"))
+            self._parts.write(data)
+        self._places.extend(_Placed(s.span_id, s.parent_id, s.kind, s.seq, s.start_ns) for s in self._spans)
+        self._spans = []
+
+    def _spilled_parts(self) -> Iterator[list[Span]]:
+        assert self._parts is not None
+        decoder = msgspec.json.Decoder(list[Span])
+        with _temporary_space():
+            self._parts.seek(0)
+            while length := self._parts.read(8):
+                yield decoder.decode(self._parts.read(int.from_bytes(length, "little")))
+
+    def _spilled_spans(self) -> Iterator[Span]:
+        for part in self._spilled_parts():
+            yield from part
+
+    def _publish_parts(self) -> tuple[Place, ...]:
+        steps: dict[str, int] = {s.span_id: i for i, s in enumerate(step_order(self._places))}
+        places = []
+        for part in self._spilled_parts():
+            if part:
+                name = self._run.spill_name("spans")
+                self._files.append(self._run.publish(name, span_table(part, steps), seal=False))
+                places.append(Place(name, 0, len(part)))
+        return tuple(places)
+
+
+@contextmanager
+def _temporary_space() -> Iterator[None]:
+    """A full temporary folder is this machine's failure, not the log's."""
+    try:
+        yield
+    except OSError as error:
+        raise EthogramError(
+            f"cannot keep a large trace in {tempfile.gettempdir()}: {error.strerror or error}; free some space there, "
+            "or set TMPDIR elsewhere; everything committed before is safe"
+        ) from error

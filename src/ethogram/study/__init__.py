@@ -1,0 +1,1 @@
+"""The loops that buy runs: propose, run, store, decide, again."""

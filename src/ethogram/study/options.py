@@ -1,0 +1,85 @@
+"""What may be said about an experiment, and how it is kept in `run.json`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ethogram.cost import Caps
+from ethogram.cost.budget import RESOURCES
+from ethogram.errors import BadUsage
+from ethogram.plan import Condition
+
+LEVELS = ("experiment", "task", "episode")
+
+
+class AllCaps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits at every level."""
+
+    experiment: Caps = Caps()
+    task: Caps = Caps()
+    episode: Caps = Caps()
+
+    def limited(self) -> set[str]:
+        """Resources that are limited at any level."""
+        return {name for level in LEVELS for name in getattr(self, level).named()}
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to run a suite."""
+
+    k: int = 1
+    seed: int = 0
+    name: str | None = None
+    engine: str = "local"
+    max_concurrency: int = 8
+    limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: dict[str, str] = {}
+    caps: AllCaps = AllCaps()
+    conditions: tuple[Condition, ...] = (Condition(),)
+    retries: int = 2
+    redact: str = "default"
+    seal: bool | None = None
+    keep: str = "never"
+    isolation: str = "none"
+
+
+def parse_caps(pairs: dict[str, float | None], more: tuple[str, ...]) -> AllCaps:
+    """Caps from `{"episode.steps": 20, …}` and from words such as `task.usd=1.5`."""
+    levels: dict[str, dict[str, Any]] = {level: {} for level in LEVELS}
+    for place, value in pairs.items():
+        if value is not None:
+            _put(levels, place, value)
+    for word in more:
+        place, equals, text = word.partition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadUsage(f"{word!r} is not a cap; write for example --cap episode.usd=0.05")
+        _put(levels, place, value)
+    return AllCaps(**{level: Caps(**found) for level, found in levels.items()})
+
+
+def _put(levels: dict[str, dict[str, Any]], place: str, value: float | None) -> None:
+    level, _, resource = place.partition(".")
+    if level not in LEVELS or resource not in RESOURCES:
+        raise BadUsage(f"{place!r} cannot be capped; levels are {', '.join(LEVELS)}, resources {', '.join(RESOURCES)}")
+    if value is None or value <= 0:
+        raise BadUsage(f"the cap {place} must be more than 0, not {value}")
+    levels[level][resource] = int(value) if resource in ("steps", "tokens") else value
+
+
+def parse_meta(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Facts about the agent from `key=value` words."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BadUsage(f"{pair!r} is not a fact; write for example --meta temperature=0.7")
+        found[key] = value
+    return found

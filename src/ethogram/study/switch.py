@@ -1,0 +1,104 @@
+"""The kill switch and its drill: a switch that was never pulled is a hypothesis."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+
+from ethogram.errors import NotFound
+from ethogram.lab.result import Result
+from ethogram.store import Home, open_home
+from ethogram.store.stop import pull, release
+
+from .options import RunOptions
+from .suites import Quiet, run_suite
+
+
+class Killed(Result, kw_only=True):
+    """The switch was pulled, or let go."""
+
+    run: str | None
+    at_ns: int | None
+    why: str
+    released: bool = False
+
+
+def kill(run: str | None = None, *, why: str = "", undo: bool = False, home: Home | str | None = None) -> Killed:
+    """Halt new episodes of one run, or of all; those in flight are drained."""
+    lake = home if isinstance(home, Home) else open_home(home)
+    found = lake.resolve(run) if run is not None else None
+    path = found.path if found else None
+    files = found.files if found else lake.files
+    if undo:
+        release(files, path)
+        return Killed(run=found.name if found else None, at_ns=None, why=why, released=True)
+    flag = pull(files, path, why)
+    return Killed(run=found.name if found else None, at_ns=flag.at_ns, why=why)
+
+
+class Drill(Result, kw_only=True):
+    """What a drill measured: how long until nothing new began, and until everything in flight had ended."""
+
+    run: str
+    at_ns: int
+    seconds_to_halt: float
+    seconds_to_drain: float
+    episodes_done: int
+    episodes_not_run: int
+    started_after: int
+    ok: bool
+
+
+def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int = 8, seconds: float = 0.3) -> Drill:
+    """Pull the switch on a practice run, measure, and keep the record in the home."""
+    lake = home if isinstance(home, Home) else open_home(home)
+    starts: list[float] = []
+
+    async def practice(task: Any, episode: Any) -> str:
+        import asyncio
+
+        starts.append(time.monotonic())
+        await asyncio.sleep(seconds)
+        return "done"
+
+    name = f"drill-{time.time_ns()}"
+    suite = _practice_suite(episodes)
+    pulled_at = [0.0]
+
+    def switch() -> None:
+        while len(starts) < in_flight:
+            time.sleep(0.01)
+        time.sleep(seconds)
+        kill(name, why="drill", home=lake)
+        pulled_at[0] = time.monotonic()
+
+    thread = threading.Thread(target=switch, daemon=True)
+    thread.start()
+    options = RunOptions(k=1, name=name, max_concurrency=in_flight, tags=("drill",))
+    result = run_suite(suite, practice, options, home=lake, watcher=Quiet())
+    ended = time.monotonic()
+    thread.join(timeout=10)
+    if not pulled_at[0]:
+        raise NotFound("the drill ended before the switch was pulled; give it more episodes")
+    late = [s - pulled_at[0] for s in starts if s > pulled_at[0]]
+    record = Drill(
+        run=name,
+        at_ns=time.time_ns(),
+        seconds_to_halt=max(late, default=0.0),
+        seconds_to_drain=ended - pulled_at[0],
+        episodes_done=result.scored + sum(result.missing.values()),
+        episodes_not_run=result.not_run,
+        started_after=len(late),
+        ok=max(late, default=0.0) <= 1.0 and result.stopped == "killed",
+    )
+    lake.files.publish(f"drills/{record.at_ns}.json", msgspec.json.format(msgspec.json.encode(record)))
+    return record
+
+
+def _practice_suite(episodes: int) -> Any:
+    from ethogram.plan import Suite, Task
+
+    return Suite(name="drill", tasks=tuple(Task(id=f"t{i}") for i in range(episodes)))

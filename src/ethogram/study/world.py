@@ -1,0 +1,36 @@
+"""A loaded suite as the world of an executor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ethogram.judge import CHECKS, Evidence
+from ethogram.lab.suites import LoadedSuite, world_tools
+from ethogram.plan import Task
+from ethogram.run.handle import EpisodeHandle
+from ethogram.run.verifiers import judge_task
+from ethogram.trace import Label, Outcome
+
+
+class SuiteWorld:
+    """The tools and the judgement of a suite."""
+
+    def __init__(self, loaded: LoadedSuite) -> None:
+        """Nothing is resolved before an episode needs it."""
+        self.loaded = loaded
+        self.suite = loaded.suite
+        self.root = loaded.root
+        self._quick = {t.id: all(c.kind in CHECKS and c.kind != "custom" for c in t.checks) for t in self.suite.tasks}
+
+    def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
+        """The tools of a task."""
+        return world_tools(self.loaded, task, handle)
+
+    def judge(self, task: Task, evidence: Evidence) -> tuple[Sequence[Label], Outcome]:
+        """Labels of all checks, and the outcome."""
+        return judge_task(task, self.loaded, evidence)
+
+    def judges_at_once(self, task: Task) -> bool:
+        """Pure checks take no time to speak of."""
+        return self._quick[task.id]

@@ -1,0 +1,1 @@
+"""Small environments and agents to practise on. The library does not need them."""

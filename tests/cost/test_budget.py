@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ethogram.cost import Amounts, Budget, CapReached, Caps
+
+
+def nested(**caps: Caps) -> tuple[Budget, Budget, Budget]:
+    experiment = Budget("experiment", caps.get("experiment", Caps()))
+    task = Budget("task", caps.get("task", Caps()), experiment)
+    return experiment, task, Budget("episode", caps.get("episode", Caps()), task)
+
+
+def test_use_flows_to_every_level() -> None:
+    experiment, task, episode = nested()
+    with episode.call(Amounts(usd=1.0)) as used:
+        assert experiment.reserved.usd == 1.0
+        used.usd, used.tokens = 0.4, 100
+    for level in (experiment, task, episode):
+        assert (level.used.usd, level.used.tokens, level.reserved.usd) == (0.4, 100, 0.0)
+
+
+def test_the_outermost_exhausted_level_speaks() -> None:
+    experiment, _, episode = nested(experiment=Caps(usd=1.0), episode=Caps(usd=1.0))
+    episode.settle(Amounts(), Amounts(usd=1.0))
+    with pytest.raises(CapReached, match="the experiment's cap of 1 usd is reached") as caught:
+        episode.reserve(Amounts())
+    assert (caught.value.level, caught.value.resource, caught.value.used) == ("experiment", "usd", 1.0)
+    assert experiment.exhausted() is not None
+
+
+def test_a_refused_reservation_leaves_nothing_behind() -> None:
+    experiment, task, episode = nested(experiment=Caps(tokens=100), episode=Caps(tokens=10))
+    with pytest.raises(CapReached) as caught:
+        episode.reserve(Amounts(tokens=11))
+    assert caught.value.level == "episode"
+    assert experiment.reserved.tokens == task.reserved.tokens == 0
+
+
+def test_what_a_call_used_is_counted_even_when_it_fails() -> None:
+    _, _, episode = nested()
+
+    def fail() -> None:
+        with episode.call(Amounts()) as used:
+            used.usd = 0.5
+            raise RuntimeError("the call broke")
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert episode.used.usd == 0.5
+
+
+def test_remaining_is_the_least_over_levels() -> None:
+    experiment, _, episode = nested(experiment=Caps(usd=1.0, steps=50), episode=Caps(usd=5.0, seconds=3))
+    experiment.settle(Amounts(), Amounts(usd=0.75))
+    assert episode.remaining() == {"usd": 0.25, "steps": 50, "seconds": 3}
+
+
+def test_an_earlier_session_counts() -> None:
+    experiment = Budget("experiment", Caps(usd=1.0), spent=Amounts(usd=0.9))
+    with pytest.raises(CapReached):
+        experiment.reserve(Amounts(usd=0.2))
+
+
+@given(
+    cap=st.floats(0.1, 10),
+    calls=st.lists(st.tuples(st.floats(0, 2), st.floats(0, 2)), max_size=60),
+)
+def test_a_cap_is_never_passed_by_more_than_one_call(cap: float, calls: list[tuple[float, float]]) -> None:
+    experiment, _, episode = nested(experiment=Caps(usd=cap))
+    largest = 0.0
+    for wanted, really in calls:
+        try:
+            with episode.call(Amounts(usd=wanted)) as used:
+                used.usd = really
+                largest = max(largest, really)
+        except CapReached:
+            continue
+    assert experiment.used.usd <= cap + largest + 1e-9
+    assert abs(experiment.reserved.usd) < 1e-9
+
+
+def test_honest_reservations_of_many_threads_never_pass_a_cap() -> None:
+    experiment = Budget("experiment", Caps(tokens=1000))
+
+    def work() -> None:
+        budget = Budget("episode", Caps(), experiment)
+        for _ in range(200):
+            try:
+                with budget.call(Amounts(tokens=7)) as used:
+                    used.tokens = 7
+            except CapReached:
+                return
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert experiment.used.tokens <= 1000
+    assert experiment.used.tokens > 1000 - 7
