@@ -29,11 +29,17 @@ class Module(NamedTuple):
         return self.path.name == "__init__.py"
 
 
+def is_material(path: Path) -> bool:
+    """Whether a file lies in a folder inside a package that is no package itself: what a task or a suite works on."""
+    inside = path.relative_to(SRC).parent.parts
+    return any(not (SRC.joinpath(*inside[: i + 1]) / "__init__.py").is_file() for i in range(1, len(inside)))
+
+
 @pytest.fixture(scope="session")
 def modules() -> dict[str, Module]:
     """All modules by name; the root package is the empty name."""
     found = {}
-    for path in sorted(SRC.rglob("*.py")):
+    for path in sorted(p for p in SRC.rglob("*.py") if not is_material(p)):
         parts = path.relative_to(SRC).with_suffix("").parts
         name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         text = path.read_text(encoding="utf-8")

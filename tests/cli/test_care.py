@@ -189,7 +189,7 @@ def test_rm_asks(shell, document, lake):
     for stdin in ("n\n", ""):
         said = shell("ethogram rm desk", stdin=stdin)
         assert said.code == 130
-        assert said.out == ""
+        assert said.out.strip() == ""
     assert document("runs")["runs"][0]["run"] == "desk"
     assert shell("ethogram rm desk", stdin="y\n").code == 0
     assert document("runs")["runs"] == []

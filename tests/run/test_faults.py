@@ -61,7 +61,14 @@ def test_the_worlds_faults_are_recognised(error: Exception, reason: str) -> None
 
 @pytest.mark.parametrize(
     "error",
-    [ValueError("a bug"), KeyError("x"), APIStatusError(400), APIStatusError(404), ZeroDivisionError(), AssertionError()],
+    [
+        ValueError("a bug"),
+        KeyError("x"),
+        APIStatusError(400),
+        APIStatusError(404),
+        ZeroDivisionError(),
+        AssertionError(),
+    ],
 )
 def test_the_agents_own_faults_are_not_the_worlds(error: Exception) -> None:
     assert fault_of(error) is None

@@ -44,6 +44,7 @@ from ethogram.trace import (
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
 REMEMBERED_CHARS = 4 << 20
+REMEMBERED_TALKS = 4  # conversations that take turns in one lane
 
 
 RECORD_ERRORS = (
@@ -254,7 +255,7 @@ class TraceBuilder:
         self._packed: dict[Message, Ref] = {}
         self._packed_chars = 0
         self._used = [0.0, 0.0]
-        self._talk: dict[str, tuple[SpanId, list[Ref]]] = {}
+        self._talk: dict[str, list[tuple[SpanId, list[Ref]]]] = {}
         self._start: int | None = None
         self._end: int | None = None
 
@@ -269,7 +270,9 @@ class TraceBuilder:
         output = tuple(self._message(m, "output") for m in draft.output)
         if draft.kind == "model":
             whole.extend(output)
-            self._talk[draft.lane] = (span_id, whole)
+            talks = self._talk.setdefault(draft.lane, [])
+            talks.append((span_id, whole))
+            del talks[:-REMEMBERED_TALKS]
         start, end = self._times(draft)
         tokens: dict[str, Any] = {f: self._count(getattr(draft, f), f) for f in TOKEN_FIELDS}
         span = Span(
@@ -387,31 +390,35 @@ class TraceBuilder:
     def _context(self, draft: Draft) -> tuple[SpanId | None, int, tuple[Ref, ...], list[Ref]]:
         """What the input continues, how much of it, the new references, and the whole input."""
         refs = [self._message(m, "input") for m in draft.input]
-        last = self._talk.get(draft.lane)
-        if draft.kind != "model" or last is None:
+        talks = self._talk.get(draft.lane)
+        if draft.kind != "model" or not talks:
             return None, 0, tuple(refs), refs
-        last_id, before = last
         if draft.growing:
+            last_id, before = talks.pop()
             length = len(before)
             before.extend(refs)  # the list grows in place: a chat of n messages must not be copied n times
             return last_id, length, tuple(refs), before
-        keep = 0
-        for known, ref in zip(before, refs, strict=False):
-            if known != ref:
-                break
-            keep += 1
+        keep, best = max((_common(before, refs), i) for i, (_, before) in enumerate(talks))
         if keep == 0:
             return None, 0, tuple(refs), refs
-        return last_id, keep, tuple(refs[keep:]), refs
+        return talks[best][0], keep, tuple(refs[keep:]), refs
 
     def _message(self, message: Message, field: str) -> Ref:
         """Keep a message. Contexts are sent again at every call, so what was packed before is remembered."""
         known = self._packed.get(message)
         if known is not None:
             return known
-        cleaned = _clean_message(message, lambda value: self._clean(value, field))
-        original = None if cleaned == message else pack_message(message, text_ref)
-        packed = pack_message(cleaned, lambda body: self._sink.text(body, ""))
+        before: dict[str, str] = {}
+
+        def clean(value: str) -> str:
+            redacted = self._clean(value, field)
+            if redacted != value:
+                before[redacted] = printable(value)
+            return redacted
+
+        cleaned = _clean_message(message, clean)
+        packed = pack_message(cleaned, lambda body: self._sink.text(body, "", before.get(body)))
+        original = pack_message(_clean_message(message, printable), text_ref) if before else None
         ref = self._sink.text(packed, "", original)
         self._packed_chars += len(packed)
         if self._packed_chars > REMEMBERED_CHARS:
@@ -475,6 +482,14 @@ class TraceBuilder:
         return None
 
 
+def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:
+    """How many references two lists have in common at their start."""
+    for i, (known, ref) in enumerate(zip(before, refs, strict=False)):
+        if known != ref:
+            return i
+    return min(len(before), len(refs))
+
+
 def printable(value: str) -> str:
     """Text that every later reader can hold: half characters (lone surrogates) become U+FFFD."""
     if value.isascii():
@@ -488,7 +503,18 @@ def printable(value: str) -> str:
 
 def _json(value: Any) -> str:
     """A foreign value as JSON text; what JSON cannot say becomes its printed form."""
-    return msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
+    try:
+        return msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_all_printable(value), enc_hook=str, order="sorted").decode()
+
+
+def _all_printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, dict):
+        return {_all_printable(k): _all_printable(v) for k, v in value.items()}
+    return [_all_printable(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def _clean_message(message: Message, clean: Callable[[str], str]) -> Message:

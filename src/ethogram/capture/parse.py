@@ -28,14 +28,16 @@ _ROLES: dict[str, Role] = {
 
 
 def as_int(value: Any) -> int | None:
-    """A count, also from a string or a whole float."""
+    """A whole number of up to 64 bits, also from a string or a float."""
     if isinstance(value, bool) or value is None:
         return None
+    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 40:
+        value = int(value)
     try:
         number = float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError):
         return None
-    return int(number) if abs(number) < 1 << 62 else None  # NaN and infinities are not less than anything
+    return int(number) if abs(number) < 1 << 64 else None  # NaN and infinities are not less than anything
 
 
 def as_float(value: Any) -> float | None:
@@ -176,7 +178,7 @@ def _one_part(item: Any) -> list[Part]:
     """One typed part, by its `type`."""
     if not isinstance(item, dict):
         return [Text(as_text(item))]
-    kind = item.get("type") or ""
+    kind = as_name(item.get("type"))
     if kind in ("thinking", "reasoning", "redacted_thinking"):
         summary = "\n".join(as_text(s.get("text") if isinstance(s, dict) else s) for s in as_list(item.get("summary")))
         return [
@@ -215,7 +217,14 @@ def _file_part(kind: str, item: dict[str, Any]) -> File:
     if not isinstance(inner, dict):
         inner = {}
     media_type = as_name(inner.get("media_type") or item.get("mime_type") or inner.get("format")) or kind.split("_")[-1]
-    data = inner.get("data") or inner.get("url") or inner.get("uri") or inner.get("path") or inner.get("file_id")
+    data = (
+        inner.get("data")
+        or (inner.get("content") if kind == "blob" else None)
+        or inner.get("url")
+        or inner.get("uri")
+        or inner.get("path")
+        or inner.get("file_id")
+    )
     return media(media_type, as_text(data))
 
 

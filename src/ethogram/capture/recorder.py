@@ -128,14 +128,14 @@ class Recorder:
         model: str | None = None,
         provider: str | None = None,
         params: dict[str, Any] | None = None,
-        at_most: Amounts | None = None,
+        at_most_tokens: int = 0,
+        at_most_usd: float = 0.0,
         name: str = "chat",
         agent: str = "",
         lane: str = "",
     ) -> Iterator[ModelCall]:
-        """A model call. `at_most` is what it may use; it is reserved before the call and settled after."""
-        want = at_most or Amounts()
-        want.steps = 1
+        """A model call. What it may use at most is reserved before the call, what it used is settled after."""
+        want = Amounts(steps=1, tokens=at_most_tokens, usd=at_most_usd)
         self._meter.reserve(want)
         draft = self.begin(
             "model",
@@ -159,7 +159,7 @@ class Recorder:
             self._meter.settle(want, call.used)
             self.end(draft, failed)
 
-    def tool(self, name: str, function: Callable[..., Any], **arguments: Any) -> Any:
+    def tool(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Call a tool and record it; an async tool gives an awaitable."""
         if inspect.iscoroutinefunction(function):
             return self._tool_later(name, function, arguments)

@@ -148,7 +148,10 @@ class Source:
 
 def _shallow(stream: BinaryIO) -> Iterator[tuple[str, str, Any]]:
     """Parse events of a JSON stream; nesting without end is refused, because its cost grows with its square."""
-    for prefix, event, value in ijson.parse(stream, use_float=True):
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)  # type: ignore[type-var]
+    if buffered.peek(3).startswith(b"\xef\xbb\xbf"):
+        buffered.read(3)
+    for prefix, event, value in ijson.parse(buffered, use_float=True):
         if event in ("start_map", "start_array") and len(prefix) > MAX_PREFIX:
             raise ValueError("nested too deeply")
         yield prefix, event, value
@@ -316,8 +319,8 @@ def _expand(
             if count >= MAX_MEMBERS:
                 report(source.name, f"only the first {MAX_MEMBERS} members are read")
                 return
-            why = _unsafe(name)
-            if why:
+            why = _unsafe(name) or (stream if isinstance(stream, str) else "")
+            if why or isinstance(stream, str):
                 report(f"{source.name}/{name}", why)
                 continue
             limit = min(MAX_EXPANDED, max(source.size * MAX_RATIO, 64 << 20))
@@ -338,15 +341,21 @@ def _unsafe(name: str) -> str:
     return ""
 
 
-def _zip_members(source: Source) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _zip_members(source: Source) -> Iterator[tuple[str, int, IO[bytes] | str]]:
     with source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
         for info in sorted(archive.infolist(), key=lambda i: i.filename):
-            if not info.is_dir():
-                with archive.open(info) as stream:
-                    yield info.filename, info.file_size, stream
+            if info.is_dir():
+                continue
+            try:
+                member = archive.open(info)
+            except (NotImplementedError, RuntimeError) as error:  # an unknown compression, or encrypted
+                yield info.filename, 0, _short(error)
+                continue
+            with member as stream:
+                yield info.filename, info.file_size, stream
 
 
-def _tar_members(source: Source) -> Iterator[tuple[str, int, IO[bytes]]]:
+def _tar_members(source: Source) -> Iterator[tuple[str, int, IO[bytes] | str]]:
     with source.open() as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
         for info in archive:
             stream = archive.extractfile(info) if info.isreg() else None

@@ -17,8 +17,8 @@ def command(json: JsonOption = False, home: HomeOption = None) -> int:
         print_json(result)
     else:
         stdout().print(
-            f"{'✓' if result.ok else '✗'} the last new episode began {result.seconds_to_halt:.2f} s after the switch was "
-            f"pulled; all in flight had ended after {result.seconds_to_drain:.2f} s; "
+            f"{'✓' if result.ok else '✗'} the last new episode began {result.seconds_to_halt:.2f} s after the switch "
+            f"was pulled; all in flight had ended after {result.seconds_to_drain:.2f} s; "
             f"{result.episodes_done} done, {result.episodes_not_run} not run",
             markup=False,
         )

@@ -11,8 +11,7 @@ from typing import Any
 from rich.live import Live
 from rich.table import Table
 
-from ethogram.run.executor import EpisodeReport
-from ethogram.trace import Scored
+from ethogram.study.suites import EpisodeReport
 
 from .out import cell, stderr
 
@@ -45,10 +44,10 @@ class Tally:
         """An episode ended."""
         row = self.tasks.setdefault(report.task, [0, 0, 0])
         row[0] += 1
-        if isinstance(report.outcome, Scored):
-            row[1] += report.outcome.success()
-        else:
+        if report.passed is None:
             row[2] += 1
+        else:
+            row[1] += report.passed
         self.done += 1
         self.fresh += 1
         self.usd += report.usd
@@ -63,7 +62,8 @@ class Tally:
         )
         passed = sum(r[1] for r in self.tasks.values())
         missing = sum(r[2] for r in self.tasks.values())
-        return f"{self.run}: {self.done}/{self.planned} done, {passed} passed, {missing} missing, {spent}, {rate:.1f}/s{left}"
+        counts = f"{self.done}/{self.planned} done, {passed} passed, {missing} missing"
+        return f"{self.run}: {counts}, {spent}, {rate:.1f}/s{left}"
 
     def table(self) -> Table:
         """The run by task."""

@@ -17,6 +17,11 @@ class Verb(NamedTuple):
 
 
 VERBS = (
+    Verb("init", "init", "write a small working suite and agent into this folder"),
+    Verb("run", "run", "run an agent K times on every task of a suite, within budgets; resume it"),
+    Verb("score", "score", "score stored runs again, without running the agent"),
+    Verb("kill", "kill", "halt new episodes everywhere; those in flight are drained"),
+    Verb("drill", "drill", "pull the kill switch on a practice run and measure it"),
     Verb("import", "import_", "foreign logs into the lake; the format is recognised by content"),
     Verb("runs", "runs", "list runs"),
     Verb("show", "show", "what is in a run: tasks, episodes, totals, what was lost"),

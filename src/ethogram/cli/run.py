@@ -110,7 +110,7 @@ def _finish(result: RunResult, json: bool) -> int:
         f"{sum(result.missing.values())} missing{f' ({missing})' if missing else ''}, {result.not_run} not run"
     )
     out.print(
-        f"{result.successes} of {result.scored} scored attempts succeeded; ${result.cost_usd:.4f}, {result.tokens:,} tokens"
+        f"{result.successes} of {result.scored} scored succeeded; ${result.cost_usd:.4f}, {result.tokens:,} tokens"
     )
     if result.stopped:
         out.print(f"stopped: {result.stopped}; go on with: ethogram run --resume {result.run}", style="yellow")

@@ -46,5 +46,5 @@ def verdict_of(given: Any, by: str) -> Verdict:
     if score is None:
         return Verdict(None, str(why))
     if not isinstance(score, bool | int | float) or not math.isfinite(score) or not 0 <= score <= 1:
-        raise BadInput(f"{by} gave {score!r}; a score is a number from 0 to 1")
+        raise ValueError(f"{by} gave {score!r}; a score is a number from 0 to 1")
     return Verdict(float(score), str(why))

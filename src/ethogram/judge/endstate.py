@@ -5,7 +5,9 @@ They are here so that a suite can be read and refused without running anything; 
 
 from __future__ import annotations
 
+import ipaddress
 from typing import Any, ClassVar, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -76,7 +78,18 @@ class HttpState(Settings):
         """It must be an HTTP address."""
         if not self.url.startswith(("http://", "https://")):
             return f"asks {self.url!r}, which is not an http address"
+        if not self.allow_remote and "{" not in self.url.split("/")[2] and not is_here(self.url):
+            return f"asks {self.url!r}, which is not on this machine; set 'allow_remote: true' if you mean it"
         return bad_rule(self.body)
+
+
+def is_here(url: str) -> bool:
+    """Whether an address is one of this machine's own."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Command(Settings):

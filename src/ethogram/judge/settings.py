@@ -306,7 +306,7 @@ def bad_rule(rule: TextRule | None) -> str | None:
 def long_form(kind: str, value: Any) -> dict[str, Any]:
     """The settings behind the short form `kind: value`."""
     shape = KINDS[kind]
-    if value is None or value is True:
+    if value is None or (value is True and kind == "json"):
         return {}
     if isinstance(value, dict) and (not value or any(k in shape.__struct_fields__ for k in value)):
         return value

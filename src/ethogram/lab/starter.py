@@ -21,7 +21,7 @@ class Started(Result, kw_only=True):
 def write_starter(folder: str | Path = ".") -> Started:
     """Write `suite/` and `agent.py`; nothing that exists is overwritten."""
     target = Path(folder)
-    found = list(_walk(resources.files("ethogram.lab") / "starter", ""))
+    found = list(_walk(resources.files("ethogram.lab") / "starter_files", ""))
     for name, _ in found:
         if (target / name).exists():
             raise BadUsage(f"{target / name} exists already; begin in an empty folder")

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard, cast
 
 import msgspec
 
@@ -51,19 +51,22 @@ class Agent(Protocol):
         ...
 
 
-def load_agent(spec: str | Callable[..., Any]) -> Agent:
+def load_agent(spec: str | Agent | Callable[..., Any]) -> Agent:
     """An agent by what the user typed: `pkg.mod:name`, `file.py:name`, `cmd: …`, `http://…`, or a callable."""
-    if callable(spec):
-        return PythonAgent(spec, getattr(spec, "__name__", type(spec).__name__))
+    if not isinstance(spec, str):
+        name = getattr(spec, "__name__", type(spec).__name__)
+        return spec if _is_agent(spec) else PythonAgent(cast(Callable[..., Any], spec), name)
     if spec.startswith("cmd:"):
         return CommandAgent(spec[4:].strip())
     if spec.startswith(("http://", "https://")):
         return HttpAgent(spec)
     found = load_object(spec)
-    if hasattr(found, "act") and hasattr(found, "meters") and not inspect.isclass(found):
-        agent: Agent = found
-        return agent
-    return PythonAgent(found() if inspect.isclass(found) else found, spec)
+    made: Any = found() if inspect.isclass(found) else found
+    return made if _is_agent(made) else PythonAgent(made, spec)
+
+
+def _is_agent(value: Any) -> TypeGuard[Agent]:
+    return all(hasattr(value, name) for name in ("act", "meters", "name"))
 
 
 def load_object(spec: str) -> Any:
@@ -96,7 +99,8 @@ def _module(place: str) -> Any:
     if name in sys.modules:
         return sys.modules[name]
     spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
@@ -258,7 +262,7 @@ class HttpAgent:
         import httpx
 
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=None)
+            self._client = httpx.AsyncClient(timeout=None)  # noqa: S113 - the episode has its own limit
         body = {
             "task": task.id,
             "prompt": task.prompt,

@@ -27,7 +27,7 @@ from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
 from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
-from .agents import Agent, AgentCrash, Answer
+from .agents import Agent, AgentCrash, Answer, load_object
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
 from .workspace import Keep, Workspace
@@ -62,6 +62,11 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     tries: int = 1
     stopped_by: str | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether it succeeded; None if the outcome is missing."""
+        return self.outcome.success() if isinstance(self.outcome, Scored) else None
 
 
 class World(Protocol):
@@ -107,7 +112,6 @@ class Executor:
         settings: Settings,
         *,
         clock: Clock | None = None,
-        simulator: Callable[..., Any] | None = None,
     ) -> None:
         """`experiment` is the budget above all episodes."""
         self.world = world
@@ -119,7 +123,7 @@ class Executor:
         self.on_slow: Callable[[float | None], None] = lambda seconds: None
         self._tasks: dict[str, Budget] = {}
         self._by_id = {t.id: t for t in world.suite.tasks}
-        self._simulator = simulator
+        self._simulators: dict[str, Callable[..., Any]] = {}
         self._report = SourceReport(source="run")
 
     async def execute(self, work: Work) -> EpisodeReport:
@@ -162,6 +166,14 @@ class Executor:
     def task(self, wanted: str) -> Task:
         """A task by its id."""
         return self._by_id[wanted]
+
+    def simulator(self, task: Task) -> Callable[..., Any] | None:
+        """Who plays the user, where the task names somebody."""
+        if task.simulator is None:
+            return None
+        if task.simulator not in self._simulators:
+            self._simulators[task.simulator] = load_object(task.simulator)
+        return self._simulators[task.simulator]
 
     def budget(self, task: Task) -> Budget:
         """A fresh budget for one episode, below its task's and the experiment's."""
@@ -242,7 +254,7 @@ class _Attempt:
         blame: Blame = "verify"
         began = time.monotonic()
         try:
-            handle.attach(executor.world.tools(self.task, handle), executor._simulator)
+            handle.attach(executor.world.tools(self.task, handle), executor.simulator(self.task))
             self.budget.reserve(Amounts())
             async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
                 answer = await executor.agent.act(self.task, handle)

@@ -41,11 +41,13 @@ def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
     x, n = np.broadcast_arrays(floats(successes), floats(n))
     low, high = wilson(x, n, level)
     safe = np.where(n > 0, n, 1.0)
-    for_low = (x > 0) & (x <= _FEW) & (n > 0)
-    for_high = (n - x > 0) & (n - x <= _FEW) & (n > 0)
+    for_low = (x > 0) & (x <= np.minimum(_FEW, n / 2))
+    for_high = (n - x > 0) & (n - x <= np.minimum(_FEW, n / 2))
     near_zero = gamma_quantile(1 - level, np.where(for_low, x, 1.0)) / safe
     near_one = 1 - gamma_quantile(1 - level, np.where(for_high, n - x, 1.0)) / safe
-    return Interval(np.where(for_low, np.minimum(low, near_zero), low), np.where(for_high, np.maximum(high, near_one), high))
+    return Interval(
+        np.where(for_low, np.minimum(low, near_zero), low), np.where(for_high, np.maximum(high, near_one), high)
+    )
 
 
 def clopper_pearson(successes: Numbers, n: Numbers, level: float) -> Interval:
@@ -82,15 +84,16 @@ def wald(successes: Numbers, n: Numbers, level: float) -> Interval:
     return Interval(rate - half, rate + half)
 
 
-def effective_n(mean: Numbers, variance: Numbers, least: Numbers, most: Numbers) -> Floats:
-    """How many independent trials of this rate have this variance of the mean; `most` where there is none to see.
+def effective_n(mean: Numbers, variance: Numbers, least: Numbers, most: Numbers, certain: Numbers) -> Floats:
+    """How many independent trials of this rate have this variance of the mean: m (1 - m) / Var(m), in [least, most].
 
-    The design effect of Kish (1965) turned round: n_eff = m (1 - m) / Var(m), clipped to [least, most].
+    The design effect turned round (Kish 1965). A mean of exactly 0 or 1 says nothing of its variance: `certain` then.
     """
-    m, v, least, most = np.broadcast_arrays(floats(mean), floats(variance), floats(least), floats(most))
+    m, v, least, most, certain = np.broadcast_arrays(*(floats(x) for x in (mean, variance, least, most, certain)))
     spread = m * (1 - m)
-    seen = (v > 0) & (spread > 0)
-    return np.where(seen, np.clip(spread / np.where(seen, v, 1.0), least, most), most)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        seen = np.where(v > 0, spread / v, np.inf)
+    return np.where(spread > 0, np.clip(seen, least, most), certain)
 
 
 def student(mean: Numbers, variance: Numbers, df: Numbers, level: float) -> Interval:

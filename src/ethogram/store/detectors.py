@@ -33,6 +33,7 @@ _PLAIN = _HEX + b"-:.TZ+/="
 _RUN = 20  # no provider's token is shorter
 _LONG_RUN = re.compile(b"w" * _RUN + b"w*")
 _TAIL = re.compile(rb"[-_.](?<=([A-Za-z0-9]{2}[-_.]))")
+_ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 # Digits with separators between them; plain dates, by far the most frequent, are left out at once.
 _CLUSTER = re.compile(rb"0(?<!00)(?!000-00-00[a,])[0 \-./()]{6,}")
 # Typographic spaces and hyphens that models and web pages put into numbers; one character each, so offsets hold.
@@ -113,19 +114,25 @@ class Detector(msgspec.Struct, frozen=True):
             grown = len(left) - len(left.rstrip(members))
             if grown < least:
                 return None
-            start -= grown
+            # The digits of an escape just before, as in %22, are not part of the secret.
+            escape = _ESCAPE.match(view.raw, max(0, start - grown - 1))
+            start = escape.end() if escape and start - escape.end() >= least else start - grown
         return (start, end) if self.check is None else self.check(view, match, start, end)
 
 
 # -- checks -----------------------------------------------------------------------------------------------------------
 
 # Possessive throughout: a long random value must not be tried in every possible way.
-_WORDS = re.compile(rb"(?:(?:[A-Z]?[a-z]{2,}+|[A-Z]{2,}+|[A-Za-z]){0,4}+\d{0,4}+(?:[^A-Za-z0-9]++|$))*+")
+_WORDS = re.compile(rb"(?:(?:[A-Z][a-z]++|[a-z]{2,}+|[A-Z]{2,}+){0,6}+[A-Za-z]?\d{0,4}+(?:[^A-Za-z0-9]++|$))*+")
 _TEMPLATE = re.compile(
-    rb"[$<{%\[(@*&!~]|\.{1,2}/|https?:|(?:arn|vault|op|env|file|secrets?|projects|os|self|process|config|args|var)[.:/]|"
-    rb".*(?:\*{3}|x{5}|\.\.\.|\bredacted\b|your[_-]|[_-]here\b|placeholder|changeme|://)|(?:none|null|true|false)\b"
+    rb"\$\{|\$\(|[$&!@][a-z_]+;?$|\{[{a-z_]|<[\w/]|@[\w-]+[.:/]|%[(sd]|%\w+%$|"
+    rb"\[(?:redacted|hidden|removed|filtered|masked)|\.{1,2}/|~/|https?:|"
+    rb"(?:arn|vault|op|env|file|secrets?|projects|os|self|process|config|args|var)[.:/]|"
+    rb".*(?:\*{3}|\(\?|\[a-|x{5}|\.\.\.|\bredacted\b|your[_-]|[_-]here\b|placeholder|changeme|://)|"
+    rb"(?:none|null|true|false)\b"
 )
-_STEMS = re.compile(rb"pass|secret|token|key|cred|auth")
+_IDENTIFIER = re.compile(rb"[A-Za-z_][\w.]*")
+_STEM_IN_NAME = re.compile(rb"(?:Pass|Secret|Token|Key|Cred|Auth)|(?:^|[_.])(?:pass|secret|token|key|cred|auth)")
 _PAGING = (b"next", b"page", b"continuation", b"cursor", b"resume", b"sync", b"public", b"publishable")
 _KEY_OWNERS = (b"api", b"access", b"secret", b"private", b"encryption", b"signing", b"master", b"auth", b"account",
                b"subscription", b"storage", b"sharedaccess", b"shared_access", b"ssh", b"webhook", b"deploy", b"admin",
@@ -146,7 +153,7 @@ def _readable(value: bytes) -> bool:
 
 def _kinds_of_characters(value: bytes) -> tuple[int, bool, bool, bool]:
     digits = len(value) - len(value.translate(None, _DIGITS))
-    symbol = bool(value.translate(None, _NAME + b". "))
+    symbol = bool(value.translate(None, _NAME + b"./: "))
     return digits, value.upper() != value, value.lower() != value, symbol
 
 
@@ -160,11 +167,9 @@ def looks_random(value: bytes) -> bool:
     return lower and upper and len(value) >= 20 and entropy(value) >= 3.8
 
 
-def looks_chosen(value: bytes, quoted: bool) -> bool:
+def looks_chosen(value: bytes) -> bool:
     """Plausible as a password that somebody chose: mixed characters, or a machine-made one."""
     digits, lower, upper, symbol = _kinds_of_characters(value)
-    if not quoted and re.fullmatch(rb"[A-Za-z_][\w.]*", value) and (not digits or _STEMS.search(value.lower())):
-        return False  # an identifier in code, not a literal
     if lower or upper:
         return bool(digits) or (symbol and len(value) >= 8) or looks_random(value)
     return digits == len(value)
@@ -182,15 +187,21 @@ def _assigned(view: View, match: re.Match[bytes], start: int, end: int) -> Span 
     if not quoted:
         end = start + len(view.raw[start:end].rstrip(b".,:;"))
     value = view.raw[start:end]
-    if len(value) < 6 or _TEMPLATE.match(value.lower()) or (not quoted and view.raw[end : end + 1] in (b"(", b"[")):
+    if len(value) < 6 or (value[:1] in b":/" and _readable(value)) or (not quoted and value[:1] in b"$%*"):
         return None
-    if value[:1] == b"/" and _readable(value):
+    if _TEMPLATE.match(value.lower()) or (not quoted and view.raw[end : end + 1] in (b"(", b"[")):
         return None
-    if match["gap"].isspace() and not name.startswith(b"--"):
-        return None
+    left = view.before(match.start() - len(name), 64)
+    if match["gap"].isspace() and not (name.startswith(b"--") or left.endswith(b"env ") or b"login " in left):
+        return None  # words apart mean an assignment only on a command line, in a Dockerfile or in a .netrc
+    if left.endswith(b":") and (left[-2:-1].isalnum() or left.endswith(b"::")):
+        return None  # a part of a longer name, as in arn:aws:secretsmanager:eu:1:secret:name
+    if not quoted and _IDENTIFIER.fullmatch(value) and (_STEM_IN_NAME.search(value) or value.isalpha()):
+        return None  # a piece of code, not a literal
     if stem.startswith((b"pass", b"pwd")):
-        only_digits = value.isdigit() and stem == b"pass"
-        return (start, end) if not only_digits and looks_chosen(value, quoted) else None
+        # The short word also ends others, as in bypass, and counts what passed.
+        whole = stem != b"pass" or not ((name[-1:].isalpha() and view.raw[match.start()] > 96) or value.isdigit())
+        return (start, end) if whole and looks_chosen(value) else None
     if match["scheme"] and not value.isalpha() and len(value) >= 8:
         return start, end
     if stem.startswith(b"key") and not view.before(match.start(), 16).rstrip(b"_- ").endswith(_KEY_OWNERS):
@@ -212,6 +223,10 @@ def _aws_id(view: View, match: re.Match[bytes], start: int, end: int) -> Span | 
     return (start, end) if body.startswith(b"AKIA") or _kinds_of_characters(body[4:])[0] else None
 
 
+def _openai(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+    return max(start, view.raw.find(b"sk-", start, end)), end
+
+
 def _decoded(part: bytes) -> bytes:
     try:
         return base64.urlsafe_b64decode(part + b"=" * (-len(part) % 4))
@@ -224,7 +239,7 @@ def _jwt(view: View, match: re.Match[bytes], start: int, end: int) -> Span | Non
         header = json.loads(_decoded(match[1]))
     except (ValueError, RecursionError):
         return None
-    return (start, end) if isinstance(header, dict) and "alg" in header else None
+    return (start, end) if match[2] and isinstance(header, dict) and "alg" in header else None
 
 
 def _discord(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
@@ -253,7 +268,9 @@ def _email(view: View, match: re.Match[bytes], start: int, end: int) -> Span | N
         return None
     if re.match(rb"v?\d+\.\d|\d+x\.|(?:self|cls|this|np|torch)\.", domain) or view.raw[end : end + 1] in (b"(", b"["):
         return None
-    if view.low[start:at] in (b"git", b"hg", b"svn") or re.search(rb"(?::|%3a)(?://|%2f%2f)[^\s\"'<>@]*$", view.before(start, 128)):
+    if view.low[start:at] in (b"git", b"hg", b"svn") or re.search(
+        rb"(?::|%3a)(?://|%2f%2f)[^\s\"'<>@]*$", view.before(start, 128)
+    ):
         return None
     return start, end
 
@@ -274,7 +291,7 @@ def luhn(digits: bytes) -> bool:
 _CARD = re.compile(
     rb"4(?:\d{12}|\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|"
     rb"3(?:0[0-5]|[689]\d)\d{11}|6(?:011|4[4-9]\d|5\d\d)\d{12,15}|35(?:2[89]|[3-8]\d)\d{12,15}|62\d{14,17}|"
-    rb"(?:5018|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
+    rb"(?:5018|5019|5020|5038|5893|6304|6759|676[1-3])\d{8,15}"
 )
 
 
@@ -299,7 +316,7 @@ def _north_american(view: View, match: re.Match[bytes], start: int, end: int) ->
 
 
 _COUNTRY = re.compile(
-    rb"7|2[07]|2[1-689]\d|3[0-469]|3[578]\d|4[013-9]|42\d|5[1-8]|5[09]\d|6[0-6]|6[789]\d|8[1246]|8[058]\d|9[0-58]|9[679]\d"
+    rb"7|2[07]|21[1-368]|2[2-6]\d|29[0-13-9]|3[0-469]|3[578]\d|4[013-9]|42\d|5[1-8]|5[09]\d|6[0-6]|6[789]\d|8[1246]|8[058]\d|9[0-58]|9[679]\d"
 )
 
 
@@ -319,6 +336,7 @@ _IBAN_SIZES = {size: frozenset(codes.split()) for size, codes in {
     28: b"AL AZ BY CY DO GT HU LB NI PL SV", 29: b"BR EG PS QA UA", 30: b"JO KW MU YE", 31: b"MT SC", 32: b"LC",
     33: b"RU"}.items()}  # fmt: skip
 _IBAN_SIZE = {code: size for size, codes in _IBAN_SIZES.items() for code in codes}
+_IBAN_VALUE = {ord(c): str(int(c, 36)) for c in "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 _IBAN_HEAD = re.compile(rb"(?<![A-Za-z0-9\0])[A-Z]{2}\d{2}")
 _IBAN = re.compile(rb"[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,29}")
 
@@ -327,26 +345,28 @@ def iban_at(view: View, pos: int) -> Span | None:
     """An account number around the cluster of digits at `pos`, cut to its country's length and checked."""
     if view.shape[pos - 1 : pos] != b"a" and view.shape[pos - 2 : pos] not in (b"a ", b"0 "):
         return None
-    head = _IBAN_HEAD.search(view.raw, max(0, pos - 10), pos + 2)
-    match = _IBAN.match(view.raw, head.start()) if head else None
-    size = _IBAN_SIZE.get(match[0][:2]) if match else None
-    if match is None or size is None:
-        return None
-    compact = match[0].translate(None, b" -")[:size]
-    if len(compact) < size or int("".join(str(int(chr(c), 36)) for c in compact[4:] + compact[:4])) % 97 != 1:
-        return None
-    end = match.start() + size
-    while len(view.raw[match.start() : end].translate(None, b" -")) < size:
-        end += 1
-    return None if view.shape[end : end + 1] in (b"0", b"a") else (match.start(), end)
+    for head in _IBAN_HEAD.finditer(view.raw, max(0, pos - 14), pos + 2):
+        match = _IBAN.match(view.raw, head.start())
+        size = _IBAN_SIZE.get(head[0][:2], 0)
+        compact = match[0].translate(None, b" -")[:size] if match else b""
+        if not size or len(compact) < size:
+            continue
+        if int("".join(map(_IBAN_VALUE.__getitem__, compact[4:] + compact[:4]))) % 97 != 1:
+            continue
+        end = head.start() + size
+        while len(view.raw[head.start() : end].translate(None, b" -")) < size:
+            end += 1
+        if view.shape[end : end + 1] not in (b"0", b"a"):
+            return head.start(), end
+    return None
 
 
-# -- numbers that only their label gives away ---------------------------------------------------------------------------
+# -- numbers that only their label gives away --------------------------------------------------------------------------
 
 _GAP = b" \t\"'`\\:=#(>+."
 _NUMBER_WORDS = (b"number", b"numbers", b"num", b"no", b"nr", b"nbr", b"digits")
-_PHONE_WORDS = (b"phone", b"telephone", b"tel", b"mobile", b"mob", b"cell", b"fax", b"whatsapp", b"sms", b"call me",
-                b"call us", b"reach me", b"text me", b"telefon", b"handy", b"landline", b"msisdn", b"contact")  # fmt: skip
+_PHONE_WORDS = (b"phone", b"telephone", b"tel", b"mobile", b"mob", b"cell", b"fax", b"whatsapp", b"sms", b"contact",
+                b"call me", b"call us", b"reach me", b"text me", b"telefon", b"landline", b"msisdn")  # fmt: skip
 _LABELS: tuple[tuple[str, tuple[bytes, ...], bool], ...] = (
     ("bank-routing", (b"routing", b"aba", b"rtn", b"routing transit", b"transit"), False),
     ("bank-account", (b"bank account", b"bank_account", b"bankaccount", b"bank acct"), False),
@@ -356,10 +376,9 @@ _LABELS: tuple[tuple[str, tuple[bytes, ...], bool], ...] = (
 )
 _LABELLED = re.compile(rb"[+(]{0,2}\d(?:[ ().\-/]{0,2}\d){6,16}(?![\w\0])")
 _DATE_OR_IP = re.compile(
-    rb"\(?(?:(?:19|20)\d\d([-/. ])[0-3]?\d\1[0-3]?\d(?!\d)|[0-3]?\d([-/.])[0-3]?\d\2(?:19|20)\d\d|\d{1,3}(?:\.\d{1,3}){3}(?!\d))"
+    rb"\(?(?:(?:19|20)\d\d([-/. ])[0-3]?\d\1[0-3]?\d(?!\d)|[0-3]?\d([-/.])[0-3]?\d\2(?:19|20)\d\d|"
+    rb"\d{1,3}(?:\.\d{1,3}){3}(?!\d))"
 )
-
-
 _TAILS = frozenset(word[-2:] for _, words, _ in _LABELS for word in words) | {word[-2:] for word in _NUMBER_WORDS}
 _NUMBER_TAIL = re.compile(rb"(?:[ _-](?:" + b"|".join(_NUMBER_WORDS) + rb")|number|(?<=[a-z]{2})no)$")
 
@@ -393,7 +412,8 @@ def _labelled_span(view: View, kind: str, pos: int) -> tuple[str, int, int] | No
     fits = {
         "phone": 7 <= len(digits) <= 15,
         "us-ssn": len(digits) == 9 and _ssn(view, match, start, match.end()) is not None,
-        "bank-routing": len(digits) == 9 and sum(w * (b - 48) for w, b in zip((3, 7, 1) * 3, digits, strict=True)) % 10 == 0,
+        "bank-routing": len(digits) == 9
+        and sum(w * (b - 48) for w, b in zip((3, 7, 1) * 3, digits, strict=True)) % 10 == 0,
         "bank-account": len(digits) <= 17,
     }
     return (kind, start, match.end()) if fits[kind] else None
@@ -416,10 +436,10 @@ _STRONG: tuple[tuple[str, str, bytes], ...] = (
     ("github-token", "github_pat_", rb"\w{22,}"),
     ("gitlab-token", "glpat- gldt- glft- glsoat- glrt- glrtr- glcbt- glptt- glagent- gloas- glimt- glffct- GR1348941",
      rb"[\w.-]{20,}"),
-    ("slack-token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-", rb"[\w%-]{10,}"),
+    ("slack-token", "xoxa- xoxb- xoxc- xoxd- xoxe- xoxo- xoxp- xoxr- xoxs-", rb"(?:[\w-]|%2[BbFf]|%3[Dd]){10,}"),
     ("slack-token", "xapp-", rb"\d-[\w-]{20,}"),
     ("stripe-key", "sk_live_ sk_test_ rk_live_ rk_test_", _ALNUM + rb"{16,}"),
-    ("stripe-key", "whsec_", rb"[A-Za-z0-9+/]{24,}={0,2}"),
+    ("stripe-key", "whsec_", _ALNUM + rb"{24,}(?:[+/][A-Za-z0-9+/]{8,})?={0,2}"),
     ("huggingface-token", "api_org_", _ALNUM + rb"{30,}"),
     ("langsmith-key", "lsv2_", rb"\w{30,}"),
     ("perplexity-key", "pplx-", _ALNUM + rb"{32,}"),
@@ -430,33 +450,37 @@ _STRONG: tuple[tuple[str, str, bytes], ...] = (
     ("supabase-key", "sb_secret_", rb"[\w-]{20,}"),
     ("vercel-token", "vercel_blob_rw_", rb"\w{20,}"),
 )  # fmt: skip
-_EDGED: tuple[tuple[str, str, bytes], ...] = (
-    ("openai-key", "sk-", _ALNUM + rb"{20,}[\w-]*"),
-    ("google-key", "1//0", rb"[\w-]{28,}"),
+# Prefixes that other text might hold: what follows must look random; the last ones must also begin a word.
+_WEAK: tuple[tuple[str, str, bytes], ...] = (
     ("huggingface-token", "hf_", _ALNUM + rb"{30,}"),
-    ("langsmith-key", "ls__", rb"[0-9a-f]{32}"),
     ("groq-key", "gsk_", _ALNUM + rb"{40,}"),
     ("xai-key", "xai-", _ALNUM + rb"{40,}"),
     ("replicate-token", "r8_", _ALNUM + rb"{32,}"),
     ("npm-token", "npm_", _ALNUM + rb"{36,}"),
     ("sendgrid-key", "SG.", rb"[\w-]{16,32}\.[\w-]{32,64}"),
     ("databricks-token", "dapi", rb"[0-9a-f]{32}(?:-\d)?(?![A-Za-z0-9\0])"),
-    ("mailgun-key", "key-", rb"[0-9a-f]{32}(?![A-Za-z0-9\0])"),
     ("newrelic-key", "NRAK- NRII- NRJS- NRIQ- NRRA- NRAA-", rb"[A-Za-z0-9-]{18,}"),
     ("notion-key", "ntn_", _ALNUM + rb"{40,}"),
     ("notion-key", "secret_", _ALNUM + rb"{43}(?![\w\0])"),
     ("supabase-key", "sbp_", rb"(?:v0_)?[0-9a-f]{40}"),
     ("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", _ALNUM + rb"{24,}"),
-    ("service-token", "nvapi- csk- fw_ tgp_v1_ pcsk_ tvly- e2b_ jina_ pylf_v1_ dckr_pat_ glsa_ glc_ sntrys_ sntryu_ hvs. "
-     "hvb. hvr. dp.pt. dp.st. dp.ct. HRKU- ATATT3 ATCTT3 figd_ PMAK- pscale_tkn_ pscale_pw_ pscale_oauth_ rubygems_ "
-     "sq0csp- sq0atp- AKCp AGE-SECRET-KEY-1 ops_eyJ xkeysib- sk.eyJ pat-na1- pat-eu1- nfp_ sgp_ bkua_ tfp_ rzp_live_ "
-     "CCIPAT_ napi_ wandb_v1_ fc-", rb"[\w.+-]{20,}={0,2}"),
+    ("service-token", "nvapi- tgp_v1_ pcsk_ tvly- pylf_v1_ dckr_pat_ glsa_ glc_ sntrys_ sntryu_ hvs. hvb. hvr. dp.pt. "
+     "dp.st. dp.ct. HRKU- ATATT3 ATCTT3 figd_ PMAK- pscale_tkn_ pscale_pw_ pscale_oauth_ rubygems_ sq0csp- sq0atp- "
+     "AKCp AGE-SECRET-KEY-1 ops_eyJ xkeysib- sk.eyJ pat-na1- pat-eu1- bkua_ rzp_live_ CCIPAT_ wandb_v1_",
+     rb"[\w.+-]{20,}={0,2}"),
 )  # fmt: skip
+_EDGED: tuple[tuple[str, str, bytes], ...] = (
+    ("openai-key", "sk-", _ALNUM + rb"{20,}[\w-]*"),
+    ("google-key", "1//0", rb"[\w-]{28,}"),
+    ("langsmith-key", "ls__", rb"[0-9a-f]{32}"),
+    ("mailgun-key", "key-", rb"(?<!-key-)[0-9a-f]{32}(?![A-Za-z0-9\0])"),
+    ("service-token", "csk- fw_ fc- e2b_ jina_ nfp_ sgp_ tfp_ napi_", _ALNUM + rb"{20,}"),
+)
 
 
 def _token_rows() -> tuple[Detector, ...]:
     rows = []
-    for table, edge, check in ((_STRONG, b"", None), (_EDGED, _EDGE, _mixed)):
+    for table, edge, check in ((_STRONG, b"", None), (_WEAK, b"", _mixed), (_EDGED, _EDGE, _mixed)):
         for kind, words, body in table:
             anchors = tuple(word.encode() for word in words.split())
             regex = re.compile(edge + b"(?:" + b"|".join(map(re.escape, anchors)) + b")" + body)
@@ -472,16 +496,17 @@ def _row(
 
 
 # What stands between a sensitive name and its value, in headers, JSON, code, shells, YAML, XML, queries and prose.
-_QUOTE = rb"\\{0,3}[\"'`]"
+_QUOTE = rb"\\{0,7}[\"'`]"
 _BETWEEN = (
     rb"(?P<gap>(?:" + _QUOTE + rb"\]?)?(?: ?\[[^\]\s\0]{0,20}\])?[ \t]*"
-    rb"(?:=>|:=|={1,2}|:(?:[ \t]*(?:optional\[)?(?:str|string|bytes|secretstr)\]?(?: \| none)?[ \t]*=)?|%3[ad]|>)[ \t]*|"
+    rb"(?:=>|:=|={1,2}|:(?:[ \t]*(?:optional\[)?(?:str|string|bytes|secretstr)\]?(?: \| none)?[ \t]*=)?|"
+    rb"(?:%|\\u00)3[ad]|>)[ \t]*|"
     + _QUOTE + rb",[ \t]*(?:" + _QUOTE + rb"value" + _QUOTE + rb"[ \t]*:[ \t]*|(?=b?" + _QUOTE + rb"))|"
     rb"[ \t]+(?:(?:is|was)[ \t:]+)?)"
 )  # fmt: skip
 _VALUE = (
-    rb"(?:[bfru]{1,2}(?=[\"']))?(?P<q>" + _QUOTE + rb")?"
-    rb"(?P<scheme>(?:bearer|basic|token|bot|apikey|api-key)(?:[ \t+]|%20)+)?(?P<value>(?(q)"
+    rb"(?:[bfru@]{1,2}(?=[\"']))?(?P<q>" + _QUOTE + rb")?"
+    rb"(?P<scheme>(?:bearer|basic|token|bot|apikey|api-key)(?:[ \t]+|%20|\+))?(?P<value>(?(q)"
     rb"(?:(?!(?P=q))(?:[^\s\"\\\0]|\\[^\s\0])){6,4000}|[^\s\"'`,;<>(){}\[\]\\\0&|=]{6,4000}={0,2}))"
 )  # fmt: skip
 
@@ -495,27 +520,31 @@ _LEFT, _RIGHT = rb"(?<![0a#])(?<![0a][-/])(?<!0\.)", rb"(?![0a])(?![-/][0a])(?!\
 
 DETECTORS: tuple[Detector, ...] = (
     *_token_rows(),
-    _row("openai-key", "T3BlbkFJ", rb"T3BlbkFJ[A-Za-z0-9]{16,}[\w-]*", grow=(_NAME, 16, 180)),
+    _row("openai-key", "T3BlbkFJ", rb"T3BlbkFJ[A-Za-z0-9]{16,}[\w-]*", grow=(_NAME, 16, 180), check=_openai),
     _row("aws-key-id", "AKIA ASIA ABIA ACCA A3T", rb"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{16}", check=_aws_id),
-    _row("aws-secret-key", "AKIA ASIA", rb"A[KS]IA[A-Z0-9]{16}[\"']?[\s,:;|]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+\0])", group=1),
+    _row("aws-secret-key", "AKIA ASIA", rb"A[KS]IA[A-Z0-9]{16}[\"']?[\s,:;|]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+\0])",
+         group=1),
     _row("azure-key", "Q~", rb"Q~[\w.~-]{31,34}(?![\w~\0])", grow=(_NAME + b"~.", 4, 4)),
     _row("azure-key", "JQQJ99", rb"JQQJ99[A-Za-z0-9]{20,44}", grow=(_LETTERS + _DIGITS, 20, 60)),
     _row("azure-key", "sig=", rb"(?<=[?&;])sig=([\w%+/-]{40,}={0,2})", group=1),
-    _row("slack-webhook", "hooks.slack.com/", rb"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})", group=1),
+    _row("slack-webhook", "hooks.slack.com/", rb"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})",
+         group=1),
     _row("discord-webhook", "/api/webhooks/", rb"/api/webhooks/\d{15,20}/([\w-]{40,})", group=1),
-    _row("discord-token", "", rb"([MNO](?<![\w.\0-].)[\w-]{23,27})\.[\w-]{6}\.[\w-]{27,40}(?![\w\0-])", check=_discord),
+    _row("discord-token", "", rb"([MNO][\w-]{23,27})\.[\w-]{6}\.[\w-]{27,40}(?![\w\0-])", check=_discord),
     _row("telegram-token", ":AA", rb":AA[\w-]{32,34}(?![\w\0-])", grow=(_DIGITS, 8, 10)),
-    _row("twilio-key", "", rb"(?:AC|SK)(?<![A-Za-z0-9\0]..)[0-9a-f]{32}(?![A-Za-z0-9\0])", check=_mixed),
+    _row("twilio-key", "", rb"(?:AC|SK)[0-9a-f]{32}(?![A-Za-z0-9\0])", check=_mixed),
     _row("mailchimp-key", "-us", rb"-us\d{1,2}(?![\w\0])", grow=(_HEX, 32, 32)),
     _row("newrelic-key", "NRAL", rb"NRAL(?![\w\0])", grow=(_HEX, 36, 36)),
-    _row("private-key", "-----BEGIN", rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:(?:[^-\0]|-(?!----))*+"
-         rb"-----END [A-Z0-9 ]{0,40}-----|(?:" + _PEM_LINE + rb")*+)", sweep="raw"),
-    _row("jwt", "eyJ", _EDGE + rb"(?<![_-])(eyJ[\w-]{8,})\.[\w-]{4,}(?:\.[\w-]*){1,3}", check=_jwt),
-    _row("url-password", "://", rb"://[^\s:/@\"'<>\\\0]{0,64}:([^\s@/\"'<>\\\0]{1,256})@[\w.\[{$-]", sweep="raw", group=1,
-         check=_url_password),
-    _row("url-password", "%3a%2f%2f", rb"%3a%2f%2f[\w.+-]{0,64}+%3a((?:[\w.!$*+~-]|%(?!3a|2f)){1,128})%40\w", sweep="word", group=1),
+    _row("private-key", "-----BEGIN", rb"-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----"
+         rb"(?:(?:[^-\0]|-(?!----))*+-----END [A-Z0-9 ]{0,40}-----|(?:" + _PEM_LINE + rb")*+)", sweep="raw"),
+    # The parts behind the first are optional here and demanded by the check, so that a long lookalike is read once.
+    _row("jwt", "eyJ", rb"(eyJ[\w-]{8,})(\.[\w-]{4,}(?:\.[\w-]*){1,3})?", check=_jwt),
+    _row("url-password", "://", rb"://[^\s:/@\"'<>\\\0]{0,64}:([^\s@/\"'<>\\\0]{1,256})@[\w.\[{$-]", sweep="raw",
+         group=1, check=_url_password),
+    _row("url-password", "%3a%2f%2f", rb"%3a%2f%2f[\w.+-]{0,64}+%3a((?:[\w.!$*+~-]|%(?!3a|2f)){1,128})%40\w",
+         sweep="word", group=1),
     *(_assignment("authorization", stem, stem.encode()) for stem in ("authorization", "_auth")),
-    _row("authorization", "bearer", rb"(?P<stem>bearer)(?P<gap>(?:[ \t+]|%20)+)" + _VALUE, sweep="word", group="value",
+    _row("authorization", "bearer", rb"(?P<stem>bearer)(?P<gap>[ \t]+|%20|\+)" + _VALUE, sweep="word", group="value",
          check=lambda view, match, start, end: (start, end) if looks_random(view.raw[start:end]) else None),
     # Of what a response sets the first value alone, since the attributes behind it tell nothing; else all that is sent.
     _row("cookie", "cookie", rb"cookie(?<=set.cookie)" + _BETWEEN + rb"(?:" + _QUOTE + rb")?[\w.$-]{1,64}="
@@ -534,8 +563,8 @@ DETECTORS: tuple[Detector, ...] = (
         ("card-number", rb"0000(?P<s>[ -])0000(?P=s)0000(?P=s)0000(?:(?P=s)000)?", _card),
         ("card-number", rb"0000(?P<s>[ -])000000(?P=s)00000?", _card),
         ("us-ssn", rb"000-00-0000", _ssn),
-        ("phone", rb"(?:\(000\)[ .-]?|000[.-])000[ .-]0000", _north_american),
-        ("phone", rb"\+?0[ .-]?(?:\(000\)[ .-]?|000[ .-])000[ .-]0000", _north_american),
+        ("phone", rb"(?:\(000\)[ .-]?000[ .-]|000-000-|000\.000\.)0000", _north_american),
+        ("phone", rb"0(?:[ .-]?\(000\)[ .-]?000[ .-]|-000-000-|\.000\.000\.| 000 000 )0000", _north_american),
         ("phone", rb"\+0(?:[ ().-]{0,2}0){10}", _north_american),
         ("phone", rb"(?<!0 )000 000 0000(?! 0)", _north_american),
         ("phone", rb"\+0(?:[ ().-]{0,2}0){7,14}", _international),
@@ -564,7 +593,8 @@ PERSONAL_KINDS: tuple[str, ...] = tuple(
 def telling_kind(kind: str, view: View, match: re.Match[bytes]) -> str:
     """The kind, made more precise by the name that the value was given to."""
     if kind in _RENAMED:
-        name = view.before(match.start("gap"), 48).rpartition(b"\n")[2]
+        left = view.before(match.start("gap"), 48)
+        name = left[len(left.rstrip(_NAME + b". ")) :]
         for telling, words in _TELLING:
             if any(word in name for word in words):
                 return telling
@@ -574,14 +604,14 @@ def telling_kind(kind: str, view: View, match: re.Match[bytes]) -> str:
 _SHAPES = tuple((order, row) for order, row in enumerate(DETECTORS) if row.sweep == "shape")
 
 
-def _shape_hits(shape: bytes) -> tuple[tuple[int, int, int], ...]:
-    return tuple((order, *m.span()) for order, row in _SHAPES for m in row.regex.finditer(shape))
+def _shape_hits(shape: bytes) -> tuple[Span, ...]:
+    return tuple((order, m.start()) for order, row in _SHAPES for m in row.regex.finditer(shape))
 
 
 _remembered_hits = lru_cache(maxsize=4096)(_shape_hits)
 
 
-def clusters(view: View) -> Iterator[tuple[int, int, tuple[tuple[int, int, int], ...]]]:
+def clusters(view: View) -> Iterator[tuple[int, int, tuple[Span, ...]]]:
     """Where digits cluster, and which rows their shape fits; the same few shapes recur, so they are remembered."""
     for match in _CLUSTER.finditer(view.shape):
         start, end = match.span()

@@ -20,6 +20,9 @@ class Files(Protocol):
     """The port. Paths are relative, with forward slashes."""
 
     address: str
+    """For people to read."""
+    reach: str
+    """For other processes to open the same files; may hold credentials, so it is never printed."""
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
@@ -68,7 +71,7 @@ class LocalFiles:
     def __init__(self, root: Path) -> None:
         """`root` need not exist yet."""
         self.root = root.absolute()
-        self.address = str(self.root)
+        self.address = self.reach = str(self.root)
 
     def read(self, path: str) -> bytes:
         """All bytes of a file."""
@@ -173,6 +176,7 @@ class ObjectFiles:
         from pyarrow import fs as arrow_fs
 
         self.address = _hide(address)
+        self.reach = address
         try:
             self.fs, base = arrow_fs.FileSystem.from_uri(_in_one_put(address))
         except (ArrowException, OSError, ValueError) as error:
@@ -306,7 +310,7 @@ def _reading(where: str) -> Iterator[None]:
     """One sentence for whatever goes wrong with reading."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no file at {where}") from None
     except OSError as error:
         raise EthogramError(f"cannot read {where}: {error.strerror or _first_line(error)}") from error

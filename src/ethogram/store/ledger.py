@@ -2,8 +2,8 @@
 
 A segment is JSON lines: a header that lists the files it makes visible (spans, texts, labels, notes), the
 entries, and an end line with the hash of all lines before it. Segments are immutable; a later one may
-replace earlier ones (retention, compaction and key rotation write that way), and an entry may supersede an
-older trace.
+replace earlier ones (retention, compaction and key rotation write that way), an entry may supersede an older
+trace, and a revision changes what a committed trace was scored, without touching its spans.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hashlib import blake2b
 import msgspec
 
 from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.trace import Head, Totals, TraceId
+from ethogram.trace import Head, Outcome, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
 from .files import Files
@@ -56,6 +56,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     forgotten: str | None = None
 
 
+class Revision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="revision"):
+    """What was found out about a committed trace later: a new outcome (None: the old one stands), and text segments
+    that hold the words of labels which came with it. It is no entry, so nothing is counted twice."""
+
+    trace_id: TraceId
+    at_ns: int
+    outcome: Outcome | None = None
+    texts: tuple[str, ...] = ()
+
+
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment"):
     """The first line of a segment."""
 
@@ -80,16 +90,18 @@ class Segment(msgspec.Struct, frozen=True):
     name: str
     header: Header
     entries: tuple[Entry, ...]
+    revisions: tuple[Revision, ...] = ()
 
 
-_decoder = msgspec.json.Decoder(Header | Entry | End)
+_decoder = msgspec.json.Decoder(Header | Entry | Revision | End)
 _encoder = msgspec.json.Encoder()
 
 
-def encode_segment(header: Header, entries: Sequence[Entry]) -> bytes:
+def encode_segment(header: Header, entries: Sequence[Entry], revisions: Sequence[Revision] = ()) -> bytes:
     """The bytes of a segment."""
-    body = b"\n".join([_encoder.encode(header), *(_encoder.encode(e) for e in entries)]) + b"\n"
-    return body + _end(len(entries), body)
+    lines = [_encoder.encode(line) for line in (header, *entries, *revisions)]
+    body = b"\n".join(lines) + b"\n"
+    return body + _end(len(lines) - 1, body)
 
 
 def decode_segment(name: str, data: bytes) -> Segment:
@@ -98,7 +110,7 @@ def decode_segment(name: str, data: bytes) -> Segment:
     if len(lines) < 2 or lines[-1] != _end(len(lines) - 2, b"".join(lines[:-1])):
         raise Damaged(f"ledger segment {name} does not match its hash")
     try:
-        header, *entries = [_decoder.decode(line) for line in lines[:-1]]
+        header, *records = [_decoder.decode(line) for line in lines[:-1]]
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
     if not isinstance(header, Header):
@@ -108,7 +120,8 @@ def decode_segment(name: str, data: bytes) -> Segment:
             f"ledger segment {name} is written in schema version {header.schema_version} and this Ethogram reads up "
             f"to {SCHEMA_VERSION}; upgrade Ethogram to read it"
         )
-    return Segment(name, header, tuple(e for e in entries if isinstance(e, Entry)))
+    entries = tuple(r for r in records if isinstance(r, Entry))
+    return Segment(name, header, entries, tuple(r for r in records if isinstance(r, Revision)))
 
 
 def _end(entries: int, body: bytes) -> bytes:
@@ -154,11 +167,28 @@ def read_segments(files: Files, run_path: str) -> list[Segment]:
 
 
 def in_force(segments: Iterable[Segment]) -> list[Segment]:
-    """Segments that no other one replaces, in order of commit."""
+    """Segments that no other one replaces, in order of commit; their entries are as later revisions left them."""
     segments = list(segments)
     replaced = {name for s in segments for name in s.header.replaces}
     kept = [s for s in segments if s.name not in replaced]
-    return sorted(kept, key=lambda s: (s.header.committed_ns, s.header.writer, s.header.number))
+    kept.sort(key=lambda s: (s.header.committed_ns, s.header.writer, s.header.number))
+    revisions: dict[TraceId, list[Revision]] = {}
+    for segment in kept:
+        for revision in segment.revisions:
+            revisions.setdefault(revision.trace_id, []).append(revision)
+    return [_revised(s, revisions) for s in kept] if revisions else kept
+
+
+def _revised(segment: Segment, revisions: dict[TraceId, list[Revision]]) -> Segment:
+    """A segment whose entries have their newest outcome, and the text segments of all their labels."""
+    entries = []
+    for entry in segment.entries:
+        later = revisions.get(entry.head.trace_id, ())
+        outcome = next((r.outcome for r in reversed(later) if r.outcome is not None), entry.head.outcome)
+        texts = tuple(dict.fromkeys((*entry.texts, *(t for r in later for t in r.texts if not entry.forgotten))))
+        head = msgspec.structs.replace(entry.head, outcome=outcome)
+        entries.append(msgspec.structs.replace(entry, head=head, texts=texts) if later else entry)
+    return msgspec.structs.replace(segment, entries=tuple(entries))
 
 
 class Standing(msgspec.Struct, frozen=True):

@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from hashlib import blake2b
 from typing import Any
+
+import msgspec
 
 from ethogram.errors import BadUsage, Damaged, Sealed
 
+from .arrays import table as arrow_table
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
 from .segment import SPAN_COLUMNS, damage, span_schema, text_schema
-from .tables import episode_table, label_table, run_table, view_schemas
+from .tables import episode_table, label_table, run_table
 
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
 
 _MESSAGES = """
-SELECT run, trace_id, span_id, seq, part, position, ref, json_extract_string(body, '$.role') AS role, body
+SELECT run, trace_id, span_id, seq, part, position, ref,
+  -- a filter on the role may be tried on every text before the join: not all of them are JSON
+  CASE WHEN json_valid(body) THEN json_extract_string(body, '$.role') END AS role, body
 FROM (
   SELECT * FROM (
     SELECT run, trace_id, span_id, seq, 'input' AS part, unnest(input) AS ref, generate_subscripts(input, 1) AS position
@@ -31,7 +37,7 @@ FROM (
   UNION ALL
   SELECT run, trace_id, span_id, seq, 'output', unnest(output), generate_subscripts(output, 1)
   FROM spans WHERE len(output) > 0
-) JOIN (SELECT DISTINCT ON (run, ref) run, ref, body FROM texts) USING (run, ref)
+) JOIN (SELECT run, ref, body FROM texts) USING (run, ref)
 """
 
 
@@ -129,7 +135,10 @@ class Lake:
         union = " UNION ALL ".join(parts)
         if not dead:
             return f"SELECT * EXCLUDE (filename) FROM ({union})"
-        table = pa.table({"filename": [d[0] for d in dead], "trace_id": [d[1] for d in dead]})
+        table = arrow_table(
+            {"filename": [d[0] for d in dead], "trace_id": [d[1] for d in dead]},
+            pa.schema([("filename", pa.string()), ("trace_id", pa.string())]),
+        )
         connection.register("_dead", table)
         return (
             f"SELECT * EXCLUDE (filename) FROM ({union}) AS s WHERE NOT EXISTS "
@@ -140,18 +149,15 @@ class Lake:
         """Every text of a run once: two writers may both have written it, and a join must not count it twice."""
         parts = []
         for run in self.runs:
-            groups: dict[str | None, list[DataFile]] = {}
-            for file in run.standing.named("texts-"):
-                groups.setdefault(file.key, []).append(file)
-            scans = []
-            for key, files in groups.items():
-                urls = _urls(run, files)
-                readable.extend(urls)
-                scans.append(f"SELECT * FROM {_scan(urls, _register_key(connection, key, run) if key else None)}")
-            if not scans:
+            held = run.standing.named("texts-")
+            if not held:
                 continue
+            urls = _urls(run, [f for f in held if f.key is None])
+            readable.extend(urls)
+            scans = [f"SELECT * FROM {_scan(urls)}"] if urls else []
+            scans += [_sealed(connection, run, f) for f in held if f.key is not None]
             every = " UNION ALL ".join(scans)
-            if sum(len(files) for files in groups.values()) > 1:
+            if len(held) > 1:
                 first = f"SELECT ref, min(filename) AS filename FROM ({every}) GROUP BY ref"
                 every = f"SELECT t.* FROM ({every}) AS t JOIN ({first}) AS f USING (ref, filename)"
             parts.append(f"SELECT {_quote(run.name)} AS run, * EXCLUDE (filename) FROM ({every})")
@@ -159,6 +165,28 @@ class Lake:
             connection.register("_no_texts", text_schema().empty_table())
             return "SELECT ''::VARCHAR AS run, * FROM _no_texts"
         return " UNION ALL ".join(parts)
+
+
+def _sealed(connection: Any, run: Run, file: DataFile) -> str:
+    """A sealed segment, opened by Arrow: DuckDB opens one too, but fails as soon as a filter lets it skip a page."""
+    import pyarrow.dataset as ds
+    import pyarrow.parquet.encryption as pe
+
+    assert file.key is not None
+    try:
+        key = run.keys.get(file.key)
+    except Sealed as error:
+        raise Sealed(f"run {run.name!r}: {error}") from None
+    scanning = ds.ParquetFragmentScanOptions(decryption_properties=pe.create_decryption_properties(footer_key=key))
+    source = ds.dataset(
+        _handle(run, f"{run.path}/{file.name}"),
+        schema=text_schema(),
+        format=ds.ParquetFileFormat(default_fragment_scan_options=scanning),
+        **_system(run),
+    )
+    name = f"_sealed_{blake2b(run.files.url(f'{run.path}/{file.name}').encode(), digest_size=8).hexdigest()}"
+    connection.register(name, source)
+    return f"SELECT *, {_quote(file.name)} AS filename FROM {name}"
 
 
 def _check_columns(columns: Iterable[str]) -> None:
@@ -176,18 +204,6 @@ def _handle(run: Run, file: str) -> str:
 
 def _system(run: Run) -> dict[str, Any]:
     return {"filesystem": run.files.fs} if isinstance(run.files, ObjectFiles) else {}
-
-
-def _register_key(connection: Any, key: str, run: Run) -> str:
-    import base64
-
-    name = key.replace("-", "_")
-    try:
-        secret = base64.b64encode(run.keys.get(key)).decode()
-    except Sealed as error:
-        raise Sealed(f"run {run.name!r}: {error}") from None
-    connection.execute(f"PRAGMA add_parquet_key({_quote(name)}, {_quote(secret)})")
-    return name
 
 
 def _connection() -> Any:
@@ -210,14 +226,20 @@ def _understood(query: str) -> tuple[str, set[str]]:
             raise BadUsage(f"the query cannot be parsed: {_first_line(error)}") from None
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise BadUsage("give exactly one SELECT: the lake is read only")
-        for name, schema in view_schemas().items():
-            connection.register("_empty", schema.empty_table())
-            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM _empty")
         text = str(statements[0].query)
-        try:
-            return text, {str(t).lower() for t in connection.get_table_names(text)} & set(VIEWS)
-        except duckdb.Error as error:
-            raise _refusal(error) from None
+        (tree,) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchone()
+        return text, {name.lower() for name in _tables(msgspec.json.decode(tree))} & set(VIEWS)
+
+
+def _tables(tree: Any) -> Iterator[str]:
+    """Names of tables in a syntax tree; one that a CTE defines is among them, which costs a view for nothing."""
+    if isinstance(tree, dict):
+        if tree.get("type") == "BASE_TABLE":
+            yield str(tree.get("table_name"))
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for below in tree:
+            yield from _tables(below)
 
 
 def _define(connection: Any, view: str, query: str) -> None:
@@ -234,7 +256,8 @@ def _define(connection: Any, view: str, query: str) -> None:
 def _lock(connection: Any, readable: Sequence[str]) -> None:
     """From here on the connection reads the files behind the views, and nothing else anywhere."""
     if readable:
-        connection.execute(f"SET allowed_paths = {_list(readable)}")
+        paths = sorted({*readable, *map(_literal, readable)})
+        connection.execute(f"SET allowed_paths = {_list(paths)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -276,10 +299,9 @@ def _urls(run: Run, files: Sequence[DataFile]) -> list[str]:
     return [run.files.url(f"{run.path}/{f.name}") for f in files]
 
 
-def _scan(urls: Sequence[str], key: str | None = None) -> str:
+def _scan(urls: Sequence[str]) -> str:
     """Parquet files as a table; folders that look like `date=2026` are names, not columns."""
-    sealed = f", encryption_config={{footer_key: {_quote(key)}}}" if key else ""
-    return f"read_parquet({_list([_literal(u) for u in urls])}, filename=true, hive_partitioning=false{sealed})"
+    return f"read_parquet({_list([_literal(u) for u in urls])}, filename=true, hive_partitioning=false)"
 
 
 def _literal(url: str) -> str:

@@ -163,7 +163,12 @@ class Redactor:
             raise BadUsage("redaction needs a key, or anybody could guess what its marks hide")
         self._key = key if len(key) <= 64 else blake2b(key).digest()
         rows = [(len(self._patterns) + i, row) for i, row in enumerate(DETECTORS) if self._wants(row)]
-        runs = [(order, row, anchor, tail) for order, row in rows if row.sweep == "run" for anchor, tail in row.tails().items()]
+        runs = [
+            (order, row, anchor, tail)
+            for order, row in rows
+            if row.sweep == "run"
+            for anchor, tail in row.tails().items()
+        ]
         self._tails = {t: [(o, row, anchor) for o, row, anchor, tail in runs if tail == t] for _, _, _, t in runs if t}
         self._plain = [(order, row, anchor) for order, row, anchor, tail in runs if not tail]
         self._loose = [r for r in rows if r[1].sweep == "run" and not r[1].anchors]
@@ -309,7 +314,7 @@ def _numbers(view: View, first: int) -> Iterator[_Hit]:
     """Cards, phones and accounts, wherever digits cluster."""
     last = first + len(DETECTORS)
     for start, base, hits in clusters(view):
-        for order, low, high in hits:
+        for order, low in hits:
             row = DETECTORS[order]
             match = row.regex.match(view.shape, base + low)
             span = row.take(view, match) if match else None

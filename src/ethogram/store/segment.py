@@ -12,6 +12,8 @@ import msgspec
 from ethogram.errors import Damaged
 from ethogram.trace import Ref, Span, step_order
 
+from .arrays import table as arrow_table
+
 SPAN_ROWS = 65_536
 TEXT_ROWS = 8_192
 TEXT_CHARS = 4 << 20
@@ -89,19 +91,17 @@ def text_schema() -> Any:
 
 def span_table(spans: Sequence[Span], steps: dict[str, int]) -> Any:
     """Spans as an Arrow table; `steps` gives the position of each step by span id."""
-    import pyarrow as pa
-
-    schema = span_schema()
-    arrays = []
+    columns: dict[str, list[Any]] = {}
     for name in SPAN_COLUMNS:
         if name == "step":
-            values: list[Any] = [steps.get(s.span_id) for s in spans]
+            columns[name] = [steps.get(s.span_id) for s in spans]
         elif name == "params":
-            values = [msgspec.json.encode(s.params, order="sorted").decode() if s.params else None for s in spans]
+            columns[name] = [
+                msgspec.json.encode(s.params, order="sorted").decode() if s.params else None for s in spans
+            ]
         else:
-            values = [getattr(s, name) for s in spans]
-        arrays.append(pa.array(values, schema.field(name).type))
-    return pa.Table.from_arrays(arrays, schema=schema)
+            columns[name] = [getattr(s, name) for s in spans]
+    return arrow_table(columns, span_schema())
 
 
 def step_numbers(spans: Sequence[Span]) -> dict[str, int]:
@@ -111,13 +111,8 @@ def step_numbers(spans: Sequence[Span]) -> dict[str, int]:
 
 def text_table(rows: Iterable[TextRow]) -> Any:
     """Texts as an Arrow table."""
-    import pyarrow as pa
-
     rows = list(rows)
-    columns = [[r.ref for r in rows], [r.body for r in rows], [r.chars for r in rows], [r.mark for r in rows]]
-    return pa.Table.from_arrays(
-        [pa.array(c, f.type) for c, f in zip(columns, text_schema(), strict=True)], schema=text_schema()
-    )
+    return arrow_table({name: [getattr(r, name) for r in rows] for name in TextRow.__struct_fields__}, text_schema())
 
 
 def parquet_bytes(table: Any, key: bytes | None = None) -> Any:

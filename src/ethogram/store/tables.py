@@ -9,6 +9,8 @@ import msgspec
 
 from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
+from .arrays import rows_table
+from .arrays import table as arrow_table
 from .lake import Run
 from .ledger import Entry
 from .segment import span_schema, text_schema
@@ -49,7 +51,6 @@ def view_schemas() -> dict[str, Any]:
 
 def run_table(runs: Iterable[Run]) -> Any:
     """Runs as an Arrow table."""
-    import pyarrow as pa
 
     rows = [
         {
@@ -61,12 +62,11 @@ def run_table(runs: Iterable[Run]) -> Any:
         }
         for r in runs
     ]
-    return pa.Table.from_pylist(rows, _run_schema())
+    return rows_table(rows, _run_schema())
 
 
 def label_table(runs: Iterable[Run]) -> Any:
     """Labels as an Arrow table: numbers and verdicts in `value`, words in `text`."""
-    import pyarrow as pa
 
     rows = [
         {
@@ -78,7 +78,7 @@ def label_table(runs: Iterable[Run]) -> Any:
         for run in runs
         for label in run.labels()
     ]
-    return pa.Table.from_pylist(rows, _label_schema())
+    return rows_table(rows, _label_schema())
 
 
 def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
@@ -116,7 +116,7 @@ def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
                 column.append(values[name])
             else:
                 column.append(_fitting(name, getattr(head if hasattr(head, name) else totals, name)))
-    return pa.Table.from_arrays([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
+    return arrow_table(columns, schema)
 
 
 def _fitting(name: str, value: Any) -> Any:

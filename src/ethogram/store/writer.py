@@ -11,6 +11,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -158,9 +159,14 @@ class RunWriter:
         with self._lock:
             self._stop_timer()
             self._close_group()
-            while self._waiting:
-                self._publish_group(self._waiting[0])
-                self._remember(self._waiting.pop(0))
+            try:
+                while self._waiting:
+                    self._publish_group(self._waiting[0])
+                    self._remember(self._waiting.pop(0))
+            except BaseException:
+                if self._window is not None:
+                    self._start_timer(10 * self._window)  # it may work later, even if nobody calls any more
+                raise
             if time.time_ns() - self._lease.seen_ns > RENEW_NS:
                 self._lease = renew(self.files, self.path, self.name)
 
@@ -223,12 +229,9 @@ class RunWriter:
 
     def _commit_late(self) -> None:
         with self._lock:
-            if self._closed or self._window is None:
-                return
-            try:
-                self.commit()
-            except Exception:  # a timer has nobody to tell: whoever adds or commits next tries again, and hears
-                self._start_timer(10 * self._window)
+            if not self._closed:
+                with suppress(Exception):  # a timer has nobody to tell: whoever adds or commits next hears of it
+                    self.commit()
 
     def _publish_group(self, group: _Group) -> None:
         if group.segment is None:

@@ -47,10 +47,12 @@ def ray_engine(
     """An engine on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one."""
     if run.path != f"runs/{run.name}":
         raise BadUsage("the engine 'ray' needs a run that lies in its home")
-    build = BuildExecutor(home.address, run.name, suite, agent, options)
+    build = BuildExecutor(home.files.reach, run.name, suite, agent, options)
 
     def committed() -> set[str]:
         run.forget_cache()
         return {e.head.episode for e in run.entries}
 
-    return RayEngine(build, budget, committed, concurrency=options.max_concurrency, address=os.environ.get("RAY_ADDRESS"))
+    return RayEngine(
+        build, budget, committed, concurrency=options.max_concurrency, address=os.environ.get("RAY_ADDRESS")
+    )

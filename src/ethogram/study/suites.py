@@ -16,10 +16,11 @@ from ethogram.cost import Amounts, Budget
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.result import Result
 from ethogram.lab.suites import LoadedSuite, load_suite
-from ethogram.plan import Episode, plan_episodes
+from ethogram.plan import Episode, Suite, plan_episodes
 from ethogram.run.agents import Agent, load_agent
 from ethogram.run.engines.local import Engine, LocalEngine
-from ethogram.run.executor import EpisodeReport, Executor, Settings, Work
+from ethogram.run.executor import EpisodeReport as EpisodeReport
+from ethogram.run.executor import Executor, Settings, Work
 from ethogram.store import Home, Run, open_home
 from ethogram.store.redact import policy_from
 from ethogram.store.stop import POLL_SECONDS, pulled, release
@@ -89,18 +90,30 @@ class Quiet:
         """Nothing."""
 
 
-def plan_run(suite: str, agent: str | Callable[..., Any], options: RunOptions | None = None, **given: Any) -> RunPlan:
+SuiteSpec = str | Path | Suite
+
+
+def _load(suite: SuiteSpec) -> LoadedSuite:
+    """A suite from where it lies, or one that was made in Python."""
+    if isinstance(suite, Suite):
+        return LoadedSuite(suite=suite, root=Path.cwd(), module=None)
+    return load_suite(suite)
+
+
+def plan_run(
+    suite: SuiteSpec, agent: str | Agent | Callable[..., Any], options: RunOptions | None = None, **given: Any
+) -> RunPlan:
     """The plan of a run with an upper bound of its price; nothing is called."""
     options = msgspec.structs.replace(options or RunOptions(), **given)
-    loaded, acting = load_suite(suite), load_agent(agent)
+    loaded, acting = _load(suite), load_agent(agent)
     episodes = _episodes(loaded, acting.name, options)
     check_meters(acting, options)
     return _plan(loaded, acting.name, options, episodes, len(episodes))
 
 
 def run_suite(
-    suite: str,
-    agent: str | Callable[..., Any],
+    suite: SuiteSpec,
+    agent: str | Agent | Callable[..., Any],
     options: RunOptions | None = None,
     *,
     home: Home | str | None = None,
@@ -110,13 +123,13 @@ def run_suite(
     """Run K seeded attempts of every task: `run_suite("suite/", "my.mod:agent", k=5)`."""
     options = msgspec.structs.replace(options or RunOptions(), **given)
     lake = home if isinstance(home, Home) else open_home(home)
-    loaded, acting = load_suite(suite), load_agent(agent)
+    loaded, acting = _load(suite), load_agent(agent)
     episodes = _episodes(loaded, acting.name, options)
     check_meters(acting, options)
     policy_from(options.redact)
     spec = agent if isinstance(agent, str) else acting.name
     record = {
-        "suite": str(suite),
+        "suite": loaded.suite.name if isinstance(suite, Suite) else str(suite),
         "suite_name": loaded.suite.name,
         "suite_digest": loaded.suite.digest,
         "agent": spec,
@@ -142,11 +155,15 @@ def resume_run(
     engine: str | None = None,
     max_concurrency: int | None = None,
     caps: Any = None,
-    agent: Callable[..., Any] | None = None,
+    suite: SuiteSpec | None = None,
+    agent: str | Agent | Callable[..., Any] | None = None,
     home: Home | str | None = None,
     watcher: Watcher | None = None,
 ) -> RunResult:
-    """Run exactly the episodes that the ledger lacks, with the same seeds; `retry` also those missing for a reason."""
+    """Run exactly the episodes that the ledger lacks, with the same seeds; `retry` also those missing for a reason.
+
+    A suite or an agent that was made in Python must be given again.
+    """
     lake = home if isinstance(home, Home) else open_home(home)
     found = lake.resolve(run)
     plan = found.info.plan
@@ -158,7 +175,7 @@ def resume_run(
     changes = {"engine": engine, "max_concurrency": max_concurrency, "caps": caps}
     options = msgspec.convert(plan["options"], RunOptions)
     options = msgspec.structs.replace(options, **{k: v for k, v in changes.items() if v is not None})
-    loaded = load_suite(plan["suite"])
+    loaded = _load(suite or plan["suite"])
     if loaded.suite.digest != plan["suite_digest"]:
         raise BadUsage(
             f"the suite {plan['suite']!r} has changed since {found.name!r} began; restore it, or begin a new run"
@@ -243,7 +260,12 @@ def _provenance() -> dict[str, str]:
     facts = {"python": platform.python_version(), "system": platform.system()}
     try:
         asked = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False, cwd=Path.cwd()
+            ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+            cwd=Path.cwd(),
         )
         if asked.returncode == 0:
             facts["git_commit"] = asked.stdout.strip()
@@ -288,6 +310,8 @@ class _Session:
         def report(done: EpisodeReport) -> None:
             nonlocal count
             count += 1
+            if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
+                self.stopped = "cap.experiment"
             watcher.done(done)
 
         if work:
@@ -303,7 +327,7 @@ class _Session:
         if options.engine == "ray":
             from ethogram.study.on_ray import ray_engine
 
-            return ray_engine(self.home, self.run, self.spec, options, budget)
+            return ray_engine(self.home, self.run, self.run.info.plan["suite"], self.spec, options, budget)
         if options.engine != "local":
             raise NotFound.named("engine", options.engine, ["local", "ray"])
         return LocalEngine(self.executor(budget), options.max_concurrency)

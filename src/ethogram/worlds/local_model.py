@@ -17,7 +17,6 @@ from typing import Any
 
 import msgspec
 
-from ethogram.cost import Amounts
 from ethogram.errors import MissingExtra
 from ethogram.plan import Task, derived_seed
 from ethogram.run.faults import NetworkFault
@@ -139,7 +138,7 @@ class LocalAgent:
                 model=MODEL,
                 provider="local",
                 params=params,
-                at_most=Amounts(tokens=MAX_REPLY),
+                at_most_tokens=MAX_REPLY,
             ) as call:
                 reply = complete(said, schema, seed, temperature)
                 text = reply["choices"][0]["message"]["content"]

@@ -300,6 +300,24 @@ def test_a_growing_context_is_stored_once() -> None:
     assert spans[0].requested == ("add",)
 
 
+def test_contexts_that_grow_side_by_side_are_each_read_in_full() -> None:
+    def turn(who: int, number: int) -> Json:
+        return {"role": "user", "content": f"{who}:{number}"}
+
+    talks = [[turn(who, n) for n in range(4)] for who in range(6)]
+    shrunk, odd = talks[0][:2], [*talks[1][:1], turn(9, 9), *talks[1][1:]]
+    inputs = [*[talk[:n] for n in range(5) for talk in talks], shrunk, odd, talks[0], [], talks[5]]
+    events = [model(i, said_before, said(f"answer {i}")) for i, said_before in enumerate(inputs)]
+    events.append(model(59, None, said("nothing was asked")))  # type: ignore[arg-type]
+    trace = with_events(*events)
+    read_back = [[m.text for m in trace.conversation(s)] for s in trace.steps]
+    assert read_back == [[m["content"] for m in said_before] for said_before in inputs] + [[]]
+    indented = json.dumps(json.loads(log(sample(events=events))), indent=2).encode()
+    (same,), report = read_traces(bytes_source("indented", indented), "inspect")
+    assert report.skipped == []
+    assert [[m.text for m in same.conversation(s)] for s in same.steps] == read_back
+
+
 def test_tool_definitions_are_kept_where_they_first_appear() -> None:
     tools = [{"name": "add", "description": "Adds.", "parameters": {}}, {"name": "look"}]
     trace = with_events(model(1, [USER], said("a"), tools=tools), model(2, [USER], said("b"), tools=tools[:1]))

@@ -41,6 +41,7 @@ Lose = Callable[..., None]
 _REFERENCE = re.compile(rb"://")  # quick to find, and no reference is without it
 _PREFIXES = ("attachment://", "tc://")
 _LONG_DATA = 200
+_RECENT = 4  # contexts of agents that work side by side
 
 
 class Messages:
@@ -51,6 +52,7 @@ class Messages:
         self._body = body
         self._lose = lose
         self._known: dict[bytes, Message] = {}
+        self._contexts: list[tuple[bytes, list[Message]]] = []
         self._pool: list[Message] | None = None
         self._keyed: dict[str, Message] | None = None
 
@@ -67,7 +69,7 @@ class Messages:
         if isinstance(raw, list):
             found = [self.read(m) for m in raw]
         else:
-            found = [] if raw is None else [self.one(m) for m in raw_array(raw)]
+            found = [] if raw is None or bytes(raw) == b"null" else self._inline(bytes(raw))
         if found or not refs:
             return found
         if self._pool is None:
@@ -76,6 +78,23 @@ class Messages:
             if end > len(self._pool):
                 self._lose("message (not in the pool)", end - max(start, len(self._pool)))
             found.extend(self._pool[start:end])
+        return found
+
+    def _inline(self, raw: bytes) -> list[Message]:
+        """A context in full; where it begins with the bytes of a recent one, only the rest is read."""
+        for i, (start, before) in enumerate(self._contexts):
+            if raw.startswith(start):
+                rest = raw[len(start) :].lstrip()
+                if rest[:1] in (b",", b"]"):
+                    del self._contexts[i]
+                    new = raw_array(b"[" + rest[1:]) if rest[:1] == b"," else []
+                    found = [*before, *(self.one(m) for m in new)]
+                    break
+        else:
+            found = [self.one(m) for m in raw_array(raw)]
+        if found:
+            self._contexts.insert(0, (raw[: raw.rindex(b"]")].rstrip(), found))
+            del self._contexts[_RECENT:]
         return found
 
     def by_key(self, keys: Any) -> list[Message]:

@@ -107,8 +107,8 @@ def is_protobuf(data: bytes) -> bool:
 
 def protobuf(source: Source) -> Iterator[Piece]:
     """Pieces of `TracesData` or `ExportTraceServiceRequest`, plain or each after its length; one resource at a time."""
-    from google.protobuf.json_format import MessageToDict  # type: ignore[import-untyped]
-    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+    from google.protobuf.json_format import MessageToDict
+    from google.protobuf.message import DecodeError
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
     framed = _framed(source.peek) > 0

@@ -136,7 +136,9 @@ class RayEngine:
         self._ray = ray_module()
         self._own = not self._ray.is_initialized()
         if self._own:
-            self._ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **(init or {}))
+            self._ray.init(
+                address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **(init or {})
+            )
         self._make = make
         self._caps = Caps(**budget.caps)  # type: ignore[arg-type]
         self._committed = committed

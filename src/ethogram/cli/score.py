@@ -1,0 +1,60 @@
+"""`ethogram score`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ethogram.lab.scoring import ScoreResult, rescore
+
+from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    suite: Annotated[
+        str | None,
+        typer.Option(help="Score by the checks of this suite; by default the run's own.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Score by a CSV with trace, or task and attempt, and value.", show_default=False),
+    ] = None,
+    score: Annotated[
+        str | None, typer.Option(help="Let the label of this name be the outcome.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Score or re-score stored traces without running the agent; labels and outcomes are added, never edited.
+
+    Example: `ethogram score night --suite suite/`
+    """
+    result = rescore(run, suite=suite, labels_csv=labels, score=score, home=home)
+    if json:
+        print_json(result)
+        return 0
+    _print(result)
+    return 0
+
+
+def _print(result: ScoreResult) -> None:
+    out = stdout()
+    missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
+    why = f" ({missing})" if missing else ""
+    out.print(f"[bold]{result.run}[/bold]  {result.scored} scored, {sum(result.missing.values())} missing{why}")
+    out.print(f"{result.changed} outcomes changed, {result.labels} labels added\n", style="dim")
+    rows = [
+        [t.task or "unknown", t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks
+    ]
+    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], rows))
+    notes = stderr()
+    if result.unmatched:
+        shown = ", ".join(result.unmatched[:8]) + (", …" if len(result.unmatched) > 8 else "")
+        notes.print(f"\nnot matched, and left as they were: {shown}", markup=False)
+    for skipped in result.skipped[:20]:
+        notes.print(f"skipped {skipped.where}: {skipped.why}", markup=False)
+    if len(result.skipped) > 20:
+        notes.print(f"… and {len(result.skipped) - 20} more rows")

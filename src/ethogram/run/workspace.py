@@ -1,0 +1,212 @@
+"""Workspaces: a fresh folder per episode, with the task's files under their own names, or a checkout of a commit."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any, Literal, get_args
+
+from ethogram.errors import BadUsage
+from ethogram.judge import KINDS
+from ethogram.plan import FileRef, Task
+from ethogram.trace import digest
+
+from .checkout import check_out
+from .faults import SandboxFault, is_machine_failure
+
+Keep = Literal["never", "failure", "always"]
+Isolation = Literal["none", "bwrap"]
+
+
+class Workspace:
+    """The folder of one episode. Use with `with` or `async with`; set `failed` before it ends to keep a failure's."""
+
+    def __init__(
+        self,
+        task: Task,
+        root: Path,
+        *,
+        keep: str = "never",
+        isolation: str = "none",
+        base: Path | None = None,
+        network: bool = False,
+        hide: Sequence[Path] = (),
+    ) -> None:
+        """`root` is the suite's folder, `base` where workspaces are made, `hide` what the isolated must not see."""
+        if keep not in get_args(Keep):
+            raise BadUsage(f"workspaces cannot be kept {keep!r}; choose never, failure or always")
+        check_isolation(isolation)
+        self.task = task
+        self.root = root
+        self.keep = keep
+        self.isolation = isolation
+        self.network = network
+        self.hide = tuple(hide)
+        self.failed = False
+        self.kept: Path | None = None
+        self._base = base
+        self._path: Path | None = None
+
+    @property
+    def needed(self) -> bool:
+        """Whether the task has files, a repository, or checks that look at what the agent leaves."""
+        task = self.task
+        looked_at = any(KINDS[c.kind].layer == "L3" for c in task.checks if c.kind in KINDS)
+        return bool(task.files or task.repository or looked_at or task.meta.get("workspace"))
+
+    @property
+    def path(self) -> Path:
+        """The folder, while the workspace is open."""
+        if self._path is None:
+            raise RuntimeError("the workspace is not open")
+        return self._path
+
+    def __enter__(self) -> Workspace:
+        if self.needed:
+            self._guarded(self._fill)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
+        if self._path is None:
+            return
+        if self.keep == "always" or (self.keep == "failure" and (self.failed or kind is not None)):
+            self.kept = self._path
+        else:
+            remove(self._path)
+        self._path = None
+
+    async def __aenter__(self) -> Workspace:
+        return await asyncio.to_thread(self.__enter__) if self.needed else self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
+        if self._path is not None:
+            await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """The machine's own failures travel up; anything else that prevents a workspace is the sandbox's fault."""
+        try:
+            act()
+        except BaseException as error:
+            if self._path is not None:
+                remove(self._path)
+                self._path = None
+            if isinstance(error, OSError) and not is_machine_failure(error):
+                raise SandboxFault(f"the workspace of task {self.task.id!r} cannot be made: {error}") from error
+            raise
+
+    def _fill(self) -> None:
+        if self._base is not None:
+            self._base.mkdir(parents=True, exist_ok=True)
+        self._path = Path(tempfile.mkdtemp(prefix="ethogram-ws-", dir=self._base)).resolve()
+        if self.task.repository is not None:
+            check_out(self.task.repository, self.root, self._path)
+        for name, ref in self.task.files.items():
+            put(self._path, name, original(self.root, ref, self.task.id), _is_program(self.root / ref.path))
+
+    def wrap(self, argv: Sequence[str], folder: Path | None = None, start: Path | None = None) -> list[str]:
+        """A command that runs isolated, if isolation was asked for: it may write in `folder` and starts in `start`."""
+        if self.isolation == "none":
+            return list(argv)
+        return bubble(argv, folder or self.path, start=start, network=self.network, hide=self.hide)
+
+
+def check_isolation(isolation: str) -> None:
+    """Refuse an isolation that does not exist, or not on this machine."""
+    if isolation not in get_args(Isolation):
+        raise BadUsage(f"there is no isolation {isolation!r}; choose none or bwrap")
+    if isolation == "bwrap" and shutil.which("bwrap") is None:
+        raise BadUsage("isolation with bubblewrap was asked for, but there is no 'bwrap' here; install bubblewrap")
+
+
+def bubble(
+    argv: Sequence[str],
+    folder: Path,
+    *,
+    start: Path | None = None,
+    network: bool = False,
+    hide: Sequence[Path] = (),
+) -> list[str]:
+    """A command inside bubblewrap: the system read-only, this folder writable, no network unless allowed."""
+    words = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108
+    for place in hide:
+        words += ["--tmpfs", str(place)]
+    words += ["--bind", str(folder), str(folder), "--chdir", str(start or folder)]
+    words += ["--unshare-all", *(["--share-net"] if network else []), "--die-with-parent", "--new-session"]
+    return [*words, "--", *argv]
+
+
+def original(root: Path, ref: FileRef, task: str) -> bytes:
+    """The bytes of a suite's file, if they are still the ones that were hashed when the suite was loaded."""
+    try:
+        data = (root / ref.path).read_bytes()
+    except OSError as error:
+        if is_machine_failure(error):
+            raise
+        raise SandboxFault(
+            f"task {task!r}: the file {ref.path!r} of the suite cannot be read: {error.strerror}"
+        ) from error
+    if ref.digest and digest("file", data) != ref.digest:
+        raise SandboxFault(f"task {task!r}: the file {ref.path!r} has changed since the suite was loaded")
+    return data
+
+
+def put(folder: Path, name: str, data: bytes, program: bool = False) -> None:
+    """Write a file inside a folder, and nowhere else: links on the way are replaced by real folders."""
+    parts = PurePosixPath(name).parts
+    if not parts or PurePosixPath(name).is_absolute() or ".." in parts:
+        raise SandboxFault(f"{name!r} does not lie inside the workspace")
+    place = folder
+    for part in parts[:-1]:
+        place = place / part
+        if place.is_symlink() or (place.exists() and not place.is_dir()):
+            place.unlink()
+        place.mkdir(exist_ok=True)
+    target = place / parts[-1]
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        target.unlink()
+    elif target.is_dir():
+        remove(target)
+    target.write_bytes(data)
+    target.chmod(0o755 if program else 0o644)
+
+
+def _is_program(path: Path) -> bool:
+    return os.access(path, os.X_OK)
+
+
+def clean_copy(folder: Path, target: Path) -> None:
+    """A copy of a workspace: links stay links, caches of compiled code and special files stay behind."""
+
+    def left_behind(place: str, names: list[str]) -> set[str]:
+        gone = {n for n in names if n in ("__pycache__", ".pytest_cache") or n.endswith(".pyc")}
+        for name in set(names) - gone:
+            mode = os.lstat(os.path.join(place, name)).st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):
+                gone.add(name)
+        return gone
+
+    shutil.copytree(folder, target, symlinks=True, ignore=left_behind, dirs_exist_ok=True)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder, also where an agent took its own rights away; what will not go is left to the system."""
+
+    def mend(function: Callable[..., Any], path: str, info: Any) -> None:
+        try:
+            os.chmod(os.path.dirname(path), stat.S_IRWXU)
+            if not os.path.islink(path):
+                os.chmod(path, stat.S_IRWXU)
+            if os.path.isdir(path) and not os.path.islink(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                function(path)
+        except OSError:
+            return
+
+    shutil.rmtree(folder, onerror=mend)

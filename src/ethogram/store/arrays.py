@@ -1,0 +1,63 @@
+"""Arrow arrays from plain lists, by their buffers.
+
+`pyarrow.array` imports pandas, if it is installed, to see whether a list is one of its objects; that costs a second
+at every start. Columns here are lists of known types, so nothing needs to be guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+
+def column(values: Sequence[Any], kind: Any) -> Any:
+    """An Arrow array of a type: strings, integers, floats, booleans, or lists of strings; None is null."""
+    import pyarrow as pa
+
+    valid = np.fromiter((v is not None for v in values), dtype=bool, count=len(values))
+    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if pa.types.is_string(kind):
+        buffers = _strings(values)
+    elif pa.types.is_list(kind):
+        inner = column(list(chain.from_iterable(v for v in values if v is not None)), kind.value_type)
+        offsets = _offsets([0 if v is None else len(v) for v in values])
+        return pa.Array.from_buffers(kind, len(values), [mask, pa.py_buffer(offsets)], children=[inner])
+    elif pa.types.is_boolean(kind):
+        bits = np.fromiter((bool(v) for v in values), dtype=bool, count=len(values))
+        buffers = [pa.py_buffer(np.packbits(bits, bitorder="little"))]
+    else:
+        numbers = np.fromiter(
+            (0 if v is None else v for v in values), np.dtype(str(kind).replace("double", "float64")), count=len(values)
+        )
+        buffers = [pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(kind, len(values), [mask, *buffers])
+
+
+def table(columns: dict[str, Sequence[Any]], schema: Any) -> Any:
+    """An Arrow table of columns by name."""
+    import pyarrow as pa
+
+    return pa.Table.from_arrays([column(columns[f.name], f.type) for f in schema], schema=schema)
+
+
+def rows_table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
+    """An Arrow table of rows."""
+    return table({f.name: [row.get(f.name) for row in rows] for f in schema}, schema)
+
+
+def _strings(values: Sequence[str | None]) -> list[Any]:
+    import pyarrow as pa
+
+    encoded = [b"" if v is None else v.encode() for v in values]
+    return [pa.py_buffer(_offsets([len(e) for e in encoded])), pa.py_buffer(b"".join(encoded))]
+
+
+def _offsets(lengths: Sequence[int]) -> Any:
+    offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+    np.cumsum(np.asarray(lengths, dtype=np.int64), out=offsets[1:])
+    if offsets[-1] > np.iinfo(np.int32).max:
+        raise OverflowError("a column of more than 2 GiB cannot be one Arrow array")
+    return offsets.astype(np.int32)

@@ -1,0 +1,91 @@
+"""Changing what a stored trace was scored: labels and a revision of its outcome are added, nothing is rewritten."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ethogram.trace import Label, Outcome, Ref, TraceId, text_ref
+
+from . import lease, ledger
+from .lake import Run
+from .ledger import Revision
+from .redact import Redactor
+from .segment import TextRow, text_table
+from .writer import publish_lines, publish_table
+
+
+def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Sequence[Label], redactor: Redactor) -> None:
+    """Add labels and new outcomes to committed traces, all of them or, after a crash, none.
+
+    The `why` of each label is its words: they are redacted and stored here like all texts. Two who score at
+    once do not disturb each other: the one that commits last has the last word on an outcome.
+    """
+    if not outcomes and not labels:
+        return
+    now = time.time_ns()
+    texts: dict[Ref, TextRow] = {}
+    stored = [_stored(label, texts, redactor, now) for label in labels]
+    name = "s" + secrets.token_hex(5)
+    lease.take(run.files, run.path, name)
+    try:
+        files = []
+        if texts:
+            active = _seal(run)
+            key = run.keys.get(active) if active else None
+            file = f"texts-{name}-000000.parquet"
+            files.append(publish_table(run.files, run.path, file, text_table(texts.values()), active, key))
+        if stored:
+            lines = [msgspec.json.encode(label) for label in stored]
+            file = f"{ledger.LABELS}/{ledger.segment_name(name, 0)}"
+            files.append(publish_lines(run.files, run.path, file, lines))
+        worded = {label.trace_id for label in stored if label.why is not None}
+        revisions = [
+            Revision(
+                trace_id=trace,
+                at_ns=now,
+                outcome=outcomes.get(trace),
+                texts=(files[0].name,) if trace in worded else (),
+            )
+            for trace in dict.fromkeys((*outcomes, *(label.trace_id for label in stored)))
+        ]
+        header = ledger.Header(
+            schema_version=ledger.SCHEMA_VERSION, writer=name, number=0, committed_ns=now, files=tuple(files)
+        )
+        path = f"{run.path}/{ledger.FOLDER}/{ledger.segment_name(name, 0)}"
+        run.files.publish(path, ledger.encode_segment(header, (), revisions))
+    finally:
+        lease.release(run.files, run.path, name)
+    run.forget_cache()
+
+
+def _seal(run: Run) -> str | None:
+    """The key for new texts: the active one, and in a sealed run never none."""
+    used = [f.key for f in run.standing.files if f.key]
+    at_hand = set(run.keys.ids()) if used else set()
+    return run.keys.active() or next((k for k in reversed(used) if k in at_hand), used[-1] if used else None)
+
+
+def _stored(label: Label, texts: dict[Ref, TextRow], redactor: Redactor, now: int) -> Label:
+    """A label as it is stored: redacted, with the address of its words."""
+
+    def clean(words: str) -> str:
+        return redactor.redact(words, "label").text
+
+    why: Ref | None = None
+    if label.why is not None:
+        body = clean(label.why)
+        why = text_ref(body)
+        mark = None if body == label.why else redactor.mark(label.why)
+        texts.setdefault(why, TextRow(why, body, len(label.why), mark))
+    return msgspec.structs.replace(
+        label,
+        name=clean(label.name),
+        by=clean(label.by),
+        value=clean(label.value) if isinstance(label.value, str) else label.value,
+        why=why,
+        at_ns=now if label.at_ns is None else label.at_ns,
+    )

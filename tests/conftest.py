@@ -1,0 +1,142 @@
+"""What many tests share: a home of one's own, a small trace builder, and an S3 endpoint on this machine."""
+
+from __future__ import annotations
+
+import logging
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
+from ethogram.store.files import LocalFiles
+from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
+
+START = 1_750_000_000_000_000_000
+SUCCESS = Scored(1.0, "test")
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Keyring:
+    """A key file of one's own, and an environment without keys."""
+    return Keyring(tmp_path / "keys" / "keys.json", {})
+
+
+@pytest.fixture
+def home(tmp_path: Path, keys: Keyring) -> Home:
+    """An empty home in a folder."""
+    return Home(LocalFiles(tmp_path / "home"), keys)
+
+
+@pytest.fixture
+def plain() -> Redactor:
+    """A redactor that takes nothing out."""
+    return Redactor(b"a key for tests", Policy(kinds=()))
+
+
+def build_trace(
+    writer: RunWriter,
+    key: str,
+    *,
+    version: str = "1",
+    steps: int = 3,
+    task: str = "task",
+    words: str | None = None,
+    outcome: Outcome = SUCCESS,
+    supersedes: TraceId | None = None,
+    label: str | None = None,
+    meta: dict[str, Any] | None = None,
+    lane: str = "",
+    timed: bool = True,
+    before_close: Callable[[], None] | None = None,
+) -> TraceId:
+    """A small chat with tools, the way a reader writes it; `version` is another trace of the same episode.
+
+    `words` go into every payload; the system prompt is the same in all traces.
+    """
+    said = words or f"words of {key}"
+    intake = Intake(lambda t: writer.trace(t, supersedes), Origin("test", key, version), SourceReport(source=key))
+    with intake.trace(key) as trace:
+        trace.task, trace.outcome, trace.agent = task, outcome, "agent"
+        trace.answer = f"the answer of {said}"
+        trace.meta = meta or {}
+        talk = [Message("system", (Text("You are an agent, the same in every trace of this suite of tests."),))]
+        talk.append(Message("user", (Text(f"please do it, {said}"),)))
+        root = trace.add(Draft(kind="agent", name="run"))
+        for step in range(steps):
+            times = {"start_ns": START + step * 1000, "end_ns": START + step * 1000 + 500} if timed else {}
+            arguments = f'{{"step": {step}, "why": "{said}, and so that this is longer than what stays inline"}}'
+            result = f"result {step}: {said} " + "and a tail that makes the result long enough to stand apart " * 2
+            call = ToolCall("search", arguments, f"call-{step}")
+            reply = Message("assistant", (Text(f"step {step} of {said}"), call))
+            trace.add(
+                Draft(
+                    kind="model",
+                    name="chat",
+                    parent_id=root,
+                    lane=lane,
+                    model="model-a",
+                    params={"temperature": 0.5},
+                    input=talk,
+                    output=(reply,),
+                    input_tokens=10 + step,
+                    output_tokens=5,
+                    cost_usd=0.001 * (step + 1),
+                    stop_reason="tool_calls",
+                    attributes={"step": step, "note": said},
+                    **times,
+                )
+            )
+            back = Message("tool", (ToolResult(result, "search", f"call-{step}"),))
+            trace.add(
+                Draft(
+                    kind="tool",
+                    name="search",
+                    tool="search",
+                    parent_id=root,
+                    call_id=f"call-{step}",
+                    arguments=arguments,
+                    result=result,
+                    output=(back,),
+                    error=f"it failed: {said}" if step % 3 == 2 else None,
+                    **{k: v + 600 for k, v in times.items()},
+                )
+            )
+            talk = [*talk, reply, back]
+        if label is not None:
+            trace.label("quality", 0.5, by="a judge", why=label)
+        if before_close is not None:
+            before_close()
+    return trace.trace_id
+
+
+@pytest.fixture
+def write_trace() -> Callable[..., TraceId]:
+    """`write_trace(writer, key, steps=3, words=…, outcome=…)`: see `build_trace`."""
+    return build_trace
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint() -> Iterator[int]:
+    """The port of a real S3 server on this machine."""
+    server = pytest.importorskip("moto.server", reason="moto[server,s3] is not installed, so there is no S3 to talk to")
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    _, port = running.get_host_and_port()
+    urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/lake", method="PUT")).close()
+    yield port
+    running.stop()
+
+
+@pytest.fixture
+def s3_address(s3_endpoint: int, request: pytest.FixtureRequest) -> str:
+    """An address in the S3 server that no other test uses."""
+    prefix = quote(f"{request.node.name}-{time.time_ns()}".replace("[", "-").replace("]", ""), safe="-")
+    options = f"endpoint_override=127.0.0.1%3A{s3_endpoint}&scheme=http&region=us-east-1"
+    return f"s3://KEY-OF-TEST:SECRET-OF-TEST@lake/{prefix}?{options}"
