@@ -99,8 +99,19 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield reference / "formats.md", formats_page()
     yield reference / "tables.md", tables_page()
     yield reference / "errors.md", errors_page()
-    for verb in DOCUMENTS:
+    for verb in documented():
         yield PACKAGE / "schemas" / f"{verb}.json", json.dumps(schema(verb), indent=2) + "\n"
+
+
+def documented() -> list[str]:
+    """The verbs whose `--json` has a schema: all of them, but the one that only prints a script."""
+    from ethogram.cli.main import VERBS
+
+    verbs = {v.name for v in VERBS} - {"completion"}
+    if verbs != DOCUMENTS.keys():
+        odd = ", ".join(sorted(verbs ^ DOCUMENTS.keys()))
+        raise SystemExit(f"DOCUMENTS in scripts/generate.py and the verbs of the command line disagree about: {odd}")
+    return list(DOCUMENTS)
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
@@ -194,8 +205,13 @@ def tables_page() -> str:
             odd = sorted((set(known) - {"_about"}) ^ set(columns.names))
             raise SystemExit(f"scripts/columns.toml and the view {view} disagree about: {', '.join(odd)}")
         lines += [f"\n## {view}\n", known["_about"] + "\n", "| column | type | meaning |\n|---|---|---|"]
-        lines += [f"| `{c.name}` | {str(c.type).replace('element: ', '')} | {known[c.name]} |" for c in columns]
+        lines += [f"| `{c.name}` | {type_name(c.type)} | {known[c.name]} |" for c in columns]
     return "\n".join(lines) + "\n"
+
+
+def type_name(kind: Any) -> str:
+    """A column's type as Arrow calls it; of a list, what it holds."""
+    return f"list of {kind.value_type}" if hasattr(kind, "value_type") else str(kind)
 
 
 # -- errors ------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import fcntl
 import os
 import pty
 import re
+import shlex
 import struct
 import subprocess
 import sys
@@ -136,16 +137,25 @@ def run_console(block: Block, place: Path) -> tuple[list[Problem], list[str]]:
 
 
 def commands(lines: list[str]) -> list[tuple[int, list[str], list[str]]]:
-    """Commands with their place and the output under each; a command goes on after a backslash at its end."""
+    """Commands with their place and the output under each; a command goes on while a quote is open."""
     found: list[tuple[int, list[str], list[str]]] = []
     for i, line in enumerate(lines):
         if line.startswith("$ "):
             found.append((i, [line], []))
-        elif found and not found[-1][2] and found[-1][1][-1].endswith("\\"):
+        elif found and not found[-1][2] and is_open("\n".join(found[-1][1])):
             found[-1][1].append(line)
         elif found:
             found[-1][2].append(line)
     return found
+
+
+def is_open(command: str) -> bool:
+    """Whether a command ends inside a quotation, or with a backslash."""
+    try:
+        shlex.split(command)
+    except ValueError:
+        return True
+    return False
 
 
 def mask(lines: list[str]) -> list[str]:
@@ -162,13 +172,13 @@ def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
     """Run a command with a terminal as its standard output; gives its exit code and the lines it printed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
+    notes = place.parent / "stderr.txt"  # what goes to stderr is not shown, unless the command fails
     started = subprocess.Popen(
-        ["bash", "-c", command],
+        ["bash", "-c", f"( {command}\n) 2>{shlex.quote(str(notes))}"],
         cwd=place,
         env=environment(place),
         stdin=subprocess.DEVNULL,
         stdout=theirs,
-        stderr=subprocess.STDOUT if "2>&1" in command else subprocess.DEVNULL,
     )
     os.close(theirs)
     data = b""
@@ -182,6 +192,7 @@ def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
         data += chunk
     os.close(ours)
     code = started.wait(timeout=SECONDS)
+    data += notes.read_bytes() if code else b""
     text = data.decode().replace("\r\n", "\n").replace(str(place), "/home/you")
     return code, [line.rstrip() for line in text.rstrip("\n").split("\n")] if text.strip() else []
 

@@ -8,7 +8,6 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -137,6 +136,6 @@ def s3_endpoint() -> Iterator[int]:
 @pytest.fixture
 def s3_address(s3_endpoint: int, request: pytest.FixtureRequest) -> str:
     """An address in the S3 server that no other test uses."""
-    prefix = quote(f"{request.node.name}-{time.time_ns()}".replace("[", "-").replace("]", ""), safe="-")
+    prefix = f"{request.function.__name__}-{time.time_ns()}"
     options = f"endpoint_override=127.0.0.1%3A{s3_endpoint}&scheme=http&region=us-east-1"
     return f"s3://KEY-OF-TEST:SECRET-OF-TEST@lake/{prefix}?{options}"

@@ -509,6 +509,7 @@ CONTEXTUAL: dict[str, Callable[[Rng], str]] = {
         ('"ssn": "{v}"', "SSN: {v}", "social security number {v}"),
         lambda r: _ssn(r).replace("-", r.choice(["", " "])),
     ),
+    "npm-token": _wrapped("npm-token", ("//registry.npmjs.org/:_authToken={v}",), TOKENS["npm-token"]),
     "private-key": _wrapped("private-key", ("{v}", "key:\n{v}", "cat id_rsa\n{v}"), _pem),
 }
 
@@ -766,6 +767,7 @@ AROUND_PERSONAL = (
 def planted_piece(rng: Rng, kind: str) -> str:
     if kind in CONTEXTUAL and (kind not in TOKENS or rng.random() < 0.5):
         return CONTEXTUAL[kind](rng)
+    around: tuple[str, ...]
     makers, around = (TOKENS, AROUND_TOKEN) if kind in TOKENS else (PERSONAL, AROUND_PERSONAL)
     if kind in TOKENS and rng.random() < 0.02:
         around = ("id{v}",)  # glued to a word, where a short prefix cannot be told from the word's end

@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage
+from ethogram.store.detectors import PERSONAL_KINDS, SECRET_KINDS
 from ethogram.store.redact import (
     FIELDS,
     KINDS,
     NOTHING,
-    PERSONAL_KINDS,
-    SECRET_KINDS,
     SECRETS,
     Finding,
     Policy,
@@ -306,13 +305,12 @@ def test_a_private_key_goes_whole_also_escaped_or_cut_off() -> None:
 def test_json_stays_json() -> None:
     body = {
         "phone": 4155552671,
-        "card": [4111111111111111],
         "a": 'say "hi"\nana@example.org\t+14155552671',
         "password": 'a"b\\c1',
     }
     text = json.dumps({"inner": json.dumps({"phone": 4155552671}), "phone": 4155552671, **body})
     redacted = REDACTOR.redact(text).text
-    outer = json.loads(redacted.replace("[[", '["[').replace("]]", ']"]'))
+    outer = json.loads(redacted)
     assert MARK.fullmatch(outer["phone"])
     assert MARK.fullmatch(json.loads(outer["inner"])["phone"])
     assert MARK.fullmatch(outer["password"])
@@ -491,8 +489,8 @@ UNITS = [
     "sk-" + "ant-", "nvapi-", "xoxb-", "AK" + "IA", "T3Blbk" + "FJ", "Q~", "JQQ" + "J99", ":AA", "sig=", "-us1", "hf_",
     "-----BEGIN PRIVATE " + "KEY-----", "://", "://a:", "://a:b@", "%3a%2f%2f", "%3A%2F%2Fa%3A", "%40", "cookie: a=",
     "set-cookie: a=bbbbbbbb;", "cookie:", "authorization: bearer ", "bearer ", "DE89", "DE89 ", "account number ",
-    "00 ", "phone 1", "+1", "+", "4111 ", "(415)", "415-555-2671", "[REDACTED:", "[REDACTED:email:12345678]", "x" * 19 + " ",
-    "eyJaaaaaaaa.aaaa.", "secret=secret_", "aB3", "api_key:",
+    "00 ", "phone 1", "+1", "+", "4111 ", "(415)", "415-555-2671", "[REDACTED:", "[REDACTED:email:12345678]",
+    "x" * 19 + " ", "eyJaaaaaaaa.aaaa.", "secret=secret_", "aB3", "api_key:",
 ]  # fmt: skip
 
 

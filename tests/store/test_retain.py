@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ethogram.store.retain import decide
 from ethogram.trace import Missing, Scored
 
 DAY = 86_400
+NOTE = b'{"origin":{"format":"test"},"report":{"source":"a log"}}'
 OLD = Rule(keep_all_s=14 * DAY, keep_failures=True, sample=0.0)
 
 
@@ -50,7 +52,7 @@ def fill(run: Run, plain: Redactor, write_trace: Any, count: int = 3) -> None:
             writer.commit()
         write_trace(writer, "failure", words="words of failure", outcome=Scored(0.0), label="why it failed")
         write_trace(writer, "missing", words="words of missing", outcome=Missing("infrastructure.timeout"))
-        writer.note("sources", [b'{"kept":"note"}'])
+        writer.note("sources", [NOTE])
 
 
 @pytest.fixture
@@ -96,7 +98,7 @@ def test_the_old_successes_are_forgotten_and_the_rest_stays(home: Home, run: Run
     with pytest.raises(NotFound, match="is no longer kept: older than 1209600 s"):
         run.trace(entries["success 0"])
     assert [(x.value, x.why is None) for x in run.labels()] == [(0.5, True)] * 3 + [(0.5, False)]
-    assert [line for _, line in run.notes("sources")] == [b'{"kept":"note"}']
+    assert [line for _, line in run.notes("sources")] == [NOTE]
     found = verify(run)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 5)
     lake = Lake([run])
@@ -214,8 +216,7 @@ def test_the_verb_behind_it(home: Home, run: Run) -> None:
 
 
 def test_large_traces_are_rewritten_in_pieces(home: Home, plain: Redactor, write_trace: Any, monkeypatch: Any) -> None:
-    import ethogram.store.retain as retention
-
+    retention = sys.modules["ethogram.store.retain"]
     monkeypatch.setattr(retention, "REWRITE_SPANS", 30)
     monkeypatch.setattr(retention, "REWRITE_CHARS", 2000)
     run = home.create("run", "import")
@@ -268,6 +269,8 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
     tmp_path: Path, plain: Redactor, write_trace: Any, keys: Keyring, full: bool, deed: str
 ) -> None:
     old_key, new_key = keys.new(), keys.new()
+    file = msgspec.json.decode(keys.path.read_bytes())
+    keys.path.write_bytes(msgspec.json.encode({**file, "active": old_key}))
     change: Callable[[Run], Any] = {
         "forget": lambda run: retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY)),
         "rotate": lambda run: rewrite(run, key=new_key),
@@ -276,7 +279,6 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
     while not completed:
         root = tmp_path / f"{left}"
         made = Home(LocalFiles(root), keys).create("run", "import")
-        made.keys = keys
         fill(made, plain, write_trace, count=2)
         try:
             change(Home(Failing(root, left, full), keys).run("run"))
@@ -302,14 +304,14 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
         change(home.run("run"))  # and the next attempt goes through
         assert verify(home.run("run")).ok
         left += 1
-    assert left > 6
-    assert len(seen) == (2 if deed == "forget" else 1 if old_key == new_key else len(seen))
+    assert left > 5
+    assert seen == {(0, (old_key,)), (2, (old_key,)) if deed == "forget" else (0, (new_key,))}
 
 
 def test_an_interrupted_rewrite_is_not_undone_by_the_next(tmp_path: Path, plain: Redactor, write_trace: Any) -> None:
     """Two rewrites, both cut off while they remove what they replaced: no old segment ever comes back to life."""
-    for first in range(4, 14):
-        for second in range(4, 10, 2):
+    for first in range(4, 13, 2):
+        for second in (4, 7):
             root = tmp_path / f"{first}-{second}"
             fill(Home(LocalFiles(root)).create("run", "import"), plain, write_trace, count=2)
             for left in (first, second):

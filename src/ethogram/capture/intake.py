@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import ijson
@@ -161,6 +161,11 @@ class SourceReport(msgspec.Struct, kw_only=True):
         if count > 0:
             self.lost[field] = self.lost.get(field, 0) + count
 
+    def end(self) -> None:
+        """The source was read to its end; that nothing was in it is worth a word."""
+        if not (self.traces or self.unchanged or self.skipped):
+            self.skip(self.source, "there is no trace in it")
+
 
 Settle = Callable[[Head, Sequence[Label], int], Head | None]
 """Completes or refuses the head of a trace, given its labels and its number of spans."""
@@ -175,12 +180,17 @@ class Intake:
         origin: Origin,
         report: SourceReport,
         settle: Settle | None = None,
+        place: str | None = None,
     ) -> None:
-        """`settle` may complete a head (task, outcome, attempt) or refuse the trace by returning None."""
+        """`settle` may complete a head (task, outcome, attempt) or refuse the trace by returning None.
+
+        `place` stands for the source in the names of its episodes; by default the name of the source does.
+        """
         self._open = open_sink
         self.origin = origin
         self.report = report
         self._settle = settle or (lambda head, labels, spans: head)
+        self._place = origin.name if place is None else place
         self._keys: Counter[str] = Counter()
 
     def skip(self, where: str, why: str) -> None:
@@ -206,11 +216,10 @@ class Intake:
 
         An error inside the block forgets the trace and travels on.
         """
-        self._keys[key] += 1
-        if self._keys[key] > 1:
+        if key in self._keys:
             self.lose("trace key (repeated)")
-            key = f"{key}#{self._keys[key]}"
-        place = "" if worldwide else self.origin.name
+        key = _unlike(key, self._keys)
+        place = "" if worldwide else self._place
         builder = TraceBuilder(
             self,
             trace_id(self.origin.format, self.origin.digest, key),
@@ -278,7 +287,7 @@ class TraceBuilder:
         span = Span(
             trace_id=self.trace_id,
             span_id=span_id,
-            seq=self.spans if draft.seq is None else draft.seq,
+            seq=self.spans if (seq := self._small(draft.seq, "seq")) is None else seq,
             kind=draft.kind if draft.kind in KINDS else "other",
             name=self._clean(draft.name, "name"),
             parent_id=SpanId(self._clean(draft.parent_id, "name")) if draft.parent_id else None,
@@ -331,9 +340,8 @@ class TraceBuilder:
         at_ns: int | None = None,
     ) -> None:
         """Attach a score or a note to the trace, or to one span."""
-        if isinstance(value, float) and not math.isfinite(value):
-            self.lose("label value (not finite)")
-            value = None
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            value = self._number(value)
         if isinstance(value, str):
             value = self._clean(value, "label")
         self._labels.append(
@@ -346,7 +354,7 @@ class TraceBuilder:
                 why=self._text(why, "label"),
                 span_id=SpanId(self._clean(span_id, "name")) if span_id else None,
                 version=self._clean(version, "label"),
-                at_ns=at_ns,
+                at_ns=self._time(at_ns),
             )
         )
 
@@ -356,7 +364,7 @@ class TraceBuilder:
             trace_id=self.trace_id,
             episode=self.episode,
             task=self._clean(self.task, "task"),
-            attempt=-1 if self.attempt is None else self.attempt,
+            attempt=-1 if (attempt := self._small(self.attempt, "attempt")) is None else attempt,
             condition=self._clean(self.condition, "task"),
             agent=self._clean(self.agent, "name"),
             seed=self.seed,
@@ -381,11 +389,9 @@ class TraceBuilder:
 
     def _new_id(self, wanted: str | None) -> SpanId:
         span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"
-        self._ids[span_id] += 1
-        if self._ids[span_id] == 1:
-            return SpanId(span_id)
-        self.lose("span_id (repeated)")
-        return SpanId(f"{span_id}#{self._ids[span_id]}")
+        if span_id in self._ids:
+            self.lose("span_id (repeated)")
+        return SpanId(_unlike(span_id, self._ids))
 
     def _context(self, draft: Draft) -> tuple[SpanId | None, int, tuple[Ref, ...], list[Ref]]:
         """What the input continues, how much of it, the new references, and the whole input."""
@@ -475,11 +481,37 @@ class TraceBuilder:
         self.lose(f"{field} (out of range)")
         return None
 
+    def _small(self, value: int | None, field: str) -> int | None:
+        """A position: what a column of 32 bits can hold."""
+        if value is None or 0 <= value < 1 << 31:
+            return value
+        self.lose(f"{field} (out of range)")
+        return None
+
+    def _number(self, value: float) -> float | None:
+        """A number of any kind, as a finite one."""
+        with suppress(OverflowError):
+            if math.isfinite(number := float(value)):
+                return number
+        self.lose("label value (not finite)")
+        return None
+
     def _money(self, value: float | None) -> float | None:
         if value is None or (math.isfinite(value) and value >= 0):
             return value
         self.lose("cost_usd (out of range)")
         return None
+
+
+def _unlike(wanted: str, taken: Counter[str]) -> str:
+    """The name itself; where it is taken, with a number behind it that no other name has."""
+    taken[wanted] += 1
+    if taken[wanted] == 1:
+        return wanted
+    while (name := f"{wanted}#{taken[wanted]}") in taken:
+        taken[wanted] += 1
+    taken[name] += 1
+    return name
 
 
 def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:

@@ -48,11 +48,16 @@ class MemorySink:
 
 def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace], SourceReport]:
     """All traces of one source, and the report of what was skipped and lost."""
-    found = reader(format) if format else recognise(source)
-    report = SourceReport(source=source.name, format=found.format if found else None)
+    report = SourceReport(source=source.name)
+    try:
+        found = reader(format) if format else recognise(source)
+    except Unreadable as error:
+        report.skip(source.name, str(error))
+        return [], report
     if found is None:
         report.skip(source.name, "no reader recognises this content")
         return [], report
+    report.format = found.format
     done: list[Trace] = []
     attempts: dict[tuple[str, str], int] = {}
 
@@ -68,6 +73,7 @@ def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace],
 
     try:
         found.read(source, Intake(open_sink, Origin(found.format, source.name, source.digest), report, settle))
+        report.end()
     except Unreadable as error:
         report.skip(source.name, str(error))
     return done, report

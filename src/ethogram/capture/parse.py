@@ -12,7 +12,7 @@ import msgspec
 from ethogram.trace import File, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, digest
 
 _FRACTION = re.compile(r"\.(\d+)")
-_DURATION = re.compile(r"^(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:([\d.]+)S)?)?$")
+_DURATION = re.compile(r"(-?)P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d*)?|\.\d+)S)?)?")
 _ROLES: dict[str, Role] = {
     "system": "system",
     "developer": "system",
@@ -31,9 +31,9 @@ def as_int(value: Any) -> int | None:
     """A whole number of up to 64 bits, also from a string or a float."""
     if isinstance(value, bool) or value is None:
         return None
-    if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 40:
-        value = int(value)
     try:
+        if isinstance(value, str) and value.strip().lstrip("+-").isdecimal() and len(value) < 40:
+            value = int(value)
         number = float(value) if not isinstance(value, int) else value
     except (TypeError, ValueError):
         return None
@@ -98,7 +98,7 @@ def iso_ns(value: Any) -> int | None:
         return epoch_ns(value)
     if not isinstance(value, str) or not value:
         return None
-    if value.replace(".", "", 1).isdigit():
+    if value.replace(".", "", 1).isdecimal() and len(value) < 400:
         return epoch_ns(float(value) if "." in value else int(value))
     fraction = _FRACTION.search(value)
     nanos = int((fraction.group(1) + "000000000")[:9]) if fraction else 0
@@ -135,7 +135,7 @@ def epoch_ns(value: float) -> int | None:
 
 def duration_ns(value: Any) -> int | None:
     """Nanoseconds of an ISO 8601 duration such as `PT24.688187S`."""
-    match = _DURATION.match(value) if isinstance(value, str) else None
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
     sign, days, hours, minutes, seconds = match.groups()

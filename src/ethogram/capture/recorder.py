@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
+from threading import Lock
 from typing import Any
 
 from ethogram.cost import Amounts, Meter
@@ -76,12 +78,12 @@ class Recorder:
         self.calls: list[ToolCall] = []
         self._meter = meter or Unlimited()
         self._clock = clock or SystemClock()
-        self._next = 0
+        self._seqs = count()
+        self._lock = Lock()
 
     def next_seq(self) -> int:
         """The position of the next span."""
-        self._next += 1
-        return self._next - 1
+        return next(self._seqs)
 
     def settle(self, used: Amounts) -> None:
         """Count use that was not reserved: it became known only afterwards."""
@@ -102,7 +104,8 @@ class Recorder:
             draft.status, draft.error = "error", f"{type(error).__name__}: {error}"
         elif draft.status == "unset":
             draft.status = "ok"
-        self.trace.add(draft)
+        with self._lock:  # threads of one episode end their spans whenever they like
+            self.trace.add(draft)
 
     @contextmanager
     def span(self, name: str, kind: Kind = "agent", **fields: Any) -> Iterator[Draft]:

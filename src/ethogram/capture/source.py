@@ -10,10 +10,14 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
+import stat
+import struct
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from functools import cached_property
 from hashlib import blake2b
@@ -37,17 +41,23 @@ PEEK = 1 << 20
 MAX_PREFIX = 20_000
 CHUNK = 1 << 20
 
+_BROKEN = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError, struct.error)
+_BROKEN_ARCHIVE = (*_BROKEN, zipfile.BadZipFile, tarfile.TarError, RuntimeError)  # RuntimeError: encrypted, unsupported
 _SKIPPED_NAMES = re.compile(r"^(\.|__MACOSX$|node_modules$)")
 
 
 class Source:
-    """One stream of bytes, already unpacked; can be opened again and again."""
+    """One stream of bytes, already unpacked; can be opened again and again.
+
+    `place` tells it from others of its name: where it lies on this machine, nothing for a stream.
+    """
 
     def __init__(self, name: str, opener: Callable[[], BinaryIO], size: int, path: Path | None = None) -> None:
         """`name` is what the user sees; `opener` gives the packed bytes; `size` is their number."""
         self.name = name
         self.size = size
         self.path = path
+        self.place = os.path.realpath(path) if path else ""
         self._opener = opener
         self.on_bytes: Callable[[int], None] | None = None
 
@@ -215,7 +225,7 @@ class _Bounded(io.RawIOBase):
         view = memoryview(buffer)
         try:
             data = self._read(len(view))
-        except (EOFError, OSError, lzma.LZMAError, zstandard.ZstdError, ValueError) as error:
+        except _BROKEN as error:
             raise Unreadable(f"{self._name}: the compressed data is damaged or cut off ({_short(error)})") from None
         self._seen += len(data)
         if self._seen > self._limit:
@@ -257,11 +267,28 @@ def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable
     if root.is_file():
         yield from _expand(file_source(root, root.name), is_log, report, 0)
         return
-    for file in sorted(p for p in root.rglob("*") if p.is_file()):
-        relative = file.relative_to(root)
-        if any(_SKIPPED_NAMES.match(part) for part in relative.parts):
+    for file in _files_below(root, report):
+        name = file.relative_to(root).as_posix()
+        try:
+            source = file_source(file, name)
+        except OSError as error:
+            report(name, f"cannot be read: {error.strerror or error}")
             continue
-        yield from _expand(file_source(file, relative.as_posix()), is_log, report, 0)
+        yield from _expand(source, is_log, report, 0)
+
+
+def _files_below(root: Path, report: Callable[[str, str], None]) -> list[Path]:
+    """All files in a folder and the folders below; a folder that cannot be opened is reported."""
+
+    def closed(error: OSError) -> None:
+        name = Path(error.filename or root).relative_to(root).as_posix()
+        report(root.name if name == "." else name, f"the folder cannot be read: {error.strerror or error}")
+
+    found: list[Path] = []
+    for folder, below, files in os.walk(root, onerror=closed):
+        below[:] = [name for name in below if not _SKIPPED_NAMES.match(name)]
+        found.extend(Path(folder, name) for name in files if not _SKIPPED_NAMES.match(name))
+    return sorted(path for path in found if os.path.isfile(path))
 
 
 def file_source(path: Path, name: str) -> Source:
@@ -303,35 +330,54 @@ def _expand(
     """The source itself, or its members if it is an archive that is not a log."""
     try:
         start = source.peek[:512]
+        archive = "zip" if start.startswith(b"PK\x03\x04") else "tar" if start[257:262] == b"ustar" else ""
+        whole = not archive or is_log(source)
     except Unreadable as error:
         report(source.name, str(error))
         return
-    archive = "zip" if start.startswith(b"PK\x03\x04") else "tar" if start[257:262] == b"ustar" else ""
-    if not archive or is_log(source):
+    except OSError as error:
+        report(source.name, f"cannot be read: {error.strerror or error}")
+        return
+    if whole:
         yield source
-        return
-    if depth >= MAX_NESTING:
+    elif depth >= MAX_NESTING:
         report(source.name, f"archives nested more than {MAX_NESTING} deep are not opened")
-        return
-    members = _zip_members(source) if archive == "zip" else _tar_members(source)
-    try:
-        for count, (name, size, stream) in enumerate(members):
-            if count >= MAX_MEMBERS:
-                report(source.name, f"only the first {MAX_MEMBERS} members are read")
-                return
-            why = _unsafe(name) or (stream if isinstance(stream, str) else "")
-            if why or isinstance(stream, str):
-                report(f"{source.name}/{name}", why)
+    else:
+        members = _zip_members(source) if archive == "zip" else _tar_members(source)
+        try:
+            for member in _unpacked(source, members, report):
+                yield from _expand(member, is_log, report, depth + 1)
+        except Unreadable as error:
+            report(source.name, str(error))
+        except _BROKEN_ARCHIVE as error:
+            report(source.name, f"the archive is damaged or not supported ({_short(error)})")
+
+
+Members = Iterator[tuple[str, int, IO[bytes] | str]]
+"""Name, size and content of each member; a string says why it has no content."""
+
+
+def _unpacked(source: Source, members: Members, report: Callable[[str, str], None]) -> Iterator[Source]:
+    """The members that may be opened, one temporary file at a time; together they may not expand without end."""
+    left = min(MAX_EXPANDED, max(source.size * MAX_RATIO, 64 << 20))
+    for count, (name, size, stream) in enumerate(members):
+        place = f"{source.name}/{name}"
+        if count >= MAX_MEMBERS:
+            report(source.name, f"only the first {MAX_MEMBERS} members are read")
+            return
+        if (why := _unsafe(name)) or isinstance(stream, str):
+            report(place, why or str(stream))
+        elif size > left:
+            report(place, f"expands to {size >> 20} MiB where {left >> 20} are left for this archive; refused")
+        else:
+            try:
+                member = spooled(place, stream, left)
+            except _BROKEN_ARCHIVE as error:
+                report(place, f"cannot be unpacked: damaged or not supported ({_short(error)})")
                 continue
-            limit = min(MAX_EXPANDED, max(source.size * MAX_RATIO, 64 << 20))
-            if size > limit:
-                report(f"{source.name}/{name}", f"expands to {size >> 20} MiB; refused")
-                continue
-            yield from _expand(spooled(f"{source.name}/{name}", stream, limit), is_log, report, depth + 1)
-    except (zipfile.BadZipFile, tarfile.TarError, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-        report(source.name, f"the archive is damaged or not supported ({_short(error)})")
-    except Unreadable as error:
-        report(source.name, str(error))
+            left -= member.size
+            member.place = f"{source.place}/{name}" if source.place else ""
+            yield member
 
 
 def _unsafe(name: str) -> str:
@@ -341,23 +387,31 @@ def _unsafe(name: str) -> str:
     return ""
 
 
-def _zip_members(source: Source) -> Iterator[tuple[str, int, IO[bytes] | str]]:
+def _zip_members(source: Source) -> Members:
     with source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
         for info in sorted(archive.infolist(), key=lambda i: i.filename):
             if info.is_dir():
                 continue
+            if stat.S_ISLNK(info.external_attr >> 16):
+                yield info.filename, 0, _LINK
+                continue
             try:
                 member = archive.open(info)
-            except (NotImplementedError, RuntimeError) as error:  # an unknown compression, or encrypted
+            except (RuntimeError, zipfile.BadZipFile) as error:  # encrypted, an unknown compression, a broken header
                 yield info.filename, 0, _short(error)
                 continue
             with member as stream:
                 yield info.filename, info.file_size, stream
 
 
-def _tar_members(source: Source) -> Iterator[tuple[str, int, IO[bytes] | str]]:
+def _tar_members(source: Source) -> Members:
     with source.open() as raw, tarfile.open(fileobj=raw, mode="r|") as archive:
         for info in archive:
             stream = archive.extractfile(info) if info.isreg() else None
             if stream is not None:
                 yield info.name, info.size, stream
+            elif not info.isdir():
+                yield info.name, 0, _LINK if info.issym() or info.islnk() else "not a file"
+
+
+_LINK = "a link; links in archives are not followed"

@@ -48,7 +48,7 @@ def _print(result: DemoResult) -> None:
     _part("What is there now", f"show {result.run} --limit {SHOWN}")
     show._print(result.shown, SHOWN)
     short = result.trace.trace_id.removeprefix("b2:")[:12]
-    _part("The failure with most errors: one wrong address, asked for four times", f"trace {short}")
+    _part("The failure with most errors. By the marks: not the address that the customer gave", f"trace {short}")
     trace._print(result.trace)
     _part("Any question in SQL", f'sql "{" ".join(result.query.split())}"')
     out = stdout()

@@ -1,19 +1,30 @@
-"""Code by name: `pkg.mod:name`, or `file.py:name` of a suite."""
+"""Code by name: `pkg.mod:name`, or `file.py:name` of a suite.
+
+A suite's code may import what lies beside it. Two suites may both have a `helper.py`, and either may be edited
+while this process lives: a module is always the one that its bytes, and those of what it imports, make it.
+"""
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from hashlib import blake2b
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ethogram.errors import BadInput, NotFound
+from ethogram.trace import digest
+
+_lock = threading.RLock()
+_ours: dict[str, str] = {}
+"""Modules beside a suite's code that were imported for it, with the hash of their bytes at that time."""
+_seen: dict[Path, tuple[tuple[tuple[Path, int, int], ...], str]] = {}
 
 
 def named_object(spec: str, root: Path | None = None) -> Any:
@@ -39,27 +50,25 @@ def module_named(name: str, wanted: str | None = None) -> ModuleType:
 
 
 def module_at(path: Path) -> ModuleType:
-    """The module in a file. A changed file is another module, so that an old one is never taken for it."""
-    try:
-        body = path.read_bytes()
-    except OSError as error:
-        raise NotFound(f"no Python file at {path.name!r}: {error.strerror}") from None
-    place = str(path.resolve()).encode()
-    name = f"ethogram_suite_{path.stem}_{blake2b(place + body, digest_size=8).hexdigest()}"
-    if name in sys.modules:
-        return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BadInput(f"{path.name!r} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        with _first_on_path(path.resolve().parent):
-            spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+    """The module in a file; after a change it is another module, so that an old one is never taken for it."""
+    path = path.resolve()
+    name = f"ethogram_suite_{path.stem}_{digest(str(path), code_digest(path))[3:19]}"
+    with _lock:
+        if name in sys.modules:
+            return sys.modules[name]
+        spec = importlib.util.spec_from_file_location(name, path)
+        if spec is None:
+            raise BadInput(f"{path.name!r} is not a Python file")
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        try:
+            code = compile(path.read_bytes(), str(path), "exec")
+            with _first_on_path(path.parent), _neighbours(path.parent):
+                exec(code, module.__dict__)  # noqa: S102 - what importing is; but compiled afresh, never from a cache
+        except BaseException:
+            del sys.modules[name]
+            raise
+        return module
 
 
 @contextmanager
@@ -72,3 +81,99 @@ def _first_on_path(folder: Path) -> Iterator[None]:
     finally:
         if place in sys.path:
             sys.path.remove(place)
+
+
+@contextmanager
+def _neighbours(folder: Path) -> Iterator[None]:
+    """Make sure that what lies in this folder is imported from this folder, as it is now."""
+    names = {p.stem for p in folder.glob("*.py")} | {p.parent.name for p in folder.glob("*/__init__.py")}
+    names -= sys.stdlib_module_names
+    aside: dict[str, ModuleType] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if name.partition(".")[0] not in names or file is None:
+            continue
+        here = Path(file).is_relative_to(folder)
+        if not here or (name in _ours and _ours[name] != _hash(Path(file))):
+            aside[name] = sys.modules.pop(name)
+    foreign = [name for name in aside if name not in _ours]
+    before = set(sys.modules)
+    quiet, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = quiet
+        for name in set(sys.modules) - before:
+            if name.partition(".")[0] in names and (file := getattr(sys.modules[name], "__file__", None)):
+                _ours[name] = _hash(Path(file))
+        for name in foreign:  # somebody else's modules of the same names go back to their place
+            sys.modules[name] = aside[name]
+            _ours.pop(name, None)
+
+
+def _hash(file: Path) -> str:
+    try:
+        return digest(str(file), file.read_bytes())
+    except OSError:
+        return ""
+
+
+def code_digest(path: Path) -> str:
+    """The hash of a Python file together with the files beside it that it imports, however deep."""
+    path = path.resolve()
+    with _lock:
+        known = _seen.get(path)
+        if known is not None and known[0] == _stamps([file for file, _, _ in known[0]]):
+            return known[1]
+        base, todo, found = path.parent, [path], set[Path]()
+        while todo:
+            file = todo.pop()
+            if file not in found:
+                found.add(file)
+                todo.extend(_imported(file, base))
+        files = sorted(found)
+        stamps = _stamps(files)
+        parts: list[str | bytes] = []
+        for file in files:
+            try:
+                parts += [file.relative_to(base).as_posix(), file.read_bytes()]
+            except OSError as error:
+                raise NotFound(f"no Python file at {file.name!r}: {error.strerror}") from None
+        _seen[path] = (stamps, digest("code", *parts))
+        return _seen[path][1]
+
+
+def _stamps(files: list[Path]) -> tuple[tuple[Path, int, int], ...]:
+    """When each file last changed, and its size; a file that is gone has no stamp of its own."""
+    found = []
+    for file in files:
+        try:
+            facts = file.stat()
+            found.append((file, facts.st_mtime_ns, facts.st_size))
+        except OSError:
+            found.append((file, 0, -1))
+    return tuple(found)
+
+
+def _imported(file: Path, base: Path) -> Iterator[Path]:
+    """Files below a folder that a file of it imports."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError, OSError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            wanted = [(base, a.name.split(".")) for a in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = base if not node.level else file.parents[min(node.level, len(file.parents)) - 1]
+            inside = node.module.split(".") if node.module else []
+            wanted = [(start, [*inside, a.name]) for a in node.names]
+        else:
+            continue
+        for start, names in wanted:
+            for length in range(1, len(names) + 1):
+                place = start.joinpath(*names[:length])
+                for candidate in (place.with_suffix(".py"), place / "__init__.py"):
+                    if candidate.is_file() and candidate.is_relative_to(base):
+                        yield candidate

@@ -267,8 +267,11 @@ def nearest(name: str, known: Sequence[str]) -> str:
 
 def definition(kind: str, settings: Mapping[str, Any], expected: Any) -> str:
     """A short hash of what a check demands: labels of different demands are never taken for each other."""
-    parts = msgspec.json.encode([kind, settings, expected], order="deterministic", enc_hook=str)
-    return digest("check", parts).partition(":")[2][:8]
+    own = {"contains": ("expected", "all", "any", "none"), "tool_calls": ("calls",)}.get(kind, ("expected",))
+    comparing = ("contains", "equals", "one_of", "numeric", "classifies", "tool_calls")
+    leans = kind == "custom" or (kind in comparing and not any(name in settings for name in own))
+    parts = [kind, settings, expected if leans else None]
+    return digest("check", msgspec.json.encode(parts, order="deterministic", enc_hook=str)).partition(":")[2][:8]
 
 
 def bad_pattern(pattern: str) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.store import Home, Lake, Run, episode_table, open_home
+from ethogram.store import Entry, Home, Lake, Run, episode_table, open_home
 from ethogram.trace import Trace
 
 from .result import Result
@@ -41,10 +41,12 @@ def export_run(
         raise NotFound.named("export format", to, list(FORMATS))
     lake = home if isinstance(home, Home) else open_home(home)
     found = lake.resolve(run)
-    entries = [found.find(t) for t in traces] if traces else [e for e in found.entries if not e.forgotten]
+    entries = [e for e in found.entries if not e.forgotten]
+    if traces:
+        entries = list({e.head.trace_id: e for e in map(found.find, traces)}.values())
     if to in ("parquet", "csv"):
         folder = Path(out or f"{found.name}-{to}")
-        return _tables(found, to, folder)
+        return _tables(found, to, folder, entries if traces else None)
     target = Path(out or found.name + _ENDINGS[to])
     if target.exists():
         raise BadUsage(f"{target} exists already; choose another name with --out")
@@ -69,28 +71,45 @@ def _write(to: str, traces: Iterable[Trace], target: Path) -> dict[str, int]:
     return lost
 
 
-def _tables(run: Run, to: str, folder: Path) -> ExportResult:
-    """Episodes, spans, texts and labels as one file each."""
-    if folder.exists() and any(folder.iterdir()):
-        raise BadUsage(f"{folder} is not empty; choose another folder with --out")
+def _tables(run: Run, to: str, folder: Path, chosen: Sequence[Entry] | None) -> ExportResult:
+    """Episodes, spans, texts and labels as one file each, of chosen traces or of all; a crash leaves none of them."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        why = "is not empty" if folder.is_dir() else "is a file"
+        raise BadUsage(f"{folder} {why}; choose another folder with --out")
     folder.mkdir(parents=True, exist_ok=True)
-    lake = Lake([run])
-    files = []
-    for name in ("episodes", "spans", "texts", "labels"):
-        table: Any = (
-            episode_table((run.name, e) for e in run.entries)
-            if name == "episodes"
-            else lake.sql(f"SELECT * FROM {name}")
-        )
-        target = folder / f"{name}.{to}"
-        if to == "parquet":
-            import pyarrow.parquet as pq
+    entries = run.entries if chosen is None else chosen
+    files: list[Path] = []
+    try:
+        for name in ("episodes", "spans", "texts", "labels"):
+            files.append(folder / f"{name}.{to}")
+            table = _table(run, name, entries, all_of_it=chosen is None)
+            if to == "parquet":
+                import pyarrow.parquet as pq
 
-            pq.write_table(table, target, compression="zstd")
-        else:
-            _write_csv(table, target)
-        files.append(str(target))
-    return ExportResult(run=run.name, format=to, files=files, traces=len(run.entries))
+                pq.write_table(table, files[-1], compression="zstd")
+            else:
+                _write_csv(table, files[-1])
+    except BaseException:
+        for file in files:
+            file.unlink(missing_ok=True)
+        raise
+    return ExportResult(run=run.name, format=to, files=[str(f) for f in files], traces=len(entries))
+
+
+def _table(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) -> Any:
+    """One view of a run, or as much of it as belongs to some traces."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name == "episodes":
+        return episode_table((run.name, e) for e in entries)
+    table = Lake([run]).sql(f"SELECT * FROM {name}")
+    if all_of_it:
+        return table
+    column, wanted = "trace_id", {str(e.head.trace_id) for e in entries}
+    if name == "texts":
+        column, wanted = "ref", {str(ref) for e in entries for ref in run.all_refs(e)}
+    return table.filter(pc.is_in(table[column], value_set=pa.array(sorted(wanted), pa.string())))
 
 
 def _write_csv(table: Any, target: Path) -> None:
@@ -107,7 +126,7 @@ def _write_csv(table: Any, target: Path) -> None:
 def _cell(value: Any) -> Any:
     """A CSV cell; a leading sign that a spreadsheet would run as a formula is quoted."""
     if isinstance(value, list):
-        return " ".join(map(str, value))
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r"):
+        value = " ".join(map(str, value))
+    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r", "\n"):
         return "'" + value
     return value

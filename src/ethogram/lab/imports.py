@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ Progress = Callable[[str, int, int], None]
 
 
 SOURCES = "sources"
+_ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,5}$")
 FILES_PER_NOTE = 500
 
 
@@ -158,11 +159,11 @@ class _Import:
 
     def _read_one(self, source: Source, run: Run, writer: RunWriter) -> SourceReport:
         """Read one source and report on it; the report is kept in the home, so it is redacted as the log is."""
-        report = SourceReport(source=writer.redactor.redact(source.name, "source").text)
+        report = SourceReport(source=_clean_name(source.name, writer.redactor))
         origin = self._take_in(source, writer, report)
         _redacted(report, writer.redactor)
         if origin is not None:
-            self.register.finish(origin, report, writer)
+            self.register.finish(origin, _mark(source, writer.redactor), report, writer)
         return report
 
     def _take_in(self, source: Source, writer: RunWriter, report: SourceReport) -> Origin | None:
@@ -193,7 +194,9 @@ class _Import:
             def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
                 return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
 
-            found.read(source, Intake(open_sink, origin, report, settle))
+            place = self.register.place(origin, _mark(source, writer.redactor))
+            found.read(source, Intake(open_sink, origin, report, settle, place))
+            report.end()
         except Unreadable as error:
             report.skip(report.source, str(error))
             return None
@@ -205,18 +208,9 @@ class _Import:
     def _settle(
         self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
     ) -> Head | None:
-        """Supply what the log lacks, number the attempt, and decide whether this trace is news."""
-        changes: dict[str, Any] = {}
+        """Decide whether this trace is news, number the attempt, and supply what the log lacks."""
         if self.task is not None and (task := self.task(head, labels)) is not None:
-            changes["task"] = sink.clean(task, "task")
-        if self.outcome is not None and (
-            isinstance(head.outcome, Missing) or "csv" in (self.options.outcome_from or "")
-        ):
-            spec = self.options.outcome_from or ""
-            verdict = outcome_of(self.outcome(head, labels), spec.split(":")[0])
-            if verdict is not None:
-                changes["outcome"] = verdict
-        head = msgspec.structs.replace(head, **changes)
+            head = msgspec.structs.replace(head, task=sink.clean(task, "task"))
         known = self.register.entry(head)
         if known is not None:
             if known.trace_id == head.trace_id:
@@ -227,7 +221,18 @@ class _Import:
                 return None
             sink.supersedes = known.trace_id
             self.superseded += 1
-        return self.register.number(head, spans, report)
+        return self._judged(self.register.number(head, spans, report), labels, report)
+
+    def _judged(self, head: Head, labels: Sequence[Label], report: SourceReport) -> Head:
+        """The head with the outcome that the user supplies; a table overrules the log, the other forms complete it."""
+        form = (self.options.outcome_from or "").partition(":")[0]
+        if self.outcome is None or not (isinstance(head.outcome, Missing) or form == "csv"):
+            return head
+        value = self.outcome(head, labels)
+        verdict = outcome_of(value, form)
+        if verdict is None and value:
+            report.lose("outcome (supplied, but neither a number nor a verdict)")
+        return head if verdict is None else msgspec.structs.replace(head, outcome=verdict)
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -236,6 +241,17 @@ class _Known(msgspec.Struct, gc=False):
     trace_id: TraceId
     spans: int
     attempt: int
+    group: tuple[str, str, str]
+
+
+def _group(head: Head) -> tuple[str, str, str]:
+    """Within it attempts are numbered."""
+    return head.task, head.condition, head.agent
+
+
+def _mark(source: Source, redactor: Redactor) -> str:
+    """Tells a file from others of its name without saying where it lies; a stream is known by its content alone."""
+    return redactor.mark(source.place) if source.place else source.digest
 
 
 class _Register:
@@ -245,15 +261,21 @@ class _Register:
         self.run = run
         self.episodes: dict[str, _Known] = {}
         self.used: dict[tuple[str, str, str], set[int]] = {}
-        self.files = {(r.origin.format, r.origin.digest): r.report.traces + r.report.unchanged for r in read_files(run)}
+        self.files: dict[tuple[str, str], int] = {}
+        self.places: dict[tuple[str, str], str] = {}
+        self.named: set[str] = set()
         self.unpublished: list[ReadFile] = []
+        for read in read_files(run):
+            self.files[read.origin.format, read.origin.digest] = read.report.traces + read.report.unchanged
+            self.places[read.origin.name, read.mark] = read.place
+            self.named.add(read.origin.name)
         for entry in run.entries:
             self._note(entry)
 
     def _note(self, entry: Entry) -> None:
         head = entry.head
-        self.episodes[head.episode] = _Known(head.trace_id, entry.totals.spans, head.attempt)
-        self.used.setdefault((head.task, head.condition, head.agent), set()).add(head.attempt)
+        self.episodes[head.episode] = _Known(head.trace_id, entry.totals.spans, head.attempt, _group(head))
+        self.used.setdefault(_group(head), set()).add(head.attempt)
 
     def entry(self, head: Head) -> _Known | None:
         """What is known of this episode."""
@@ -261,25 +283,37 @@ class _Register:
 
     def number(self, head: Head, spans: int, report: SourceReport) -> Head:
         """Give the head an attempt that no other trace of its task, condition and agent has."""
-        used = self.used.setdefault((head.task, head.condition, head.agent), set())
+        used = self.used.setdefault(_group(head), set())
         known = self.episodes.get(head.episode)
-        attempt = known.attempt if known is not None else head.attempt
-        if known is None and (attempt < 0 or attempt in used):
+        attempt = head.attempt
+        if known is not None and known.group == _group(head):
+            attempt = known.attempt
+        elif attempt < 0 or attempt in used:
             if attempt >= 0:
                 report.lose("attempt (renumbered)")
             attempt = max(used, default=-1) + 1
         used.add(attempt)
-        self.episodes[head.episode] = _Known(head.trace_id, spans, attempt)
+        self.episodes[head.episode] = _Known(head.trace_id, spans, attempt, _group(head))
         return msgspec.structs.replace(head, attempt=attempt)
 
     def finished(self, origin: Origin) -> int | None:
         """How many traces a file gave when it was read to the end before; None if it was not."""
         return self.files.get((origin.format, origin.digest))
 
-    def finish(self, origin: Origin, report: SourceReport, writer: RunWriter) -> None:
+    def place(self, origin: Origin, mark: str) -> str:
+        """What stands for a file in the names of its episodes: its name, unless another file of that name came first.
+
+        So a file that has grown supersedes its traces, and `a/log.json` never those of `b/log.json`.
+        """
+        if (origin.name, mark) not in self.places:
+            self.places[origin.name, mark] = f"{origin.name}\n{mark}" if origin.name in self.named else origin.name
+            self.named.add(origin.name)
+        return self.places[origin.name, mark]
+
+    def finish(self, origin: Origin, mark: str, report: SourceReport, writer: RunWriter) -> None:
         """Note a file that was read to the end; the note is committed with its traces or after them."""
         self.files[origin.format, origin.digest] = report.traces + report.unchanged
-        self.unpublished.append(ReadFile(origin, report))
+        self.unpublished.append(ReadFile(origin, report, self.place(origin, mark), mark))
         if len(self.unpublished) >= FILES_PER_NOTE:
             self.flush(writer)
 
@@ -292,10 +326,12 @@ class _Register:
 
 
 class ReadFile(msgspec.Struct, frozen=True):
-    """A file that was read to the end, and its report."""
+    """A file that was read to the end, its report, what stands for it in ids, and what tells it from its namesakes."""
 
     origin: Origin
     report: SourceReport
+    place: str = ""
+    mark: str = ""
 
 
 def read_files(run: Run) -> Iterator[ReadFile]:
@@ -317,9 +353,9 @@ def read_files(run: Run) -> Iterator[ReadFile]:
 
 def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
     """The report itself, with every word in it redacted: reasons and field names quote what they complain of."""
-    report.source = redactor.redact(report.source, "source").text
+    report.source = _clean_name(report.source, redactor)
     report.skipped = [
-        Skipped(redactor.redact(s.where, "source").text, redactor.redact(s.why, "error").text) for s in report.skipped
+        Skipped(_clean_name(s.where, redactor), redactor.redact(s.why, "error").text) for s in report.skipped
     ]
     lost, report.lost = report.lost, {}
     for field, count in lost.items():
@@ -344,18 +380,35 @@ def _add(result: ImportResult, report: SourceReport) -> None:
 
 
 def _unknown(source: Source) -> str:
-    if not source.peek:
+    if not source.peek.strip():
         return "the file is empty"
+    if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "the text is in UTF-16; save it as UTF-8 and import it again"
     return "no reader recognises this content; name its format with --format if you know it"
+
+
+def _clean_name(name: str, redactor: Redactor) -> str:
+    """The name of a source, redacted; an ending such as `.json` must not hide what stands before it."""
+    parts = redactor.redact(name, "source").text.split("/")
+    for number, part in enumerate(parts):
+        stem, dot, ending = part.rpartition(".")
+        while stem:
+            redacted = redactor.redact(stem, "source")
+            if redacted.findings:
+                parts[number] = f"{redacted.text}{dot}{ending}"
+                break
+            stem, dot, more = stem.rpartition(".")
+            ending = f"{more}.{ending}"
+    return "/".join(parts)
 
 
 def _run_name(path: str | Path, redactor: Redactor) -> str:
     """A name after the file; what is secret in that is as secret in the name of a run."""
-    stem = "stdin" if str(path) == "-" else redactor.redact(Path(path).absolute().name, "source").text
-    while (suffix := PurePosixPath(stem).suffix) and len(suffix) <= 6 and PurePosixPath(stem).stem:
-        stem = PurePosixPath(stem).stem
+    stem = "stdin" if str(path) == "-" else _clean_name(Path(path).absolute().name, redactor)
+    while not Path(path).is_dir() and (ending := _ENDING.search(stem)):  # of `gpt-4.1.json.gz` the `.1` is no ending
+        stem = stem[: ending.start()]
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:80]
-    return name or "import"
+    return "import" if name in ("", "latest") else name
 
 
 def watch_logs(
@@ -388,6 +441,6 @@ def _files(paths: Sequence[Path]) -> Iterator[Path]:
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
-    except FileNotFoundError:
+    except OSError:
         return None
     return found.st_size, found.st_mtime_ns

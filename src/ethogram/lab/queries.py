@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
@@ -32,12 +33,30 @@ def sql(
     more = limit is not None and table.num_rows > limit
     if more:
         table = table.slice(0, limit)
+    table = table.rename_columns(_unlike(table.column_names))
     records = [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
     return Answer(columns=table.column_names, records=records, more=more)
 
 
+def _unlike(names: Sequence[str]) -> list[str]:
+    """Column names that a record can hold: of two that are the same, the second gets a number."""
+    found: list[str] = []
+    for name in names:
+        number, plain = 1, name
+        while name in found:
+            name, number = f"{plain}_{number}", number + 1
+        found.append(name)
+    return found
+
+
 def _plain(value: Any) -> Any:
-    """A value that JSON can say: sums of integers come as decimals, ratios may come as NaN."""
+    """A value that JSON can say: sums of integers come as decimals, ratios as NaN, times in pandas' own kind."""
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, datetime) and type(value) is not datetime:
+        return value.isoformat()
     if isinstance(value, Decimal):
         return int(value) if value == int(value) else float(value)
     if isinstance(value, float) and not math.isfinite(value):

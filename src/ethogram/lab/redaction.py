@@ -89,21 +89,26 @@ def preview_redaction(
     def is_log(source: Source) -> bool:
         return bool(format) or recognise(source) is not None
 
+    def tell(problem: str) -> None:
+        skipped.append(redactor.redact(problem, "error").text)  # it may quote a name, and with it what is secret there
+
     def open_sink(trace: TraceId) -> _LookingSink:
         return _LookingSink(redactor, marks, seen)
 
     for path in paths:
-        for source in sources(path, is_log, lambda where, why: skipped.append(f"{where}: {why}")):
+        for source in sources(path, is_log, lambda where, why: tell(f"{where}: {why}")):
             count += 1
             found = reader(format) if format else recognise(source)
             if found is None:
-                skipped.append(f"{source.name}: no reader recognises this content")
+                tell(f"{source.name}: no reader recognises this content")
                 continue
-            origin = Origin(found.format, source.name, source.digest)
             try:
+                origin = Origin(found.format, source.name, source.digest)
                 found.read(source, Intake(open_sink, origin, SourceReport(source=source.name)))
             except Unreadable as error:
-                skipped.append(str(error))
+                tell(str(error))
+            except OSError as error:
+                tell(f"{source.name}: cannot be read: {error.strerror or error}")
     rows = [
         Found(kind=kind, field=field, count=c.total(), distinct=len(c), examples=[m for m, _ in c.most_common(3)])
         for (kind, field), c in sorted(marks.items())

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import NotFound
+from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Missing, Scored, Span, Totals, Trace
 
@@ -204,7 +204,7 @@ def _tasks(entries: tuple[Entry, ...]) -> list[TaskRow]:
 
 
 def _natural(task: str) -> tuple[int, int, str]:
-    return (0, int(task), "") if task.isdigit() else (1, 0, task)
+    return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
 
 
 def _sum(totals: Iterator[Totals]) -> Totals:
@@ -271,11 +271,22 @@ def find_trace(trace: str, *, run: str | None = None, home: Home | str | None = 
     if run is not None:
         found = lake.resolve(run)
         return found, found.find(trace)
+    matches: list[tuple[Run, Entry]] = []
+    damaged: Damaged | None = None
     for candidate in reversed(list(lake.runs())):
         try:
-            return candidate, candidate.find(trace)
+            matches.append((candidate, candidate.find(trace)))
         except NotFound:
             continue
+        except Damaged as error:  # one damaged run must not hide the others
+            damaged = error
+    if len({entry.head.trace_id for _, entry in matches}) > 1:
+        names = ", ".join(sorted(run.name for run, _ in matches))
+        raise BadUsage(f"traces of several runs begin with {trace!r} ({names}); give more digits, or the run")
+    if matches:
+        return matches[0]
+    if damaged is not None:
+        raise damaged
     raise NotFound(f"no trace {trace!r} in {lake.files.address}; list traces with: ethogram show RUN")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import math
 import os
 import re
@@ -15,6 +14,7 @@ import msgspec
 import yaml
 
 from ethogram.errors import BadInput
+from ethogram.judge.loading import code_digest
 from ethogram.judge.settings import bad_name, nearest
 from ethogram.plan import FileRef, Repository
 from ethogram.trace import digest
@@ -38,6 +38,14 @@ class _Loader(yaml.SafeLoader):
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
 
+    def construct_text(self, node: yaml.ScalarNode) -> str:
+        """A text; characters that JSON writes as two escapes become one."""
+        text = str(self.construct_scalar(node))
+        try:
+            return text.encode("utf-16", "surrogatepass").decode("utf-16") if not text.isascii() else text
+        except UnicodeDecodeError:
+            raise yaml.constructor.ConstructorError(None, None, "half a character", node.start_mark) from None
+
 
 _PLAIN = {
     "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -49,6 +57,7 @@ _PLAIN = {
     "tag:yaml.org,2002:null": (r"~|null|Null|NULL|", "~nN\0"),
     "tag:yaml.org,2002:merge": (r"<<", "<"),
 }
+_Loader.add_constructor("tag:yaml.org,2002:str", _Loader.construct_text)
 _Loader.yaml_implicit_resolvers = {}
 for _tag, (_pattern, _first) in _PLAIN.items():
     _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), [c if c != "\0" else "" for c in _first])
@@ -239,44 +248,6 @@ def _walk(folder: Path) -> list[Path]:
 def _is_junk(path: Path) -> bool:
     """What machines leave lying about, which would make hashes differ from one to the next."""
     return not _JUNK.isdisjoint(path.parts) or path.suffix == ".pyc"
-
-
-def code_digest(path: Path) -> str:
-    """The hash of a Python file together with the files beside it that it imports, however deep."""
-    base = path.resolve().parent
-    parts: list[str | bytes] = []
-    todo, seen = [path.resolve()], set()
-    while todo:
-        file = todo.pop()
-        if file in seen:
-            continue
-        seen.add(file)
-        todo.extend(_imported(file, base))
-    for file in sorted(seen):
-        parts += [file.relative_to(base).as_posix(), file.read_bytes()]
-    return digest("code", *parts)
-
-
-def _imported(file: Path, base: Path) -> Iterator[Path]:
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (SyntaxError, ValueError):
-        return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            wanted = [(base, a.name.split(".")) for a in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            start = base if not node.level else file.parents[min(node.level, len(file.parents)) - 1]
-            inside = node.module.split(".") if node.module else []
-            wanted = [(start, [*inside, a.name]) for a in node.names]
-        else:
-            continue
-        for start, names in wanted:
-            for length in range(1, len(names) + 1):
-                place = start.joinpath(*names[:length])
-                for candidate in (place.with_suffix(".py"), place / "__init__.py"):
-                    if candidate.is_file() and candidate.is_relative_to(base):
-                        yield candidate
 
 
 def unknown_field(name: str, known: list[str], what: str, where: str) -> BadInput:

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from ethogram.errors import BadInput, EthogramError, NotFound
-from ethogram.judge.loading import module_at, module_named, named_object
+from ethogram.judge.loading import code_digest, module_at, module_named, named_object
 from ethogram.plan import Suite, Task
 
-from .suite_files import SuiteFolder, code_digest, read_lines, read_yaml, unknown_field
+from .suite_files import SuiteFolder, read_lines, read_yaml, unknown_field
 from .suite_tasks import build_task, finish_task
 
 SUITE_FIELDS = ["name", "version", "success_at", "on_crash", "on_cap", "tools", "defaults", "tasks"]
@@ -188,7 +188,7 @@ def _from_python(spec: str) -> _Draft:
     module: ModuleType = _imported(
         lambda: module_at(Path(place)) if place.endswith(".py") else module_named(place, spec), place
     )
-    file = Path(module.__file__ or ".")
+    file = Path(getattr(module, "__file__", None) or ".")
     found = getattr(module, name or "SUITE", None)
     if found is None and not colon:
         found = getattr(module, "suite", None)
@@ -229,8 +229,8 @@ def _finished(draft: _Draft) -> Suite:
 
 
 def _code(module: ModuleType | None) -> str | None:
-    file = Path(module.__file__) if module is not None and module.__file__ else None
-    return code_digest(file) if file is not None and file.is_file() else None
+    file = getattr(module, "__file__", None)
+    return code_digest(Path(file)) if file is not None and Path(file).is_file() else None
 
 
 # ---- tools ----

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.trace import Head, Label, Outcome, Scored
 
 Supply = Callable[[Head, Sequence[Label]], str | None]
@@ -69,15 +69,19 @@ def _by_csv(rest: str, column: str) -> Supply:
     path = Path(file)
     if not path.is_file():
         raise NotFound(f"no CSV file at {file!r}")
-    with path.open(newline="", encoding="utf-8-sig") as stream:
-        reader = csv.DictReader(stream)
-        fields = reader.fieldnames or []
-        if wanted not in fields:
-            raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields)}")
-        keys = [k for k in ("trace", "source", "task") if k in fields and k != wanted]
-        if not keys:
-            raise BadUsage(f"{file} needs a column 'trace', 'source' or 'task' to match rows to traces")
-        table = {_csv_key(row, keys): row[wanted] for row in reader}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            fields = reader.fieldnames or []
+            rows = list(reader)
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise Unreadable(f"{file} cannot be read as CSV in UTF-8: {error}") from None
+    if wanted not in fields:
+        raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields) or 'none'}")
+    keys = [k for k in ("trace", "source", "task") if k in fields and k != wanted]
+    if not keys:
+        raise BadUsage(f"{file} needs a column 'trace', 'source' or 'task' to match rows to traces")
+    table = {_csv_key(row, keys): row[wanted] for row in rows}
 
     def find(head: Head, labels: Sequence[Label]) -> str | None:
         for candidate in _candidates(head, keys):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import EthogramError
+from ethogram.errors import BadUsage, EthogramError
 from ethogram.store import Home, Retention, Rule, Verification, age_seconds, open_home, retain, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles
 
@@ -84,6 +84,8 @@ def retain_runs(
     home: Home | str | None = None,
 ) -> RetainResult:
     """Keep everything that is young, then all failures and a sample; forget the rest (after a dry run)."""
+    if not 0 <= sample <= 1:
+        raise BadUsage(f"a sample is a share from 0 to 1, or 0% to 100%, not {sample:g}")
     lake = home if isinstance(home, Home) else open_home(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
     rule = Rule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)

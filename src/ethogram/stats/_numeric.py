@@ -103,3 +103,29 @@ def bisect(increasing: Callable[[Floats], Floats], low: Numbers, high: Numbers, 
         upper = np.where(above, middle, upper)
         lower = np.where(above, lower, middle)
     return floats(0.5 * (lower + upper))
+
+
+def root(increasing: Callable[[float], float], low: float, high: float, tolerance: float = 1e-9) -> float:
+    """Where an increasing function passes zero: false position as Illinois does it; an end where it never does."""
+    f_low, f_high = increasing(low), increasing(high)
+    if f_low >= 0:
+        return low
+    if f_high <= 0:
+        return high
+    kept = 0
+    for _ in range(100):
+        middle = (low * f_high - high * f_low) / (f_high - f_low)
+        if not low < middle < high:
+            middle = 0.5 * (low + high)
+        value = increasing(middle)
+        if abs(value) < 1e-14 or high - low < tolerance:
+            return middle
+        if value > 0:
+            high, f_high = middle, value
+            f_low = f_low / 2 if kept == 1 else f_low
+            kept = 1
+        else:
+            low, f_low = middle, value
+            f_high = f_high / 2 if kept == -1 else f_high
+            kept = -1
+    return 0.5 * (low + high)

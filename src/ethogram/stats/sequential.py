@@ -1,8 +1,8 @@
-"""Looking early without fooling oneself: group-sequential boundaries at planned and at unplanned information.
+"""Looking early without fooling oneself: group-sequential bounds at planned and at unplanned information.
 
 A look k has information I_k (one over the variance of the estimate); z_k is the estimate in standard errors, and under
-a true effect θ its mean is θ √I_k. The null is θ ≤ 0, crossing an upper bound rejects it. The joint law of all z_k is
-that of a Brownian motion seen at I_1 < I_2 < … (Jennison and Turnbull 2000, chapter 19, whose integration is used).
+a true effect θ its mean is θ √I_k. The null is θ ≤ 0 and a crossing upwards rejects it. Only the ratios of information
+matter for the bounds, so any measure that grows with it (nA nB / N summed over tasks) will do.
 """
 
 from __future__ import annotations
@@ -12,37 +12,49 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ._numeric import Floats, Numbers, bisect, floats, normal_cdf, normal_quantile
-
-_FAR = 12.0
-"""A z that is never crossed: its tail is below 1e-32."""
+from ._brownian import FAR, Walk
+from ._numeric import Floats, Numbers, floats, normal_cdf, normal_quantile, root
 
 Shape = Literal["obrien-fleming", "pocock", "power", "hwang-shih-decani"]
 
 
 class Crossing(NamedTuple):
-    """The probability of leaving upwards and downwards first at each look."""
+    """The probability of leaving first at each look, upwards and downwards."""
 
     upper: Floats
     lower: Floats
 
 
 class Design(NamedTuple):
-    """Bounds for z at each look, and the drift (effect × √ of the last information) that the design is meant for."""
+    """Bounds for z that meet at the last look, and what they buy.
+
+    `drift` is the effect times the root of the last information at which the design has its `power`; the expected
+    fractions of that information are those at the stop, with no effect and with that effect.
+    """
 
     fractions: Floats
     upper: Floats
     lower: Floats
     drift: float
     power: float
-    expected_null: float
-    expected_drift: float
+    expected_without: float
+    expected_with: float
 
 
-def spent(shape: Shape, fractions: Numbers, alpha: float, parameter: float = 0.0) -> Floats:
+class Stagewise(NamedTuple):
+    """After the stop: the p-value, the median unbiased effect and its interval."""
+
+    p: float
+    median: float
+    low: float
+    high: float
+
+
+def spent(shape: Shape, fractions: Numbers, alpha: float, parameter: float) -> Floats:
     """How much of alpha may be spent by each information fraction (Lan and DeMets 1983).
 
-    `power` is alpha t^parameter (Kim and DeMets 1987); Hwang, Shih and DeCani (1990) is steeper for parameter > 0.
+    `power` is alpha t^parameter (Kim and DeMets 1987), `hwang-shih-decani` the gamma family of 1990; the other two do
+    not use the parameter.
     """
     t = np.clip(floats(fractions), 0.0, 1.0)
     if shape == "obrien-fleming":
@@ -55,29 +67,30 @@ def spent(shape: Shape, fractions: Numbers, alpha: float, parameter: float = 0.0
             raise ValueError("the power family needs a parameter above 0")
         return floats(alpha * t**parameter)
     if parameter == 0:
-        return alpha * t
+        return floats(alpha * t)
     return floats(alpha * np.expm1(-parameter * t) / np.expm1(-parameter))
 
 
-def crossing(information: Numbers, upper: Numbers, lower: Numbers, effect: float) -> Crossing:
-    """The probabilities of first crossing each bound at each look, for a true effect."""
-    info, up, down = (np.atleast_1d(floats(x)) for x in (information, upper, lower))
-    walk = _Walk(effect)
-    found = [walk.step(i, u, d) for i, u, d in zip(info, up, down, strict=True)]
+def crossing(information: Numbers, upper: Numbers, lower: Numbers | None, effect: float) -> Crossing:
+    """The probabilities of first crossing the bounds at each look, for a true effect (Armitage et al. 1969)."""
+    info, up = _looks(information), np.atleast_1d(floats(upper))
+    down = np.full(up.shape, -FAR) if lower is None else np.atleast_1d(floats(lower))
+    walk = Walk(effect, info)
+    found = [walk.step(float(i), float(u), float(d)) for i, u, d in zip(info, up, down, strict=True)]
     return Crossing(floats([f[0] for f in found]), floats([f[1] for f in found]))
 
 
 def bounds_from_spending(information: Numbers, cumulative: Numbers) -> Floats:
-    """The upper bounds at these looks that spend exactly these cumulative errors under the null (Lan and DeMets 1983).
+    """The upper bounds that spend exactly these cumulative errors under the null (Lan and DeMets 1983).
 
-    Nothing is assumed of the spacing, and earlier bounds do not depend on later looks: after a resume, or when a look
-    came at another information than planned, the same call with the looks that really took place gives the bounds.
+    Earlier bounds do not depend on later looks: after a resume, or when a look came at another information than was
+    planned, the same call with the looks that really took place gives the bounds.
     """
-    info, total = np.atleast_1d(floats(information)), np.atleast_1d(floats(cumulative))
-    walk, out, before = _Walk(0.0), np.empty(info.shape), 0.0
+    info, total = _looks(information), np.atleast_1d(floats(cumulative))
+    walk, out, before = Walk(0.0, info), np.empty(info.shape), 0.0
     for k, (i, spend) in enumerate(zip(info, total, strict=True)):
-        out[k] = walk.bound_for(i, float(spend) - before)
-        walk.step(i, out[k], -_FAR)
+        out[k] = walk.upper_for(float(i), float(spend) - before)
+        walk.step(float(i), float(out[k]), -FAR)
         before = max(before, float(spend))
     return out
 
@@ -85,75 +98,105 @@ def bounds_from_spending(information: Numbers, cumulative: Numbers) -> Floats:
 def wang_tsiatis(fractions: Numbers, alpha: float, delta: float) -> Floats:
     """Upper bounds c t^(delta - 1/2) with total one-sided error alpha (Wang and Tsiatis 1987).
 
-    delta 0 is O'Brien and Fleming (1979), 1/2 is Pocock (1977), 1/4 lies between and is near optimal in runs.
+    delta 0 is O'Brien and Fleming (1979), 1/2 is Pocock (1977); 1/4 lies between and is near the fewest runs.
     """
-    t = np.atleast_1d(floats(fractions))
+    t = _looks(fractions)
     shape = t ** (delta - 0.5)
-
-    def excess(c: Floats) -> Floats:
-        return floats(alpha - crossing(t, float(c) * shape, np.full(t.shape, -_FAR), 0.0).upper.sum())
-
-    return floats(bisect(excess, 0.5, 8.0, 40) * shape)
+    c = root(lambda c: alpha - float(crossing(t, c * shape, None, 0.0).upper.sum()), 0.1, 8.0, 1e-7)
+    return floats(c * shape)
 
 
 def rebound(planned: Numbers, upper: Numbers, information: Numbers, last: bool) -> Floats:
-    """Upper bounds at the information that was really met, look by look spending what the plan would have spent.
+    """Upper bounds at the information really met: look k spends what the plan would have spent at its look k.
 
-    `planned` are the planned fractions, `upper` their bounds; the error that the plan spends at look k is spent at the
-    k-th real look, whatever its information (Jennison and Turnbull 2000, section 7.3). With `last`, the final look
-    spends all that remains. Looks may not be chosen by looking at the estimate.
+    With `last`, the final look spends all that remains (Jennison and Turnbull 2000, section 7.3). The error is kept
+    whatever the information, as long as looks are not timed by the estimate.
     """
-    info = np.atleast_1d(floats(information))
-    plan = np.atleast_1d(floats(planned))
+    info, plan = _looks(information), _looks(planned)
     if info.size > plan.size:
         raise ValueError(f"{info.size} looks were taken, {plan.size} were planned")
-    total = np.cumsum(crossing(plan, upper, np.full(plan.shape, -_FAR), 0.0).upper)
+    total = np.cumsum(crossing(plan, upper, None, 0.0).upper)
     spend = total[: info.size].copy()
-    if last and info.size:
+    if last:
         spend[-1] = total[-1]
     return bounds_from_spending(info, spend)
 
 
 def futility(information: Numbers, upper: Numbers, cumulative: Numbers, effect: float) -> Floats:
-    """Lower bounds that give up on the effect: crossed first with these cumulative chances if the effect is real.
+    """Lower bounds that give the effect up: crossed first with these cumulative chances if it is real.
 
-    Beta spending (Pampallona, Tsiatis and Kim 2001). The bounds are not binding: the upper ones were found without
-    them, so ignoring a crossing costs no error. A lower bound never lies above the upper one.
+    Beta spending (Pampallona, Tsiatis and Kim 2001). Not binding: the upper bounds were found without them, so to go
+    on after a crossing costs no error. A lower bound never lies above the upper one.
     """
-    info, up, total = (np.atleast_1d(floats(x)) for x in (information, upper, cumulative))
-    walk, out, before = _Walk(effect), np.empty(info.shape), 0.0
+    info, up, total = _looks(information), np.atleast_1d(floats(upper)), np.atleast_1d(floats(cumulative))
+    walk, out, before = Walk(effect, info), np.empty(info.shape), 0.0
     for k, (i, u, spend) in enumerate(zip(info, up, total, strict=True)):
-        out[k] = min(walk.floor_for(i, float(spend) - before), u)
-        _, lost = walk.step(i, u, out[k])
-        before += lost
+        out[k] = min(walk.lower_for(float(i), float(spend) - before), float(u))
+        before += walk.step(float(i), float(u), float(out[k]))[1]
     return out
 
 
 def design(fractions: Numbers, upper: Numbers, beta: Callable[[Floats], Floats]) -> Design:
-    """The drift at which both bounds meet at the last look, so that every path is decided; with power and length.
+    """The drift at which lower and upper bounds meet at the last look, so that every path is decided there.
 
-    `beta` says how much of the chance of a miss may be spent by each fraction; its value at 1 is one minus the power.
+    `beta` gives the chance of a miss that may be spent by each fraction; its value at the last is one minus the power.
     """
-    t, up = np.atleast_1d(floats(fractions)), np.atleast_1d(floats(upper))
-    cumulative = beta(t)
+    t, up = _looks(fractions), np.atleast_1d(floats(upper))
+    total = beta(t)
 
-    def gap(drift: Floats) -> Floats:
-        low = futility(t, up, cumulative, float(drift))
-        met = crossing(t, up, low, float(drift)).lower.sum()
-        # with the last lower bound capped by the upper one, too small a drift shows as a loss beyond the plan
-        return floats(low[-1] - up[-1] if low[-1] < up[-1] else 0.0) + floats(cumulative[-1] - met)
+    def spare(drift: float) -> float:
+        """What is left of the allowed misses if the last look decides everything."""
+        walk, missed = Walk(drift, t), 0.0
+        for i, u, spend in zip(t[:-1], up[:-1], total[:-1], strict=True):
+            low = min(walk.lower_for(float(i), float(spend) - missed), float(u))
+            missed += walk.step(float(i), float(u), low)[1]
+        return float(total[-1]) - missed - walk.below(float(t[-1]), float(up[-1]))
 
-    def signed(drift: Floats) -> Floats:
-        walk = _Walk(float(drift))
-        lows = futility(t, up, cumulative, float(drift))
-        for i, u, d in zip(t[:-1], up[:-1], lows[:-1], strict=True):
-            walk.step(i, u, d)
-        lost = crossing(t[:-1], up[:-1], lows[:-1], float(drift)).lower.sum() if t.size > 1 else 0.0
-        return floats(cumulative[-1] - lost - walk.below(t[-1], up[-1]))
+    drift = root(spare, 0.2, FAR, 1e-7)
+    lower = futility(t, up, total, drift)
+    lower[-1] = up[-1]
+    real, none = crossing(t, up, lower, drift), crossing(t, up, lower, 0.0)
+    return Design(t, up, lower, drift, float(real.upper.sum()), _length(t, none), _length(t, real))
 
-    del gap
-    drift = float(bisect(signed, 0.5, 12.0, 45))
-    low = futility(t, up, cumulative, drift)
-    low[-1] = up[-1]
-    alive, null = crossing(t, up, low, drift), crossing(t, up, low, 0.0)
-    return Design(t, up, low, drift, float(alive.upper.sum()), _length(t, null), _length(t, alive))
+
+def stagewise(information: Numbers, upper: Numbers, z: float, level: float) -> Stagewise:
+    """Inference after a stop at the last of these looks, by stage and then by z (Armitage 1957; Tsiatis et al. 1984).
+
+    `upper` are the bounds of the earlier looks, none of which was crossed; a futility bound is not used.
+    """
+    info, up = _looks(information), np.atleast_1d(floats(upper))
+
+    def tail(effect: float) -> float:
+        walk, gone = Walk(effect, info), 0.0
+        for i, u in zip(info[:-1], up[: info.size - 1], strict=True):
+            gone += walk.step(float(i), float(u), -FAR)[0]
+        return gone + walk.above(float(info[-1]), z)
+
+    sd = 1 / float(np.sqrt(info[-1]))
+    ends = (z * sd - 10 * sd, z * sd + 10 * sd)
+    low, median, high = (root(lambda e, p=p: tail(e) - p, *ends, 1e-7 * sd) for p in ((1 - level) / 2, 0.5, (1 + level) / 2))
+    return Stagewise(tail(0.0), median, low, high)
+
+
+def repeated_bound(value: Numbers, information: Numbers, reach: Numbers) -> Floats:
+    """value + reach / √information: with `reach` from spending bounds, valid at all looks together.
+
+    The repeated confidence bound of Jennison and Turnbull (1989); a negative reach gives the lower one.
+    """
+    return floats(floats(value) + floats(reach) / np.sqrt(floats(information)))
+
+
+def conditional_power(z: Numbers, now: Numbers, then: Numbers, bound: Numbers, effect: Numbers) -> Floats:
+    """The chance that z exceeds a bound at a later information, given z now (Lachin 2005)."""
+    z, now, then, bound, effect = (floats(x) for x in (z, now, then, bound, effect))
+    ahead = then - now
+    return normal_cdf((z * np.sqrt(now) + effect * ahead - bound * np.sqrt(then)) / np.sqrt(ahead))
+
+
+def _looks(information: Numbers) -> Floats:
+    return np.atleast_1d(floats(information))
+
+
+def _length(fractions: Floats, left: Crossing) -> float:
+    stop = left.upper + left.lower
+    return float(fractions @ stop + fractions[-1] * max(1 - stop.sum(), 0.0))

@@ -6,7 +6,7 @@ at every start. Columns here are lists of known types, so nothing needs to be gu
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -29,14 +29,13 @@ def column(values: Sequence[Any], kind: Any) -> Any:
         bits = np.fromiter((bool(v) for v in values), dtype=bool, count=len(values))
         buffers = [pa.py_buffer(np.packbits(bits, bitorder="little"))]
     else:
-        numbers = np.fromiter(
-            (0 if v is None else v for v in values), np.dtype(str(kind).replace("double", "float64")), count=len(values)
-        )
+        dtype = np.dtype(str(kind).replace("double", "float64"))
+        numbers = np.fromiter((0 if v is None else v for v in values), dtype, count=len(values))
         buffers = [pa.py_buffer(numbers)]
     return pa.Array.from_buffers(kind, len(values), [mask, *buffers])
 
 
-def table(columns: dict[str, Sequence[Any]], schema: Any) -> Any:
+def table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
     """An Arrow table of columns by name."""
     import pyarrow as pa
 

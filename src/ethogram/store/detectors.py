@@ -54,11 +54,12 @@ _SHAPE_CLASS = _classes({_DIGITS: b"0", _LETTERS + b"_\0": b"a"} | {bytes([c]): 
 
 
 class View:
-    """One text, seen in the four ways that detectors read it; every view has the text's own offsets."""
+    """One text, seen in the ways that detectors read it; `raw`, `low` and `shape` have the text's own offsets."""
 
     __slots__ = ("low", "raw", "runs", "shape", "tails")
 
     def __init__(self, raw: bytes) -> None:
+        """Each view is one pass in C; what it saves is a pass for each detector."""
         self.raw = raw
         self.low = raw.lower()
         classes = raw.translate(_TOKEN_CLASS)
@@ -474,7 +475,7 @@ _EDGED: tuple[tuple[str, str, bytes], ...] = (
     ("google-key", "1//0", rb"[\w-]{28,}"),
     ("langsmith-key", "ls__", rb"[0-9a-f]{32}"),
     ("mailgun-key", "key-", rb"(?<!-key-)[0-9a-f]{32}(?![A-Za-z0-9\0])"),
-    ("service-token", "csk- fw_ fc- e2b_ jina_ nfp_ sgp_ tfp_ napi_", _ALNUM + rb"{20,}"),
+    ("service-token", "csk- fw_ e2b_ jina_ nfp_ sgp_ tfp_ napi_", _ALNUM + rb"{20,}"),
 )
 
 

@@ -90,17 +90,16 @@ def text_schema() -> Any:
 
 
 def span_table(spans: Sequence[Span], steps: dict[str, int]) -> Any:
-    """Spans as an Arrow table; `steps` gives the position of each step by span id."""
-    columns: dict[str, list[Any]] = {}
-    for name in SPAN_COLUMNS:
-        if name == "step":
-            columns[name] = [steps.get(s.span_id) for s in spans]
-        elif name == "params":
-            columns[name] = [
-                msgspec.json.encode(s.params, order="sorted").decode() if s.params else None for s in spans
-            ]
-        else:
-            columns[name] = [getattr(s, name) for s in spans]
+    """Spans of one trace as an Arrow table; `steps` gives the position of each step by span id."""
+    return traces_table([(spans, steps)])
+
+
+def traces_table(traces: Sequence[tuple[Sequence[Span], dict[str, int]]]) -> Any:
+    """Spans of several traces, each with the positions of its steps, as one Arrow table."""
+    spans = [s for those, _ in traces for s in those]
+    columns: dict[str, list[Any]] = {name: [getattr(s, name) for s in spans] for name in _FIELDS}
+    columns["step"] = [steps.get(s.span_id) for those, steps in traces for s in those]
+    columns["params"] = [msgspec.json.encode(p, order="sorted").decode() if p else None for p in columns["params"]]
     return arrow_table(columns, span_schema())
 
 

@@ -23,12 +23,13 @@ from . import ledger
 from .files import Files
 from .lease import RENEW_NS, release, renew, take
 from .ledger import DataFile, Entry, Place
-from .redact import Redactor
-from .segment import TextRow, parquet_bytes, span_table, text_table
+from .redact import Redacted, Redactor
+from .segment import TextRow, parquet_bytes, text_table, traces_table
 from .sink import Done, TraceWriter
 from .texts import stored_refs
 
 COMMIT_WINDOW = 0.5
+REMEMBERED_CHARS = 4 << 20
 LEARNED_FILES = 64
 
 
@@ -84,6 +85,8 @@ class RunWriter:
         self.limits = limits
         self.name = secrets.token_hex(5)
         self.redactions: dict[str, int] = {}
+        self._cleaned: dict[tuple[str, str | None], Redacted] = {}
+        self._cleaned_chars = 0
         self._window = window
         self._spilled = 0
         self._group = _Group(0)
@@ -181,10 +184,24 @@ class RunWriter:
             self._spilled += 1
             return f"{kind}-{self.name}-x{self._spilled:06d}.parquet"
 
-    def count(self, kind: str) -> None:
-        """Count a redaction."""
-        with self._lock:
-            self.redactions[kind] = self.redactions.get(kind, 0) + 1
+    def clean(self, value: str, field: str) -> str:
+        """A value, redacted under the policy of its field.
+
+        Names stand in every span, and words in a message, in an argument and in a result: what was just redacted
+        is remembered. Clearing the memory when it is full is enough, and safe when threads race.
+        """
+        key = (value, self.redactor.policy.fields.get(field))
+        known = self._cleaned.get(key)
+        if known is None:
+            if self._cleaned_chars > REMEMBERED_CHARS:
+                self._cleaned, self._cleaned_chars = {}, 0
+            known = self._cleaned[key] = self.redactor.redact(value, field)
+            self._cleaned_chars += len(value) + 100
+        if known.findings:
+            with self._lock:
+                for finding in known.findings:
+                    self.redactions[finding.kind] = self.redactions.get(finding.kind, 0) + 1
+        return known.text
 
     @property
     def _remembered(self) -> OrderedDict[Ref, str]:
@@ -249,19 +266,17 @@ class RunWriter:
         self.files.publish(f"{self.path}/{ledger.FOLDER}/{name}", group.segment)
 
     def _publish_spans(self, group: _Group) -> None:
-        import pyarrow as pa
-
         name = self._file_name("spans", group.number)
         if name in group.files:
             return
-        tables, row = [], 0
+        traces, row = [], 0
         for done in group.done:
             if done.spans:
-                tables.append(span_table(done.spans, done.steps))
+                traces.append((done.spans, done.steps))
                 done.places = (Place(name, row, len(done.spans)),)
                 row += len(done.spans)
-        if tables:
-            group.files[name] = self.publish(name, pa.concat_tables(tables), seal=False)
+        if traces:
+            group.files[name] = self.publish(name, traces_table(traces), seal=False)
 
     def _segment(self, group: _Group, texts: str) -> bytes:
         now = time.time_ns()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from .span import STEP_KINDS
@@ -40,20 +40,44 @@ class Placed(Protocol):
 S = TypeVar("S", bound=Placed)
 
 
+def parents(spans: Iterable[Placed]) -> dict[str, str | None]:
+    """The span above each span; None at the top, where it is unknown, and where parents go in a circle: that is
+    cut at its first span."""
+    above: dict[str, str | None] = {s.span_id: s.parent_id for s in spans}
+    walked: dict[str, str] = {}
+    order: dict[str, int] = {}
+    for start in above:
+        at: str | None = start
+        while at is not None and at not in walked:
+            walked[at] = start
+            up = above[at]
+            if up is not None and up not in above:
+                above[at] = up = None
+            at = up
+        if at is not None and walked[at] == start:
+            order = order or {span_id: i for i, span_id in enumerate(above)}
+            above[min(_circle(at, above), key=order.__getitem__)] = None
+    return above
+
+
+def _circle(member: str, above: dict[str, str | None]) -> Iterator[str]:
+    yield member
+    at = above[member]
+    while at is not None and at != member:
+        yield at
+        at = above[at]
+
+
 def inner_ids(spans: Iterable[Placed], kinds: frozenset[str] = STEP_KINDS) -> set[str]:
-    """Ids of spans that have a descendant of one of these kinds (cycles of parents end the walk)."""
-    parent: dict[str, str | None] = {}
-    found: list[str] = []
-    for span in spans:
-        parent[span.span_id] = span.parent_id
-        if span.kind in kinds:
-            found.append(span.span_id)
+    """Ids of spans that have a descendant of one of these kinds."""
+    spans = tuple(spans)
+    above = parents(spans)
     inner: set[str] = set()
-    for span_id in found:
-        above = parent.get(span_id)
-        while above is not None and above not in inner and above != span_id:
-            inner.add(above)
-            above = parent.get(above)
+    for span in spans:
+        up = above[span.span_id] if span.kind in kinds else None
+        while up is not None and up not in inner:
+            inner.add(up)
+            up = above[up]
     return inner
 
 

@@ -15,7 +15,7 @@ from .message import Message, unpack_message
 from .outcome import Missing, Outcome
 from .signature import signature
 from .span import Param, Span
-from .steps import Placed, inner_ids, step_order
+from .steps import Placed, inner_ids, parents, step_order
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,33 +138,24 @@ class Trace:
         return tuple(function(s) for s in self.steps)
 
     def children(self) -> dict[SpanId | None, list[Span]]:
-        """Spans by parent, in order; spans whose parent is unknown hang at the root (None)."""
+        """Spans by parent, in order; spans whose parent is unknown or below them hang at the root (None)."""
+        above = parents(self.spans)
         below: dict[SpanId | None, list[Span]] = {}
         for span in self.spans:
-            parent = span.parent_id if span.parent_id in self.by_id and span.parent_id != span.span_id else None
+            parent = span.parent_id if above[span.span_id] is not None else None
             below.setdefault(parent, []).append(span)
         for group in below.values():
             group.sort(key=lambda s: (s.start_ns is None, s.start_ns or 0, s.seq))
         return below
 
     def walk(self) -> Iterator[tuple[int, Span]]:
-        """Depth and span, parents first; a cycle of parents is entered once, at its first span."""
+        """Depth and span, parents first; a circle of parents is entered once, at its first span."""
         below = self.children()
         stack = [(0, s) for s in reversed(below.get(None, []))]
-        seen: set[SpanId] = set()
-        rest = iter(self.spans)
-        while True:
-            while stack:
-                depth, span = stack.pop()
-                if span.span_id in seen:
-                    continue
-                seen.add(span.span_id)
-                yield depth, span
-                stack.extend((depth + 1, s) for s in reversed(below.get(span.span_id, [])))
-            unreached = next((s for s in rest if s.span_id not in seen), None)
-            if unreached is None:
-                return
-            stack.append((0, unreached))
+        while stack:
+            depth, span = stack.pop()
+            yield depth, span
+            stack.extend((depth + 1, s) for s in reversed(below.get(span.span_id, [])))
 
 
 def message_order(spans: Iterable[Span]) -> Iterator[Ref]:

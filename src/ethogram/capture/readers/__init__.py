@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from ethogram.capture.intake import Intake
+from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.source import Source
 from ethogram.errors import NotFound
@@ -56,7 +56,10 @@ def recognise(source: Source) -> Reader | None:
     best, best_score = None, 0
     for name in MODULES:
         candidate = reader(name)
-        score = candidate.sniff(peek)
+        try:
+            score = candidate.sniff(peek)
+        except RECORD_ERRORS:  # a first look at damage may stumble; whoever does so does not know these bytes
+            continue
         if score > best_score:
             best, best_score = candidate, score
     return best

@@ -162,7 +162,7 @@ def _document_as_stream(source: Source, intake: Intake) -> tuple[dict[str, Any],
     try:
         with open_stream() as stream:
             header.update(top_level(stream, skip))
-    except ijson.JSONError:
+    except (ijson.JSONError, ValueError):  # ValueError: bytes that are no UTF-8
         open_stream = partial(mended_stream, source.open)
         with intake.record("the header"), open_stream() as stream:
             header.update(top_level(stream, skip))

@@ -10,16 +10,18 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from ethogram.cost import Amounts, Budget, CapReached, Caps
-from ethogram.errors import BadUsage, EthogramError, MissingExtra
+from ethogram.errors import EthogramError, MissingExtra
 from ethogram.run.engines.local import Report, Stop
 from ethogram.run.executor import EpisodeReport, Executor, Work
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8
 MAX_BATCH = 512
+CLOSE_SECONDS = 10
 
 MakeExecutor = Callable[[Budget], Executor]
 IsCommitted = Callable[[], set[str]]
@@ -96,27 +98,34 @@ class Worker:
         self._executor = make(RemoteBudget(caps, keeper) if caps.named() else Budget("experiment", caps))
         self._concurrency = concurrency
 
+    def ready(self) -> bool:
+        """The worker is built."""
+        return True
+
     def execute(self, batch: list[Work]) -> tuple[list[EpisodeReport], str | None]:
         """Carry out a batch and commit it; a failure of the machine is told, not raised."""
         reports: list[EpisodeReport] = []
         problem: str | None = None
         try:
-            asyncio.run(self._all(deque(batch), reports))
+            asyncio.run(_all(self._executor, deque(batch), self._concurrency, reports))
         except EthogramError as error:
             problem = str(error)
         self._executor.writer.commit()
         return reports, problem
 
-    async def _all(self, queue: deque[Work], reports: list[EpisodeReport]) -> None:
-        async def one() -> None:
-            while queue:
-                reports.append(await self._executor.execute(queue.popleft()))
-
-        await asyncio.gather(*(one() for _ in range(min(self._concurrency, len(queue)))))
-
     def close(self) -> None:
         """Commit and give up the lease."""
         self._executor.writer.close()
+
+
+async def _all(executor: Executor, queue: deque[Work], concurrency: int, reports: list[EpisodeReport]) -> None:
+    """Carry out a queue. Not a method: an actor with an async method runs in Ray's own event loop."""
+
+    async def one() -> None:
+        while queue:
+            reports.append(await executor.execute(queue.popleft()))
+
+    await asyncio.gather(*(one() for _ in range(min(concurrency, len(queue)))))
 
 
 class RayEngine:
@@ -157,26 +166,33 @@ class RayEngine:
         queue = iter(work)
         again: deque[Work] = deque()
         flying: dict[Any, tuple[Any, list[Work], float]] = {}
-        idle = [self._worker() for _ in range(self._workers_wanted)]
+        starting = self._start_worker({}, self._workers_wanted)
+        idle: list[Any] = []
+        batch: list[Work] = []
         while True:
-            while idle and not stop():
-                batch = self._next(queue, again)
-                if not batch:
-                    break
+            halted = stop()
+            while not halted and (batch := batch or self._next(queue, again)) and idle:
                 worker = idle.pop()
                 flying[worker.execute.remote(batch)] = (worker, batch, time.monotonic())
-            if not flying:
+                batch = []
+            if not flying and (halted or not batch):
                 return
-            ready, _ = self._ray.wait(list(flying), timeout=0.25)
+            # a worker that the cluster has no room for may never start: it gets no work before it answers
+            ready, _ = self._ray.wait([*flying, *starting], timeout=0.25)
             for ref in ready:
-                worker, batch, began = flying.pop(ref)
-                try:
-                    reports, problem = self._ray.get(ref)
-                except self._ray.exceptions.RayActorError:
-                    again.extend(self._unfinished(batch, report))
-                    idle.append(self._worker())
+                if ref in starting:
+                    worker = starting.pop(ref)
+                    if self._answers(ref):
+                        idle.append(worker)
                     continue
-                self._adapt(len(batch), time.monotonic() - began)
+                worker, sent, began = flying.pop(ref)
+                reports, problem = self._collect(ref)
+                if reports is None:
+                    again.extend(self._unfinished(sent))
+                    self._workers.pop(worker._actor_id, None)
+                    self._start_worker(starting, 1)
+                    continue
+                self._adapt(len(sent), time.monotonic() - began)
                 for done in reports:
                     self._note(done)
                     report(done)
@@ -187,20 +203,42 @@ class RayEngine:
     def close(self) -> None:
         """Let the workers commit, and go."""
         for worker in self._workers.values():
-            try:
-                self._ray.get(worker.close.remote(), timeout=30)
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
-                continue
+            # one that was lost, or that never started, has nothing to commit
+            with suppress(self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
+                self._ray.get(worker.close.remote(), timeout=CLOSE_SECONDS)
             self._ray.kill(worker)
         self._workers.clear()
         if self._own:
             self._ray.shutdown()
 
-    def _worker(self) -> Any:
+    def _start_worker(self, starting: dict[Any, Any], count: int) -> dict[Any, Any]:
+        """Ask the cluster for workers; each counts once it answers."""
         actor = self._ray.remote(num_cpus=1, max_restarts=0)(Worker)
-        made = actor.remote(self._make, self._caps, self._keeper, self._each)
-        self._workers[made._actor_id] = made
-        return made
+        for _ in range(count):
+            made = actor.remote(self._make, self._caps, self._keeper, self._each)
+            self._workers[made._actor_id] = made
+            starting[made.ready.remote()] = made
+        return starting
+
+    def _answers(self, ref: Any) -> bool:
+        """Whether a new worker is ready; one that could not be built says why, one that was lost does not count."""
+        try:
+            self._ray.get(ref)
+        except self._ray.exceptions.ActorDiedError as error:
+            if "creation task failed" in str(error) or "Error" in str(error).splitlines()[-1]:
+                raise EthogramError(f"a worker could not be built: {str(error).strip().splitlines()[-1]}") from None
+            return False
+        except self._ray.exceptions.RayActorError:
+            return False
+        return True
+
+    def _collect(self, ref: Any) -> tuple[list[EpisodeReport] | None, str | None]:
+        """The reports of a batch; None if its worker was lost."""
+        try:
+            reports, problem = self._ray.get(ref)
+        except self._ray.exceptions.RayActorError:
+            return None, None
+        return reports, problem
 
     def _next(self, queue: Iterator[Work], again: deque[Work]) -> list[Work]:
         batch: list[Work] = []
@@ -216,7 +254,7 @@ class RayEngine:
         per = max(seconds / size, 1e-6)
         self._batch = max(self._each, min(MAX_BATCH, int(BATCH_SECONDS / per) or 1))
 
-    def _unfinished(self, batch: list[Work], report: Report) -> list[Work]:
+    def _unfinished(self, batch: list[Work]) -> list[Work]:
         """Of a lost batch, what the ledger lacks."""
         known = self._committed()
         return [w for w in batch if w.episode.id not in known]
@@ -224,9 +262,3 @@ class RayEngine:
     def _note(self, done: EpisodeReport) -> None:
         """Keep the driver's copy of the budget, which decides whether to start more."""
         self._driver.used.add(Amounts(tokens=done.tokens, usd=done.usd, seconds=done.seconds))
-
-
-def check_engine(name: str) -> None:
-    """Refuse an engine that is not there."""
-    if name not in ("local", "ray"):
-        raise BadUsage(f"there is no engine {name!r}; there is local and ray")

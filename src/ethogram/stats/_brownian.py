@@ -1,0 +1,82 @@
+"""The law of a statistic looked at several times: a Brownian motion between bounds, by numerical integration.
+
+Jennison and Turnbull (2000), chapter 19: Simpson's rule on a grid that is dense where the mass is, look by look.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._numeric import Floats, floats, normal_cdf, root
+
+FAR = 12.0
+"""A z that is never crossed: its tail is below 1e-32."""
+
+
+class Walk:
+    """What is left of the motion after each look: a density over z between the bounds."""
+
+    def __init__(self, effect: float, information: Floats) -> None:
+        if np.any(np.diff(information) <= 0) or information[0] <= 0:
+            raise ValueError("the information of successive looks must be positive and grow")
+        self.effect = effect
+        steps = np.diff(information) / information[1:]
+        # the grid must resolve the smallest step between two looks
+        self.fineness = int(np.clip(1.5 / np.sqrt(steps.min(initial=1.0)), 16, 128))
+        self.information = 0.0
+        self.z: Floats = floats([0.0])
+        self.mass: Floats = floats([1.0])
+
+    def above(self, information: float, bound: float) -> float:
+        """The probability of being still there at the next look, and above a bound."""
+        return float(self.mass @ normal_cdf(-self._standard(information, bound)))
+
+    def below(self, information: float, bound: float) -> float:
+        """The probability of being still there at the next look, and below a bound."""
+        return float(self.mass @ normal_cdf(self._standard(information, bound)))
+
+    def upper_for(self, information: float, spend: float) -> float:
+        """The bound that is crossed upwards at the next look with this probability."""
+        if spend <= 1e-14:
+            return FAR
+        return root(lambda b: spend - self.above(information, b), -FAR, FAR)
+
+    def lower_for(self, information: float, spend: float) -> float:
+        """The bound that is crossed downwards at the next look with this probability."""
+        if spend <= 1e-14:
+            return -FAR
+        return root(lambda b: self.below(information, b) - spend, -FAR, FAR)
+
+    def step(self, information: float, upper: float, lower: float) -> tuple[float, float]:
+        """Take the next look; gives the probabilities of leaving upwards and downwards at it."""
+        out = self.above(information, upper), self.below(information, lower)
+        z, weights = _grid(self.effect * np.sqrt(information), max(lower, -FAR), min(upper, FAR), self.fineness)
+        grown = information - self.information
+        x = (np.sqrt(information) * z[:, None] - self._drifted(grown)[None, :]) / np.sqrt(grown)
+        density = np.exp(-0.5 * x * x) @ self.mass * np.sqrt(information / grown / (2 * np.pi))
+        self.z, self.mass, self.information = z, weights * density, information
+        return out
+
+    def _drifted(self, grown: float) -> Floats:
+        return floats(np.sqrt(self.information) * self.z + self.effect * grown)
+
+    def _standard(self, information: float, bound: float) -> Floats:
+        grown = information - self.information
+        return floats((bound * np.sqrt(information) - self._drifted(grown)) / np.sqrt(grown))
+
+
+def _grid(centre: float, low: float, high: float, r: int) -> tuple[Floats, Floats]:
+    """Nodes and Simpson weights between two bounds, spaced for a normal density around a centre."""
+    if low >= high:
+        return floats([high]), floats([0.0])
+    tail = 3 + 4 * np.log(r / np.arange(1, r))
+    nodes = centre + np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]])
+    nodes = np.concatenate([[low], nodes[(nodes > low) & (nodes < high)], [high]])
+    gaps = np.diff(nodes)
+    z = np.empty(2 * nodes.size - 1)
+    z[::2], z[1::2] = nodes, nodes[:-1] + gaps / 2
+    weights = np.zeros(z.size)
+    weights[:-1:2] += gaps / 6
+    weights[2::2] += gaps / 6
+    weights[1::2] = 4 * gaps / 6
+    return z, weights

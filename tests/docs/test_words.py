@@ -1,0 +1,147 @@
+"""Whatever exists is documented, and whatever is documented exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ethogram.capture.readers import MODULES
+from ethogram.cli.main import VERBS
+from ethogram.lab.exports import FORMATS
+
+ROOT = Path(__file__).parents[2]
+VERB_NAMES = [v.name for v in VERBS]
+
+
+def text(*paths: Path) -> str:
+    return "\n".join(p.read_text(encoding="utf-8") for p in paths)
+
+
+GUIDES = (ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md")))
+WRITTEN = (
+    *GUIDES,
+    *(ROOT / n for n in ("AGENTS.md", "VISION.md", "CHANGELOG.md")),
+    *sorted((ROOT / "docs" / "design").glob("*.md")),
+)
+
+
+@pytest.mark.parametrize("verb", VERB_NAMES)
+def test_every_verb_is_in_the_reference(verb):
+    assert f"## ethogram {verb}\n" in text(ROOT / "docs" / "reference" / "cli.md")
+
+
+@pytest.mark.parametrize("verb", [v for v in VERB_NAMES if v not in ("completion", "doctor")])
+def test_every_verb_is_shown_at_work(verb):
+    assert re.search(rf"\bethogram {verb}\b", text(*GUIDES))
+
+
+def test_every_verb_in_the_documents_exists():
+    for page in WRITTEN:
+        for verb in re.findall(r"(?:^\$ |`|^)ethogram ([a-z]+)\b", text(page), re.MULTILINE):
+            assert verb in VERB_NAMES, f"{page.name}: ethogram {verb}"
+
+
+@pytest.mark.parametrize("name", list(MODULES))
+def test_every_format_is_in_the_table(name):
+    table = text(ROOT / "README.md").partition("## Formats")[2].partition("## Status")[0]
+    assert f"`{name}`" in table
+    assert f"| `{name}` |" in text(ROOT / "docs" / "reference" / "formats.md")
+
+
+def test_formats_in_the_table_exist():
+    table = text(ROOT / "README.md").partition("## Formats")[2].partition("\n\nWritten")[0]
+    named = {
+        n
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for n in re.findall(r"`([a-z0-9-]+)`", row[: row.index("|", 2)])
+    }
+    assert named == set(MODULES)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_export_is_in_the_guide(name):
+    assert f"`{name}`" in text(ROOT / "docs" / "guide" / "export.md")
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda p: p.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)", text(page)):
+        if "://" not in target:
+            assert (page.parent / target).exists(), target
+
+
+def test_the_map_names_folders_that_exist():
+    chart = text(ROOT / "AGENTS.md").partition("```text")[2].partition("```")[0]
+    for name in re.findall(r"^  ([a-z]+/|[a-z]+\.py)", chart, re.MULTILINE):
+        assert (ROOT / "src" / "ethogram" / name).exists(), name
+    for name in re.findall(r"^([a-z]+/)  ", chart, re.MULTILINE):
+        assert name == "src/ethogram/" or (ROOT / name).exists(), name
+    assert len(chart.strip().splitlines()) <= 14
+
+
+def test_design_notes_open_with_the_invariant():
+    notes = sorted((ROOT / "docs" / "design").glob("*.md"))
+    assert [n.name[:4] for n in notes[:5]] == ["0001", "0002", "0003", "0004", "0005"]
+    for note in notes:
+        title, _, rest = text(note).partition("\n\n")
+        assert title.startswith(f"# {note.name[:4]} ")
+        assert rest.startswith("**Invariant.** "), note.name
+        assert "\n## Rejected\n" in rest, note.name
+
+
+def test_no_place_of_ours_is_in_the_documents():
+    for page in WRITTEN:
+        assert not re.search(r"(?<![\w.~])/(?:work|root|tmp)/", text(page)), page.name
+
+
+def test_generated_files_are_fresh():
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "scripts" / "generate.py"), "--check"], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+
+
+def test_a_stale_file_is_shown_as_a_difference(tmp_path, monkeypatch, capsys):
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "scripts" / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    generate = importlib.util.module_from_spec(spec)
+    with monkeypatch.context() as patched:
+        for name in ("TYPER_USE_RICH", "COLUMNS", "TERMINAL_WIDTH", "NO_COLOR", "TERM"):
+            patched.setenv(name, "")  # put back afterwards: the script sets them for itself
+        spec.loader.exec_module(generate)
+    reference = ROOT / "docs" / "reference"
+    pages = {reference / "errors.md": generate.errors_page()}
+    monkeypatch.setattr(generate, "stray", lambda made: [])
+    assert generate.check(pages) == 0
+    assert generate.check({reference / "errors.md": "something else\n"}) == 1
+    said = capsys.readouterr()
+    assert "+something else" in said.out
+    assert "-# Errors" in said.out
+    assert "make docs" in said.err
+
+
+def test_schemas_close_their_sets():
+    from ethogram.trace import KINDS, REASONS
+
+    folder = ROOT / "src" / "ethogram" / "schemas"
+    assert {p.stem for p in folder.iterdir()} == set(VERB_NAMES) - {"completion"}
+    tree = json.loads((folder / "trace.json").read_text())["$defs"]
+    assert tree["SpanRow"]["properties"]["kind"] == {"enum": list(KINDS)}
+    assert tree["TraceTree"]["properties"]["missing"]["anyOf"][0] == {"enum": list(REASONS)}
+    show = json.loads((folder / "show.json").read_text())["$defs"]
+    assert show["TaskRow"]["properties"]["missing"]["propertyNames"] == {"enum": list(REASONS)}
+    for file in folder.iterdir():
+        schema = json.loads(file.read_text())
+        roots = [r["$ref"].rpartition("/")[2] for r in schema.get("anyOf", [schema])]
+        for root in roots:
+            assert schema["$defs"][root]["properties"]["schema_version"] == {"const": 1}
+            assert "schema_version" in schema["$defs"][root]["required"]

@@ -1,0 +1,105 @@
+"""The Ray engine on a real cluster of two nodes on this machine: the same ledger as the local engine, node loss included."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethogram.cost import Caps
+from ethogram.store import Home, open_home
+from ethogram.study.options import AllCaps
+from ethogram.study.suites import run_suite
+
+pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.filterwarnings("ignore")]
+
+AGENT = """
+import time
+
+def agent(task, episode):
+    with episode.record.model(model="m", at_most_usd=0.01) as call:
+        time.sleep({pause})
+        call.done("thinking", input_tokens=5, output_tokens=2, cost_usd=0.01)
+    return task.expected if episode.rng.random() < 0.7 else "wrong"
+"""
+SUITE = """
+from ethogram.plan import Check, Suite, Task
+
+SUITE = Suite(name="many", tasks=tuple(
+    Task(id=f"t{i}", prompt="?", expected=str(i), checks=(Check(kind="equals"),)) for i in range(10)))
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import ray
+        from ray.cluster_utils import Cluster
+
+        small = {"object_store_memory": 80 * 2**20}
+        built = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
+        nodes = [built.add_node(num_cpus=1, **small) for _ in range(2)]
+        ray.init(address=built.address, log_to_driver=False, logging_level="ERROR")
+        built.wait_for_nodes()
+        yield built, nodes
+        ray.shutdown()
+        built.shutdown()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "many.py").write_text(SUITE)
+    (tmp_path / "quick.py").write_text(AGENT.format(pause=0.0))
+    (tmp_path / "slow.py").write_text(AGENT.format(pause=0.05))
+    return tmp_path
+
+
+def ledger(home: Home, run: str) -> set[tuple[Any, ...]]:
+    return {
+        (e.head.episode, e.head.task, e.head.attempt, e.head.seed, e.head.outcome, e.totals.cost_usd)
+        for e in home.run(run).entries
+    }
+
+
+def run(place: Path, home: Home, name: str, agent: str = "slow", **options: Any) -> Any:
+    return run_suite(str(place / "many.py"), f"{place / agent}.py:agent", k=12, home=home, name=name, **options)
+
+
+def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: Any, place: Path) -> None:
+    built, nodes = cluster
+    home = open_home(str(place / "home"))
+    run(place, home, "one", max_concurrency=1, agent="slow")
+    run(place, home, "eight", max_concurrency=8)
+    two = run(place, home, "two-nodes", engine="ray", max_concurrency=4)
+    assert (two.scored, two.missing, two.not_run) == (120, {}, 0)
+
+    def lose_a_node() -> None:
+        deadline = time.monotonic() + 60
+        while not home.files.names("runs/lost/ledger") and time.monotonic() < deadline:
+            time.sleep(0.02)
+        built.remove_node(nodes[1], allow_graceful=False)
+
+    killer = threading.Thread(target=lose_a_node)
+    killer.start()
+    lost = run(place, home, "lost", engine="ray", max_concurrency=4)
+    killer.join()
+    assert (lost.scored, lost.missing, lost.not_run) == (120, {}, 0)
+    expected = ledger(home, "one")
+    assert len(expected) == 120
+    for name in ("eight", "two-nodes", "lost"):
+        assert ledger(home, name) == expected, name
+    caps = AllCaps(experiment=Caps(usd=0.3))
+    capped = run(place, home, "capped", engine="ray", max_concurrency=4, caps=caps)
+    assert capped.cost_usd <= 0.3 + 0.01
+    assert capped.stopped == "cap.experiment"
+    nodes[1] = built.add_node(num_cpus=1, object_store_memory=80 * 2**20)
