@@ -32,6 +32,11 @@ PACKAGE = ROOT / "src" / "ethogram"
 NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "init": ("lab.starter:Started",),
+    "run": ("study.suites:RunResult", "study.suites:RunPlan"),
+    "score": ("lab.scoring:ScoreResult",),
+    "kill": ("study.switch:Killed",),
+    "drill": ("study.switch:Drill",),
     "import": ("lab.imports:ImportResult",),
     "runs": ("lab.runs:RunList",),
     "show": ("lab.runs:RunSummary",),
@@ -252,8 +257,10 @@ def closed_sets() -> dict[tuple[str, str], tuple[str, ...]]:
         ("ImportResult", "format"): (*formats, "mixed"),
         ("ImportResult", "formats"): formats,
         ("SourceReport", "format"): formats,
-        ("RunSummary", "formats"): formats,
+        ("RunSummary", "formats"): (*formats, "run"),
         ("RunSummary", "missing"): REASONS,
+        ("RunResult", "missing"): REASONS,
+        ("ScoreResult", "missing"): REASONS,
         ("TaskRow", "missing"): REASONS,
         ("EpisodeRow", "missing"): REASONS,
         ("TraceTree", "missing"): REASONS,

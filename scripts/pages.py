@@ -117,7 +117,7 @@ def run_script(block: Block, place: Path) -> list[Problem]:
     )
     if done.returncode == 0:
         return []
-    return [Problem(block.at, f"fails with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}")]
+    return [Problem(block.at + 1, f"fails with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}")]
 
 
 def run_console(block: Block, place: Path) -> tuple[list[Problem], list[str]]:
@@ -127,9 +127,9 @@ def run_console(block: Block, place: Path) -> tuple[list[Problem], list[str]]:
     for offset, command, told in commands(block.lines):
         code, output = on_terminal("\n".join(command)[2:], place)
         if code != 0:
-            problems.append(Problem(block.at + offset, f"fails with {code}:\n" + "\n".join(output)))
+            problems.append(Problem(block.at + offset + 1, f"fails with {code}:\n" + "\n".join(output)))
         if mask(output) != mask(told):
-            problems.append(Problem(block.at + offset, "prints something else:\n" + "\n".join(output)))
+            problems.append(Problem(block.at + offset + 1, "prints something else:\n" + "\n".join(output)))
         else:
             output = told
         shown += [*command, *output]

@@ -240,7 +240,7 @@ def _at(document: Any, path: tuple[Any, ...]) -> Any:
 def _put(document: Any, path: tuple[Any, ...], value: Any) -> None:
     """Replace a value, if the place is still there."""
     with suppress(KeyError, IndexError, TypeError):
-        _at(document, path[:-1])[path[-1]] = value
+        _at(document, path[:-1])[path[-1]] = deepcopy(value)
 
 
 def _write(documents: list[Any], like: bytes) -> bytes:
@@ -304,7 +304,7 @@ def retype(data: bytes, rng: random.Random) -> bytes:
         elif deed == 3 and isinstance(old, str | int | float) and not isinstance(old, bool):
             holder[path[-1]] = rng.choice((str(old), [old], {"value": old}, {"a": {"b": old}}, [[old]], old * 2))
         else:
-            holder[path[-1]] = rng.choice(ODD)
+            holder[path[-1]] = deepcopy(rng.choice(ODD))
     if rng.random() < 0.05:
         deep: Any = 1
         for _ in range(400):

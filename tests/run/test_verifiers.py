@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import subprocess
 import sys
 import threading
 import time
@@ -16,11 +17,12 @@ import pytest
 
 from ethogram.errors import BadInput
 from ethogram.judge import KINDS, Evidence
-from ethogram.plan import Check, FileRef, Task
+from ethogram.plan import Check, FileRef, Repository, Task
 from ethogram.run.faults import VerifierFault
 from ethogram.run.processes import MAX_OUTPUT, clean_environment, run_process
 from ethogram.run.testing import dotted, filled, read_report
 from ethogram.run.verifiers import VERIFIERS, JudgingFault, judge_task
+from ethogram.run.workspace import Workspace
 from ethogram.trace import Label, Missing, Scored, digest
 
 
@@ -611,3 +613,29 @@ def test_the_pieces_around_a_runner(tmp_path: Path) -> None:
         "<s><testcase classname='m' name='t'/><testcase classname='m' name='t'><error message='late'/></testcase></s>"
     )
     assert read_report(report) == {"m.t": (False, "late")}
+
+
+def test_a_repositorys_own_tests_are_asked_whatever_the_agent_made_of_them(tmp_path: Path) -> None:
+    repo = tmp_path / "suite" / "repo"
+    files = {"calc.py": BUGGY, "tests/test_calc.py": TESTS, "tests/conftest.py": "collect_ignore = []\n"}
+    for name, text in files.items():
+        (repo / name).parent.mkdir(parents=True, exist_ok=True)
+        (repo / name).write_text(text)
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-q", "-m", "the bug"]):
+        subprocess.run(["git", *words], cwd=repo, check=True)
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True).stdout
+    check = Check(kind="tests", settings={"fail_to_pass": FAIL, "pass_to_pass": PASS})
+    task = Task(id="swe", repository=Repository("repo", commit.strip()), checks=(check,))
+    with Workspace(task, repo.parent) as workspace:
+
+        def outcome() -> Any:
+            return judge_task(task, Loaded(repo.parent), Evidence(answer="", workspace=workspace.path))[1]
+
+        (workspace.path / "tests" / "test_calc.py").write_text("def test_double(): pass\n")
+        (workspace.path / "tests" / "conftest.py").write_text("raise SystemExit(0)\n")
+        (workspace.path / "conftest.py").write_text("raise SystemExit(0)\n")
+        assert outcome() == Scored(0.0, "tests")
+        (workspace.path / "calc.py").write_text(MENDED)
+        assert outcome() == Scored(1.0, "tests")
+        assert (workspace.path / "conftest.py").exists(), "the workspace itself stays as the agent left it"

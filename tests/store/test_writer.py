@@ -53,14 +53,14 @@ def test_a_finished_trace_is_seen_within_the_window_without_further_calls(home: 
     assert COMMIT_WINDOW == 0.5
     run = home.create("run", "import")
     with run.writer(PLAIN) as writer:
+        begun = time.monotonic()
         write_trace(writer, "one")
-        done = time.monotonic()
-        assert not home.run("run").entries  # not yet: it waits for company
         write_trace(writer, "two")
+        done = time.monotonic()
         while len(home.run("run").entries) < 2:
-            assert time.monotonic() - done < COMMIT_WINDOW + 3
+            assert time.monotonic() - done < COMMIT_WINDOW + 20  # slack for a machine that does much else
             time.sleep(0.02)
-        assert time.monotonic() - done >= COMMIT_WINDOW * 0.8
+        assert time.monotonic() - begun >= COMMIT_WINDOW  # it waited for company
         assert len(files_of(run, writer.name)) == 2  # the lease, and one ledger segment for both
 
 
@@ -240,7 +240,7 @@ def write_shape(writer: Any, key: str, shape: list[tuple[Any, ...]]) -> None:
             )
 
 
-@settings(deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(shape=shapes, spans=st.integers(1, 6), chars=st.integers(1, 60))
 def test_a_spilled_trace_is_the_same_trace(tmp_path: Path, shape: Any, spans: int, chars: int) -> None:
     home = Home(LocalFiles(Path(tempfile.mkdtemp(dir=tmp_path))))
@@ -357,14 +357,14 @@ def test_a_late_commit_that_fails_is_heard_of_by_the_next_caller(tmp_path: Path,
     writer = run.writer(PLAIN, window=0.02)
     files.refuse = "ledger/"
     write_trace(writer, "one")
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while files.asked == 0 and time.monotonic() < until:
         time.sleep(0.01)
     assert files.asked
     with pytest.raises(EthogramError, match="No space left"):
         write_trace(writer, "two")
     files.refuse = ""
-    until = time.monotonic() + 5
+    until = time.monotonic() + 30
     while len(Home(files).run("run").entries) < 2 and time.monotonic() < until:
         time.sleep(0.02)  # nobody calls: the window goes on trying
     assert len(Home(files).run("run").entries) == 2

@@ -67,7 +67,7 @@ def test_stored_outcomes_are_checked_when_read(text: bytes) -> None:
 def test_success_begins_at_one_half_unless_said_otherwise() -> None:
     assert [Scored(v).success() for v in (0.0, 0.49, 0.5, 1.0)] == [False, False, True, True]
     assert not Scored(0.5).success(0.9)
-    for outcome in (Scored(0.25, "verifier"), *(Missing(r, "why") for r in REASONS)):  # type: ignore[arg-type]
+    for outcome in (Scored(0.25, "verifier"), *(Missing(r, "why") for r in REASONS)):
         assert msgspec.json.decode(msgspec.json.encode(outcome), type=Outcome) == outcome  # type: ignore[arg-type]
 
 

@@ -19,6 +19,7 @@ import msgspec
 from ethogram.errors import BadInput
 from ethogram.trace import (
     KINDS,
+    STATUSES,
     TOKEN_FIELDS,
     EpisodeId,
     Head,
@@ -295,7 +296,7 @@ class TraceBuilder:
             lane=self._clean(draft.lane, "name"),
             start_ns=start,
             end_ns=end,
-            status="error" if draft.error is not None and draft.status == "unset" else draft.status,
+            status=self._status(draft),
             error=self._text(draft.error, "error"),
             model=self._clean(draft.model, "name") or None,
             provider=self._clean(draft.provider, "name") or None,
@@ -386,6 +387,10 @@ class TraceBuilder:
     def abort(self) -> None:
         """Forget everything about this trace."""
         self._sink.abort()
+
+    def _status(self, draft: Draft) -> Status:
+        status: Status = draft.status if draft.status in STATUSES else "unset"
+        return "error" if draft.error is not None and status == "unset" else status
 
     def _new_id(self, wanted: str | None) -> SpanId:
         span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"

@@ -55,7 +55,7 @@ def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace],
         report.skip(source.name, str(error))
         return [], report
     if found is None:
-        report.skip(source.name, "no reader recognises this content")
+        report.skip(source.name, source.damage or "no reader recognises this content")
         return [], report
     report.format = found.format
     done: list[Trace] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from typing import Any, NamedTuple
 
@@ -88,5 +89,5 @@ def _members(source: Source) -> list[str]:
     try:
         with source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
             return archive.namelist()
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error):
         return []

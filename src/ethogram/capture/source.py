@@ -59,6 +59,7 @@ class Source:
         self.path = path
         self.place = os.path.realpath(path) if path else ""
         self._opener = opener
+        self.damage = ""
         self.on_bytes: Callable[[int], None] | None = None
 
     def __repr__(self) -> str:
@@ -66,10 +67,10 @@ class Source:
 
     def open(self) -> BinaryIO:
         """The unpacked bytes, with a bound on how far they may expand."""
+        unpack = _COMPRESSIONS.get(self.compression)
         raw = self._opener()
         if self.on_bytes is not None:
             raw = _Watched(raw, self.on_bytes)  # type: ignore[assignment]
-        unpack = _COMPRESSIONS.get(self.compression)
         if unpack is None:
             return raw
         return _Bounded(unpack(raw), raw, self.name, max(self.size, 1))  # type: ignore[return-value]
@@ -90,9 +91,9 @@ class Source:
 
     @cached_property
     def peek(self) -> bytes:
-        """The first unpacked bytes: enough to recognise a format. Of a damaged stream, what came before the damage."""
+        """The first unpacked bytes: enough to recognise a format. Of a damaged stream, what came before `damage`."""
         with self.open() as stream:
-            return _read_up_to(stream, PEEK, forgiving=True)
+            return _read_up_to(stream, PEEK, lambda error: setattr(self, "damage", str(error)))
 
     @cached_property
     def digest(self) -> str:
@@ -171,16 +172,17 @@ def _short(error: BaseException) -> str:
     return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
-def _read_up_to(stream: BinaryIO, limit: int, *, forgiving: bool = False) -> bytes:
+def _read_up_to(stream: BinaryIO, limit: int, forgive: Callable[[Unreadable], None] | None = None) -> bytes:
     chunks: list[bytes] = []
     left = limit
     try:
         while left > 0 and (chunk := stream.read(min(left, CHUNK))):
             chunks.append(chunk)
             left -= len(chunk)
-    except Unreadable:
-        if not forgiving or not chunks:
+    except Unreadable as error:
+        if forgive is None or not chunks:
             raise
+        forgive(error)
     return b"".join(chunks)
 
 
@@ -244,11 +246,41 @@ def _gz(raw: BinaryIO) -> IO[bytes]:
     return gzip.open(raw)  # type: ignore[return-value]
 
 
+class _Zst(io.RawIOBase):
+    """Zstandard frames one after another; unlike the library's own reader it notices that the last one is cut off."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw = raw
+        self._context = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+        self._frame: Any = None
+        self._packed = self._ready = b""
+
+    def read1(self, size: int) -> bytes:
+        """Up to so many bytes; none at the end."""
+        while not self._ready:
+            if not self._packed:
+                self._packed = self._raw.read(_ZST_PIECE)
+            if not self._packed:
+                if self._frame is not None:
+                    raise EOFError("the last frame has no end")
+                return b""
+            self._frame = self._frame or self._context.decompressobj()
+            self._ready = self._frame.decompress(self._packed)
+            self._packed = b""
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        given, self._ready = self._ready[:size], self._ready[size:]
+        return given
+
+
+_ZST_PIECE = 2048  # a piece may unpack to thousands of times its size, all at once
+
+
 _COMPRESSIONS: dict[str, Callable[[BinaryIO], IO[bytes]]] = {
     "gz": _gz,
     "xz": lzma.open,
     "bz2": bz2.open,
-    "zst": lambda raw: zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(raw, read_across_frames=True),
+    "zst": _Zst,  # type: ignore[dict-item]
 }
 _MAGIC = {"gz": b"\x1f\x8b", "xz": b"\xfd7zXZ\x00", "zst": b"\x28\xb5\x2f\xfd", "bz2": b"BZh"}
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
+STOPPED = 130
+
 
 class Verb(NamedTuple):
     """A verb: its name, the module in `ethogram.cli` that holds it, and what it does in one line."""
@@ -61,7 +63,15 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one verb and exit with its code."""
     args = list(sys.argv[1:] if argv is None else argv)
-    sys.exit(run(args))
+    try:
+        code = run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read us has seen enough
+        import os
+
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    sys.exit(code)
 
 
 def run(args: list[str]) -> int:
@@ -103,8 +113,6 @@ def verb_app(verb: Verb) -> Any:
 
 def _guarded(verb: Verb, args: list[str]) -> int:
     """Call a verb; turn our errors into one sentence and the right code. A traceback is a bug."""
-    import os
-
     import typer
 
     from ethogram.errors import EthogramError
@@ -113,7 +121,6 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     click_error: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
         code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
-        return code if isinstance(code, int) else 0
     except EthogramError as error:
         print(f"ethogram {verb.name}: {error}", file=sys.stderr)
         return error.exit_code
@@ -122,11 +129,15 @@ def _guarded(verb: Verb, args: list[str]) -> int:
         print(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)", file=sys.stderr)
         return 64
     except (KeyboardInterrupt, typer.Abort):
+        code = STOPPED
+    except SystemExit as ended:
+        # typer's click ends the process itself when a pipe closes, and leaves a wrapped stdout behind
+        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
+            raise BrokenPipeError from None
+        code = 0 if "--help" in args else ended.code  # help ends early only when nobody reads it to the end
+    if code == STOPPED:
         print(f"ethogram {verb.name}: stopped; what was committed is kept", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+    return code if isinstance(code, int) else 0
 
 
 if __name__ == "__main__":

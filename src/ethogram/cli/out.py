@@ -26,19 +26,28 @@ HomeOption = Annotated[
 ]
 
 
+class _Console(Console):
+    """A console that lets a closed pipe be told to whoever called, instead of ending the process itself."""
+
+    def on_broken_pipe(self) -> None:
+        """Travel up: the command line ends quietly."""
+        raise BrokenPipeError
+
+
 def stdout() -> Console:
     """Where answers go."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+    return _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def stderr() -> Console:
     """Where notes and progress go."""
-    return Console(stderr=True, highlight=False)
+    return _Console(stderr=True, highlight=False, emoji=False)
 
 
 def print_json(result: Result) -> None:
     """The result as one JSON document."""
     sys.stdout.write(result.to_json() + "\n")
+    sys.stdout.flush()
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> Table:

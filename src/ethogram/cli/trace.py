@@ -46,7 +46,7 @@ def _print(result: TraceTree) -> None:
     out = stdout()
     verdict = f"missing ({result.missing})" if result.missing else f"score {result.score:g}"
     out.print(
-        f"{result.trace_id}  run {result.run}  task {result.task or 'unknown'}  attempt {result.attempt}  {verdict}",
+        f"{result.trace_id}  run {result.run}  task {printable(result.task) or 'unknown'}  attempt {result.attempt}  {verdict}",
         style="bold",
         markup=False,
     )

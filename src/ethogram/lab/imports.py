@@ -13,11 +13,13 @@ import msgspec
 from ethogram.capture.intake import Intake, Skipped, SourceReport
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.source import Source, sources
-from ethogram.errors import BadUsage, Damaged, NotFound, Unreadable
-from ethogram.store import Entry, Home, Redactor, Run, RunWriter, TraceWriter, open_home
+from ethogram.errors import BadUsage, NotFound, Unreadable
+from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, open_home
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Missing, Origin, TraceId
 
+from .register import Register, mark_of
+from .register import read_files as read_files
 from .result import Result
 from .supply import Supply, outcome_of, supply
 
@@ -25,9 +27,7 @@ Progress = Callable[[str, int, int], None]
 """Called with a source's name, the bytes just read, and its size."""
 
 
-SOURCES = "sources"
 _ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,5}$")
-FILES_PER_NOTE = 500
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,18 +109,23 @@ class _Import:
         self.outcome: Supply | None = supply(options.outcome_from, "outcome") if options.outcome_from else None
         self.policy = policy_from(options.redact, options.patterns)
         self.superseded = 0
+        self.created = False
 
     def read(self, paths: Sequence[str | Path]) -> ImportResult:
         """Read all paths and report."""
         redactor = self.home.redactor(self.policy)
         run = self._run(self.options.run or _run_name(paths[0], redactor))
-        self.register = _Register(run)
+        self.register = Register(run)
         result = ImportResult(run=run.name)
-        with run.writer(redactor, seal=self.options.seal, window=None) as writer:
-            for report in self._sources(paths, run, writer):
-                _add(result, report)
-            self.register.flush(writer)
-            result.redactions = dict(sorted(writer.redactions.items()))
+        try:
+            with run.writer(redactor, seal=self.options.seal, window=None) as writer:
+                for report in self._sources(paths, run, writer):
+                    _add(result, report)
+                self.register.flush(writer)
+                result.redactions = dict(sorted(writer.redactions.items()))
+        finally:
+            if self.created and not run.files.names(f"{run.path}/ledger"):
+                run.files.delete(run.path)  # an import of nothing leaves no run behind
         result.superseded = self.superseded
         used = list(result.formats)
         result.format = used[0] if len(used) == 1 else "mixed" if used else None
@@ -131,7 +136,9 @@ class _Import:
             run = self.home.resolve(name)
         except NotFound:
             try:
-                return self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+                made = self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+                self.created = True
+                return made
             except BadUsage:
                 if name not in self.home.names():
                     raise
@@ -163,7 +170,7 @@ class _Import:
         origin = self._take_in(source, writer, report)
         _redacted(report, writer.redactor)
         if origin is not None:
-            self.register.finish(origin, _mark(source, writer.redactor), report, writer)
+            self.register.finish(origin, mark_of(source, writer.redactor), report, writer)
         return report
 
     def _take_in(self, source: Source, writer: RunWriter, report: SourceReport) -> Origin | None:
@@ -181,6 +188,7 @@ class _Import:
             before = self.register.finished(origin)
             if before is not None:
                 report.unchanged = before
+                report.end()
                 return None
             if self.progress is not None:
                 tell, size = self.progress, source.size
@@ -194,7 +202,7 @@ class _Import:
             def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
                 return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
 
-            place = self.register.place(origin, _mark(source, writer.redactor))
+            place = self.register.place(origin, mark_of(source, writer.redactor))
             found.read(source, Intake(open_sink, origin, report, settle, place))
             report.end()
         except Unreadable as error:
@@ -235,122 +243,6 @@ class _Import:
         return head if verdict is None else msgspec.structs.replace(head, outcome=verdict)
 
 
-class _Known(msgspec.Struct, gc=False):
-    """What the register remembers of a committed trace."""
-
-    trace_id: TraceId
-    spans: int
-    attempt: int
-    group: tuple[str, str, str]
-
-
-def _group(head: Head) -> tuple[str, str, str]:
-    """Within it attempts are numbered."""
-    return head.task, head.condition, head.agent
-
-
-def _mark(source: Source, redactor: Redactor) -> str:
-    """Tells a file from others of its name without saying where it lies; a stream is known by its content alone."""
-    return redactor.mark(source.place) if source.place else source.digest
-
-
-class _Register:
-    """What the run holds already: traces by episode, attempts in use, files read to the end."""
-
-    def __init__(self, run: Run) -> None:
-        self.run = run
-        self.episodes: dict[str, _Known] = {}
-        self.used: dict[tuple[str, str, str], set[int]] = {}
-        self.files: dict[tuple[str, str], int] = {}
-        self.places: dict[tuple[str, str], str] = {}
-        self.named: set[str] = set()
-        self.unpublished: list[ReadFile] = []
-        for read in read_files(run):
-            self.files[read.origin.format, read.origin.digest] = read.report.traces + read.report.unchanged
-            self.places[read.origin.name, read.mark] = read.place
-            self.named.add(read.origin.name)
-        for entry in run.entries:
-            self._note(entry)
-
-    def _note(self, entry: Entry) -> None:
-        head = entry.head
-        self.episodes[head.episode] = _Known(head.trace_id, entry.totals.spans, head.attempt, _group(head))
-        self.used.setdefault(_group(head), set()).add(head.attempt)
-
-    def entry(self, head: Head) -> _Known | None:
-        """What is known of this episode."""
-        return self.episodes.get(head.episode)
-
-    def number(self, head: Head, spans: int, report: SourceReport) -> Head:
-        """Give the head an attempt that no other trace of its task, condition and agent has."""
-        used = self.used.setdefault(_group(head), set())
-        known = self.episodes.get(head.episode)
-        attempt = head.attempt
-        if known is not None and known.group == _group(head):
-            attempt = known.attempt
-        elif attempt < 0 or attempt in used:
-            if attempt >= 0:
-                report.lose("attempt (renumbered)")
-            attempt = max(used, default=-1) + 1
-        used.add(attempt)
-        self.episodes[head.episode] = _Known(head.trace_id, spans, attempt, _group(head))
-        return msgspec.structs.replace(head, attempt=attempt)
-
-    def finished(self, origin: Origin) -> int | None:
-        """How many traces a file gave when it was read to the end before; None if it was not."""
-        return self.files.get((origin.format, origin.digest))
-
-    def place(self, origin: Origin, mark: str) -> str:
-        """What stands for a file in the names of its episodes: its name, unless another file of that name came first.
-
-        So a file that has grown supersedes its traces, and `a/log.json` never those of `b/log.json`.
-        """
-        if (origin.name, mark) not in self.places:
-            self.places[origin.name, mark] = f"{origin.name}\n{mark}" if origin.name in self.named else origin.name
-            self.named.add(origin.name)
-        return self.places[origin.name, mark]
-
-    def finish(self, origin: Origin, mark: str, report: SourceReport, writer: RunWriter) -> None:
-        """Note a file that was read to the end; the note is committed with its traces or after them."""
-        self.files[origin.format, origin.digest] = report.traces + report.unchanged
-        self.unpublished.append(ReadFile(origin, report, self.place(origin, mark), mark))
-        if len(self.unpublished) >= FILES_PER_NOTE:
-            self.flush(writer)
-
-    def flush(self, writer: RunWriter) -> None:
-        """Commit the traces together with the notes: what was skipped and lost stays known."""
-        if self.unpublished:
-            writer.note(SOURCES, [msgspec.json.encode(r) for r in self.unpublished])
-            self.unpublished = []
-        writer.commit()
-
-
-class ReadFile(msgspec.Struct, frozen=True):
-    """A file that was read to the end, its report, what stands for it in ids, and what tells it from its namesakes."""
-
-    origin: Origin
-    report: SourceReport
-    place: str = ""
-    mark: str = ""
-
-
-def read_files(run: Run) -> Iterator[ReadFile]:
-    """The files that were imported into a run, with what was skipped and lost in each.
-
-    A file that two imports read at the same time is told of once.
-    """
-    decoder = msgspec.json.Decoder(ReadFile)
-    seen = set()
-    for name, line in run.notes(SOURCES):
-        try:
-            read = decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
-        if read.origin not in seen:
-            seen.add(read.origin)
-            yield read
-
-
 def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
     """The report itself, with every word in it redacted: reasons and field names quote what they complain of."""
     report.source = _clean_name(report.source, redactor)
@@ -384,7 +276,7 @@ def _unknown(source: Source) -> str:
         return "the file is empty"
     if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "the text is in UTF-16; save it as UTF-8 and import it again"
-    return "no reader recognises this content; name its format with --format if you know it"
+    return source.damage or "no reader recognises this content; name its format with --format if you know it"
 
 
 def _clean_name(name: str, redactor: Redactor) -> str:

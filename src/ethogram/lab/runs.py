@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Missing, Scored, Span, Totals, Trace
 
-from .imports import read_files
+from .register import read_files
 from .result import Result
 
 

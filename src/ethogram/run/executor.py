@@ -30,6 +30,7 @@ from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, tra
 from .agents import Agent, AgentCrash, Answer, load_object
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
+from .verifiers import JudgingFault
 from .workspace import Keep, Workspace
 
 BACKOFF_SECONDS = 0.5
@@ -69,6 +70,9 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.outcome.success() if isinstance(self.outcome, Scored) else None
 
 
+Wrap = Callable[..., list[str]]
+
+
 class World(Protocol):
     """What the executor needs to know of a loaded suite."""
 
@@ -79,8 +83,8 @@ class World(Protocol):
         """The tools of a task."""
         ...
 
-    def judge(self, task: Task, evidence: Evidence) -> tuple[Sequence[Label], Outcome]:
-        """Labels of all checks (their trace id is filled in later), and the outcome."""
+    def judge(self, task: Task, evidence: Evidence, wrap: Wrap) -> tuple[Sequence[Label], Outcome]:
+        """Labels of all checks (their trace id is filled in later), and the outcome; `wrap` isolates commands."""
         ...
 
     def judges_at_once(self, task: Task) -> bool:
@@ -229,7 +233,7 @@ class _Attempt:
         )
         try:
             async with workspace:
-                outcome, fault = await self._act(workspace.path if workspace.needed else None)
+                outcome, fault = await self._act(workspace)
                 workspace.failed = not (
                     isinstance(outcome, Scored) and outcome.success(executor.world.suite.success_at)
                 )
@@ -237,8 +241,9 @@ class _Attempt:
         except Fault as fault:
             return Missing(fault.reason, str(fault)[:500]), fault
 
-    async def _act(self, folder: Path | None) -> tuple[Outcome, Fault | None]:
+    async def _act(self, workspace: Workspace) -> tuple[Outcome, Fault | None]:
         """Let the agent act, then judge what it left."""
+        folder = workspace.path if workspace.needed else None
         episode, executor = self.work.episode, self.executor
         condition = executor.settings.conditions.get(episode.condition)
         handle = EpisodeHandle(
@@ -287,14 +292,14 @@ class _Attempt:
         self.builder.answer = answer.text
         self.builder.meta.update(answer.meta)
         self.builder.meta.update(handle.meta)
-        return await self._judge(answer, folder, blame)
+        return await self._judge(answer, workspace, blame)
 
     def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
         """A time-out that is not our limit: something the agent waited for did not answer."""
         fault = fault_of(error) or OtherFault(str(error))
         return Missing("infrastructure.timeout", str(fault)[:500]), fault
 
-    async def _judge(self, answer: Answer, folder: Path | None, blame: Blame) -> tuple[Outcome, Fault | None]:
+    async def _judge(self, answer: Answer, workspace: Workspace, blame: Blame) -> tuple[Outcome, Fault | None]:
         if blame == "missing":
             return Missing("unscored", f"stopped by {self.stopped_by}; the suite does not score that"), None
         if blame == "zero":
@@ -304,14 +309,17 @@ class _Attempt:
             expected=self.task.expected,
             inputs=self.task.inputs,
             calls=tuple(self.record.calls),
-            workspace=folder,
+            workspace=workspace.path if workspace.needed else None,
         )
         world = self.executor.world
         try:
             if world.judges_at_once(self.task):
-                labels, outcome = world.judge(self.task, evidence)
+                labels, outcome = world.judge(self.task, evidence, workspace.wrap)
             else:
-                labels, outcome = await asyncio.to_thread(world.judge, self.task, evidence)
+                labels, outcome = await asyncio.to_thread(world.judge, self.task, evidence, workspace.wrap)
+        except JudgingFault as fault:
+            self.labels = list(fault.labels)  # what the other checks found is still worth keeping
+            return Missing(fault.reason, str(fault)[:500]), fault
         except Fault as fault:
             return Missing(fault.reason, str(fault)[:500]), fault
         self.labels = list(labels)

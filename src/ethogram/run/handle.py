@@ -25,7 +25,8 @@ class Tools(Mapping[str, Callable[..., Any]]):
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         if name not in self._functions:
-            raise NotFound.named("tool", name, list(self._functions))
+            # a LookupError, not one of ours: asking for a tool that is not there is the agent's own doing
+            raise LookupError(str(NotFound.named("tool", name, list(self._functions))))
         function = self._functions[name]
 
         def call(**arguments: Any) -> Any:

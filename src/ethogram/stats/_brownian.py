@@ -22,7 +22,7 @@ class Walk:
         self.effect = effect
         steps = np.diff(information) / information[1:]
         # the grid must resolve the smallest step between two looks
-        self.fineness = int(np.clip(1.5 / np.sqrt(steps.min(initial=1.0)), 16, 128))
+        self.fineness = int(np.clip(1.1 / np.sqrt(steps.min(initial=1.0)), 12, 128))
         self.information = 0.0
         self.z: Floats = floats([0.0])
         self.mass: Floats = floats([1.0])

@@ -94,6 +94,22 @@ def log_mean_exp(values: Floats, log_weights: Floats) -> Floats:
         return floats(np.log(np.sum(np.exp(shifted - top), axis=-1)) + top[..., 0])
 
 
+def straighten(z: Numbers, skewness: Numbers) -> Floats:
+    """From a statistic with this skewness to a normal one, increasing everywhere (Wilson and Hilferty 1931)."""
+    z, skewness = np.broadcast_arrays(floats(z), floats(skewness))
+    bent = np.abs(skewness) > 1e-6
+    g = np.where(bent, skewness, 1.0)
+    return np.where(bent, 6 / g * (np.cbrt(1 + g * np.where(np.isfinite(z), z, 0.0) / 2) - 1) + g / 6, z)
+
+
+def bend(z: Numbers, skewness: Numbers) -> Floats:
+    """The inverse of `straighten`."""
+    z, skewness = np.broadcast_arrays(floats(z), floats(skewness))
+    bent = np.abs(skewness) > 1e-6
+    g = np.where(bent, skewness, 1.0)
+    return np.where(bent, 2 / g * ((1 + g * (z - g / 6) / 6) ** 3 - 1), z)
+
+
 def bisect(increasing: Callable[[Floats], Floats], low: Numbers, high: Numbers, steps: int = 60) -> Floats:
     """Where an increasing function of arrays passes zero, element by element; an end where it never does."""
     lower, upper = (np.array(x, dtype=np.float64) for x in np.broadcast_arrays(floats(low), floats(high)))

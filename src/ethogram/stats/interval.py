@@ -99,9 +99,32 @@ def effective_n(mean: Numbers, variance: Numbers, least: Numbers, most: Numbers,
 def student(mean: Numbers, variance: Numbers, df: Numbers, level: float) -> Interval:
     """The t interval of a mean whose variance was estimated with `df` degrees of freedom (Student 1908)."""
     m, v, df = np.broadcast_arrays(floats(mean), floats(variance), floats(df))
-    reach = np.where(df > 0, student_quantile(0.5 + level / 2, np.maximum(df, 1.0)), np.inf)
-    half = np.where(v > 0, reach * np.sqrt(v), np.where(df > 0, 0.0, np.inf))
+    half = np.where(df > 0, student_quantile(0.5 + level / 2, np.maximum(df, 1.0)) * np.sqrt(v), np.inf)
     return Interval(m - half, m + half)
+
+
+def skewed_mean(values: Numbers, level: float) -> Interval:
+    """The t interval of a mean of skewed values (money, time) over the last axis, straightened by Hall's cubic (1992).
+
+    The plain t interval ends too low when a few large values carry the mean. Below three values it is the plain one.
+    """
+    x = floats(values)
+    n = x.shape[-1]
+    mean = x.mean(axis=-1)
+    off = x - mean[..., None]
+    square = np.sum(off**2, axis=-1)
+    error = np.sqrt(square / max(n - 1, 1) / n)
+    plain = student(mean, error**2, n - 1, level)
+    if n < 3:
+        return plain
+    bent = square > 0
+    third = np.where(bent, np.sum(off**3, axis=-1) / np.where(bent, square, 1.0) ** 1.5, 0.0)
+    h = third * n * np.sqrt(n - 1) / (n - 2) / np.sqrt(n)
+    bent = np.abs(h) > 1e-6
+    safe = np.where(bent, h, 1.0)
+    t = float(student_quantile(0.5 + level / 2, n - 1))
+    low, high = (mean - error * 3 / safe * (np.cbrt(1 + safe * (y - safe / 6)) - 1) for y in (t, -t))
+    return Interval(np.where(bent, low, plain.low), np.where(bent, high, plain.high))
 
 
 def bounds(successes: Numbers, scored: Numbers, missing: Numbers) -> Interval:

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ._numeric import Floats, Ints, Numbers, floats, normal_quantile, student_quantile
+from ._numeric import Bools, Floats, Ints, Numbers, floats, normal_quantile, student_quantile
 from .interval import effective_n, wilson_edge
 
 Kind = Literal["at", "hat"]
@@ -33,7 +33,7 @@ def pass_hat(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
 
 
 def pass_at(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
-    """Does one of k attempts pass? 1 - C(n - c, k) / C(n, k) per task, unbiased for 1 - (1 - p)^k (Chen et al. 2021)."""
+    """Does any of k attempts pass? 1 - C(n - c, k) / C(n, k), unbiased for 1 - (1 - p)^k (Chen et al. 2021)."""
     c, n = floats(successes), floats(attempts)
     return 1 - _all_of(n - c, n, _orders(ks))
 
@@ -93,7 +93,7 @@ def suite(values: Numbers, variances: Numbers, attempts: Numbers, ks: Numbers, l
     number of disjoint groups of k, which Hoeffding (1948) guarantees.
     """
     v, used, tasks = _used(values)
-    mean, spread = _moments(v, used, tasks)
+    mean, _ = _moments(v, used, tasks)
     n = np.maximum(tasks, 1)
     own = floats(variances)
     own = np.where(np.isnan(own), (v - mean[..., None, :]) ** 2 * (n / np.maximum(n - 1, 1))[..., None, :], own)
@@ -113,13 +113,13 @@ def _wilson_curve(mean: Floats, n_eff: Floats, tasks: Floats, level: float) -> C
     return Curve(np.where(tasks > 0, mean, np.nan), low, high, tasks.astype(np.int64), n_eff)
 
 
-def _used(values: Numbers) -> tuple[Floats, np.ndarray[tuple[int, ...], np.dtype[np.bool_]], Floats]:
+def _used(values: Numbers) -> tuple[Floats, Bools, Floats]:
     v = floats(values)
     used = ~np.isnan(v)
     return np.where(used, v, 0.0), used, np.sum(used, axis=-2).astype(np.float64)
 
 
-def _moments(v: Floats, used: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], tasks: Floats) -> tuple[Floats, Floats]:
+def _moments(v: Floats, used: Bools, tasks: Floats) -> tuple[Floats, Floats]:
     """Mean and variance (n - 1) over the tasks in use."""
     n = np.maximum(tasks, 1)
     mean = np.sum(v, axis=-2) / n

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from . import sequential, stratified
-from ._numeric import Floats, Ints, Numbers, bisect, floats, normal_cdf, normal_quantile
+from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
 
 _MOST_LOOKS = 200
 
@@ -25,12 +25,14 @@ class Floor(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """A drop to be seen on so many tasks: its mean and mean square over tasks, and each arm's variance of one attempt."""
+    """A drop to be seen: its mean and mean square over so many tasks, and each arm's second and third moment."""
 
     drop: float
     square: float
     first: float
     second: float
+    first_third: float
+    second_third: float
     tasks: int
 
 
@@ -50,7 +52,7 @@ class Plan(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Simulated decisions: shares that found a drop, that ruled the margin out, that did neither; attempts at the stop."""
+    """Simulated decisions: shares that found a drop, ruled the margin out, did neither; attempts at the stop."""
 
     found: float
     ruled_out: float
@@ -58,6 +60,11 @@ class Outcome(NamedTuple):
     first: float
     second: float
     draws: int
+
+
+class _Spread(NamedTuple):
+    variance: Floats
+    skewness: Floats
 
 
 def noise_floor(passes: Numbers) -> Floor:
@@ -93,7 +100,7 @@ def standard_error(floor: Floor, first: Numbers, second: Numbers, sessions: Numb
 
 
 def detectable(error: Numbers, alpha: float, power: float) -> Floats:
-    """The drop that one test at one-sided alpha sees with this power: z_alpha + z_power standard errors (Lachin 1981)."""
+    """The drop that one test at one-sided alpha sees: z_alpha + z_power standard errors (Lachin 1981)."""
     return floats(floats(error) * float(normal_quantile(1 - alpha) + normal_quantile(power)))
 
 
@@ -103,23 +110,33 @@ def shifted(rates: Numbers, drop: float) -> Floats:
     logit = np.log(p / (1 - p))
     target = np.mean(p, axis=-1) - drop
     ends = np.full(target.shape, 40.0)
-    return _expit(logit + bisect(lambda s: np.mean(_expit(logit + s[..., None]), axis=-1) - target, -ends, ends)[..., None])
+    return _expit(
+        logit + bisect(lambda s: np.mean(_expit(logit + s[..., None]), axis=-1) - target, -ends, ends)[..., None]
+    )
+
+
+def effect_between(first: Numbers, second: Numbers, tasks: int) -> Effect:
+    """The effect that takes pass rates from the first to the second, averaged over all of them."""
+    p, q = floats(first), floats(second)
+    one, two = (float(np.mean(r * (1 - r))) for r in (p, q))
+    third, other = (float(np.mean(r * (1 - r) * (1 - 2 * r))) for r in (p, q))
+    return Effect(float(np.mean(p - q)), float(np.mean((p - q) ** 2)), one, two, third, other, tasks)
 
 
 def effect_on(rates: Numbers, drop: float, tasks: int) -> Effect:
     """The effect of a common shift of the logits on tasks with these pass rates."""
-    p = floats(rates)
-    q = shifted(p, drop)
-    return Effect(drop, float(np.mean((p - q) ** 2)), float(np.mean(p * (1 - p))), float(np.mean(q * (1 - q))), tasks)
+    return effect_between(rates, shifted(rates, drop), tasks)
 
 
 def score_power(effect: Effect, first: Numbers, second: Numbers, alpha: float) -> Floats:
     """The power of one stratified score test after so many passes of each arm.
 
-    The null's variance sets the threshold, the alternative's the spread (Lachin 1981), both at finite attempts.
+    The null's variance sets the threshold, the alternative's the spread (Lachin 1981), both at finite attempts and
+    with the skewness that unequal arms bring.
     """
-    null, real = _variances(effect, floats(first), floats(second))
-    return normal_cdf((effect.drop - float(normal_quantile(1 - alpha)) * np.sqrt(null)) / np.sqrt(real))
+    null, real = _spreads(effect, floats(first), floats(second))
+    threshold = bend(float(normal_quantile(1 - alpha)), null.skewness) * np.sqrt(null.variance)
+    return normal_cdf(-straighten((threshold - effect.drop) / np.sqrt(real.variance), real.skewness))
 
 
 def passes_needed(effect: Effect, alpha: float, power: float, stored: float) -> float:
@@ -148,9 +165,9 @@ def sequential_plan(
     """
     most = _MOST_LOOKS
     reach = float(normal_quantile(1 - alpha) + normal_quantile(power))
-    counts = np.arange(1, most + 1)
-    null, _ = _variances(effect, _first(counts * every, stored), counts * every)
-    enough = effect.drop / np.sqrt(null) > reach * 0.95
+    at = floats(every * np.arange(1, most + 1))
+    null, _ = _spreads(effect, _first(at, stored), at)
+    enough = effect.drop / np.sqrt(null.variance) > reach * 0.95
     if not np.any(enough):
         return None
     low = int(np.argmax(enough))
@@ -170,16 +187,21 @@ def sequential_plan(
 def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> Plan:
     """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out."""
     at = np.atleast_1d(floats(looks))
-    null, real = _variances(effect, _first(at, stored), at)
-    fractions = null[-1] / null
+    null, real = _spreads(effect, _first(at, stored), at)
+    fractions = null.variance[-1] / null.variance
     upper = sequential.wang_tsiatis(fractions, alpha, delta)
     reach = sequential.bounds_from_spending(fractions, (1 - power) * fractions**2)
-    drift = effect.drop / np.sqrt(null[-1])
-    # the statistic is scaled by the null's spread; in units of its own spread the same motion has these bounds
-    scale = float(np.sqrt(real[-1] / null[-1]))
-    lower = np.minimum(drift * np.sqrt(fractions) - reach, upper)
-    true = sequential.crossing(fractions, upper / scale, lower / scale, drift / scale)
-    none = sequential.crossing(fractions, upper, lower, 0.0)
+    drift = float(effect.drop / np.sqrt(null.variance[-1]))
+    # the bound of the drop that must fall below the margin lies further out where variance grows with the drop
+    half = reach**2 * np.maximum(null.skewness, 0.0) / 2
+    out = half + np.sqrt(half * half + reach**2)
+    none = sequential.crossing(fractions, upper, np.minimum(drift * np.sqrt(fractions) - out, upper), 0.0)
+    # z is scaled by the null's spread: in units of its own spread, and straightened, the motion meets these bounds
+    scale = np.sqrt(real.variance / null.variance)
+    centre = drift * np.sqrt(fractions) / scale
+    high = straighten(bend(upper, null.skewness) / scale - centre, real.skewness) + centre
+    low = straighten(-out * np.maximum(1.0, 1 / scale), real.skewness) + centre
+    true = sequential.crossing(fractions, high, np.minimum(low, high), drift / float(scale[-1]))
     lengths = [float(at @ (x.upper + x.lower) + at[-1] * max(1 - (x.upper + x.lower).sum(), 0.0)) for x in (none, true)]
     return Plan(at, fractions, upper, reach, float(true.upper.sum()), lengths[0], lengths[1])
 
@@ -209,12 +231,12 @@ def simulate(
         sums = stratified.sums_of_counts(a, na), stratified.sums_of_counts(b, nb)
         look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]))
         crossed = going & (-look.z >= plan.upper[k])
-        ruled = sequential.repeated_bound(-look.difference, look.information, plan.reach[k]) < margin
+        ruled = -stratified.lower_end(look, plan.reach[k]) < margin
         found |= crossed
         used[:, going] = before.sum(axis=1, keepdims=True)
         going &= ~(crossed | ruled)
-    mean = [float(np.mean(x)) for x in (found, ~found & ~going, going)]
-    return Outcome(*mean, float(used[0].mean()), float(used[1].mean()), shape[0])
+    seen, ruled_out, open_ = (float(np.mean(x)) for x in (found, ~found & ~going, going))
+    return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
 
 
 def attempts_by_look(looks: Numbers, tasks: int) -> Ints:
@@ -225,14 +247,18 @@ def attempts_by_look(looks: Numbers, tasks: int) -> Ints:
     return (full[:, None] + (np.arange(tasks) < part[:, None])).astype(np.int64)
 
 
-def _variances(effect: Effect, first: Floats, second: Floats) -> tuple[Floats, Floats]:
-    """The variance of the difference as the null sees it and as it is; below one pass fewer tasks take part."""
-    part = np.minimum(1.0, np.minimum(first, second))
+def _spreads(effect: Effect, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:
+    """Variance and skewness of the drop as the null sees them and as they are; below one pass fewer tasks take part."""
+    tasks = effect.tasks * np.minimum(1.0, np.minimum(first, second))
     a, b = np.maximum(first, 1.0), np.maximum(second, 1.0)
-    pull = a * b / (a + b)
+    pull, total = a * b / (a + b), a + b
     real = effect.first / a + effect.second / b
-    pooled = ((a - 1) * effect.first + (b - 1) * effect.second + pull * (real + effect.square)) / (a + b - 1)
-    return floats(pooled / pull / (effect.tasks * part)), floats(real / (effect.tasks * part))
+    pooled = ((a - 1) * effect.first + (b - 1) * effect.second + pull * (real + effect.square)) / (total - 1)
+    null = pooled / pull / tasks
+    real = real / tasks
+    third = effect.first_third / a**2 - effect.second_third / b**2
+    mixed = (a * effect.first_third + b * effect.second_third) / total * (1 / a**2 - 1 / b**2)
+    return _Spread(null, mixed / tasks**2 / null**1.5), _Spread(real, third / tasks**2 / real**1.5)
 
 
 def _first(looks: Floats, stored: float) -> Floats:

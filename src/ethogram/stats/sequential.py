@@ -173,9 +173,11 @@ def stagewise(information: Numbers, upper: Numbers, z: float, level: float) -> S
         return gone + walk.above(float(info[-1]), z)
 
     sd = 1 / float(np.sqrt(info[-1]))
-    ends = (z * sd - 10 * sd, z * sd + 10 * sd)
-    low, median, high = (root(lambda e, p=p: tail(e) - p, *ends, 1e-7 * sd) for p in ((1 - level) / 2, 0.5, (1 + level) / 2))
-    return Stagewise(tail(0.0), median, low, high)
+
+    def effect_at(probability: float) -> float:
+        return root(lambda e: tail(e) - probability, (z - 10) * sd, (z + 10) * sd, 1e-7 * sd)
+
+    return Stagewise(tail(0.0), effect_at(0.5), effect_at((1 - level) / 2), effect_at((1 + level) / 2))
 
 
 def repeated_bound(value: Numbers, information: Numbers, reach: Numbers) -> Floats:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Floats, Ints, Numbers, floats, normal_cdf, normal_quantile, student_cdf
+from ._numeric import Floats, Ints, Numbers, bend, floats, normal_cdf, normal_quantile, straighten, student_cdf
 from .interval import Interval, student
 
 
@@ -35,11 +35,13 @@ class Sums(NamedTuple):
 class Score(NamedTuple):
     """A score statistic: `z` is standard normal under the null, `information` is one over the variance under it.
 
-    `size` is the sum of nA nB / N over tasks: how the information grows with attempts, whatever their outcome.
+    `here` is the variance at the estimate, each arm with its own spread. `size` is the sum of nA nB / N over tasks: how
+    the information grows with attempts, whatever their outcome.
     """
 
     difference: Floats
     variance: Floats
+    here: Floats
     skewness: Floats
     z: Floats
     information: Floats
@@ -83,6 +85,17 @@ def sums_of_values(values: Numbers, task: Numbers, tasks: int) -> Sums:
     return Sums(*(np.bincount(where, weights=x**power, minlength=tasks).astype(np.float64) for power in range(4)))
 
 
+def arms_of_values(values: Numbers, task: Numbers, second: Numbers, tasks: int) -> tuple[Sums, Sums]:
+    """Power sums of both arms, values taken from the mean of their task so that large numbers lose no digits.
+
+    `second` says which attempts are the second arm's. Differences and tests are the same as without; means are not.
+    """
+    x, where, own = floats(values), np.asarray(task, dtype=np.int64), np.asarray(second, dtype=bool)
+    n = np.bincount(where, minlength=tasks)
+    x = x - (np.bincount(where, weights=x, minlength=tasks) / np.maximum(n, 1))[where]
+    return sums_of_values(x[~own], where[~own], tasks), sums_of_values(x[own], where[own], tasks)
+
+
 def score(first: Sums, second: Sums, *, equal: bool, step: float, reach: float, extra: Numbers = 0.0) -> Score:
     """The stratified permutation score: Cochran (1954), Mantel and Haenszel (1959) for passes, any scores alike.
 
@@ -92,46 +105,45 @@ def score(first: Sums, second: Sums, *, equal: bool, step: float, reach: float, 
     `reach` could decide. `extra` is variance of the difference from elsewhere, such as sessions.
     """
     parts = _parts(first, second, equal, step)
-    variance = np.maximum(parts.variance, reach * reach / 2 * parts.step) + floats(extra)
+    least = reach * reach / 2 * parts.step
     value = np.sum(parts.weight * parts.apart, axis=-1)
+    variance = np.maximum(parts.variance, least) + floats(extra)
+    here = np.maximum(_within(first, second, parts, value), least) + floats(extra)
     with np.errstate(divide="ignore", invalid="ignore"):
         skewness = np.where(variance > 0, parts.third / variance**1.5, 0.0)
         raw = np.where(variance > 0, value / np.sqrt(variance), np.where(value == 0, 0.0, np.sign(value) * np.inf))
         information = np.where(variance > 0, 1 / variance, np.inf)
     information = np.where(parts.tasks > 0, information, 0.0)
-    return Score(value, variance, skewness, _straight(raw, skewness), information, parts.size, parts.tasks)
+    return Score(value, variance, here, skewness, straighten(raw, skewness), information, parts.size, parts.tasks)
 
 
 def difference(
     first: Sums, second: Sums, level: float, *, equal: bool, step: float, extra: Numbers = 0.0
 ) -> Difference:
-    """The difference on these very tasks: score test, and an interval that leaves out 0 exactly when the test rejects.
-
-    At 0 the variance is that of the null; at the estimate it is what the arms show within tasks (the spread of the
-    task differences where an arm has one attempt), in between it is interpolated, a closed form of the idea of
-    Miettinen and Nurminen (1985) that also holds for tasks that moved differently and for arms of unequal size.
-    """
+    """The difference on these very tasks: score test, and an interval without 0 exactly when the test rejects."""
     reach = float(normal_quantile(0.5 + level / 2))
     found = score(first, second, equal=equal, step=step, reach=reach, extra=extra)
-    parts = _parts(first, second, equal, step)
-    here = np.maximum(_within(first, second, parts, found.difference), reach * reach / 2 * parts.step) + floats(extra)
-    size, falls = np.abs(found.difference), found.difference < 0
-    lean = np.where(falls, -1.0, 1.0) * found.skewness
-    near = _near_end(size, found.variance, here, _crooked(reach, lean), lean)
-    far = size + _beyond(np.maximum(here, found.variance), lean, reach)
-    low, high = np.where(falls, -far, near), np.where(falls, -near, far)
-    none = found.tasks < 1
+    low, high = lower_end(found, reach), upper_end(found, reach)
     less, greater = normal_cdf(found.z), normal_cdf(-found.z)
-    return Difference(
-        np.where(none, np.nan, found.difference),
-        np.where(none, -np.inf, low),
-        np.where(none, np.inf, high),
-        found.z,
-        less,
-        greater,
-        np.minimum(2 * np.minimum(less, greater), 1.0),
-        found.tasks,
-    )
+    two = np.minimum(2 * np.minimum(less, greater), 1.0)
+    value = np.where(found.tasks > 0, found.difference, np.nan)
+    return Difference(value, low, high, found.z, less, greater, two, found.tasks)
+
+
+def lower_end(found: Score, reach: Numbers) -> Floats:
+    """The lower confidence bound of the difference, `reach` standard errors away in the sense of the score test.
+
+    At 0 the variance is that of the null and at the estimate what the arms show within tasks (the spread of the task
+    differences where an arm has one attempt); in between it is interpolated, and further out it grows by skewness ×
+    sd for every unit, as it does for rare events. A closed form of the idea of Miettinen and Nurminen (1985), for any
+    scores, for tasks that moved differently and for arms of unequal size.
+    """
+    return np.where(found.tasks > 0, found.difference - _reach_out(found, floats(reach), -1.0), -np.inf)
+
+
+def upper_end(found: Score, reach: Numbers) -> Floats:
+    """The upper confidence bound of the difference, as `lower_end`."""
+    return np.where(found.tasks > 0, found.difference + _reach_out(found, floats(reach), 1.0), np.inf)
 
 
 def difference_between_tasks(first: Sums, second: Sums, level: float) -> Difference:
@@ -212,39 +224,25 @@ def _within(first: Sums, second: Sums, parts: _Parts, value: Floats) -> Floats:
     return floats(np.sum(parts.weight**2 * parts.used * each, axis=-1))
 
 
-def _near_end(size: Floats, at_null: Floats, here: Floats, reach: Floats, lean: Floats) -> Floats:
-    """The end that looks towards 0: where (size - y)² = reach² V(y), V going from `at_null` at 0 to `here` at size.
-
-    Where the test does not reject, the end lies beyond 0, and there the variance changes with its skewness.
-    """
-    inside = size > reach * np.sqrt(at_null)
-    safe = np.where(inside, size, 1.0)
-    inner = safe + reach * reach * (here - at_null) / safe / 2
-    c = safe * safe - reach * reach * at_null
-    root = np.sqrt(np.maximum(inner * inner - c, 0.0))
-    between = c / np.where(inner + root > 0, inner + root, 1.0)
-    outer = size - reach * reach * np.maximum(-lean, 0.0) * np.sqrt(at_null) / 2
-    beyond = outer - np.sqrt(np.maximum(outer * outer - size * size + reach * reach * at_null, 0.0))
-    return np.where(inside, between, beyond)
-
-
-def _beyond(variance: Floats, lean: Floats, reach: Numbers) -> Floats:
-    """How far an end lies where the variance grows by skewness × sd for every unit (as it does for rare events)."""
-    growth = np.maximum(lean, 0.0) * np.sqrt(variance)
-    half = floats(reach) ** 2 * growth / 2
-    return floats(half + np.sqrt(half * half + floats(reach) ** 2 * variance))
-
-
-def _straight(z: Floats, skewness: Floats) -> Floats:
-    """From a statistic with this skewness to a normal one, increasing everywhere (Wilson and Hilferty 1931)."""
-    bent = np.abs(skewness) > 1e-6
-    g = np.where(bent, skewness, 1.0)
-    with np.errstate(invalid="ignore"):
-        return np.where(bent, 6 / g * (np.cbrt(1 + g * z / 2) - 1) + g / 6, z)
-
-
-def _crooked(z: Numbers, skewness: Floats) -> Floats:
-    """The inverse of `_straight` at one z."""
-    bent = np.abs(skewness) > 1e-6
-    g = np.where(bent, skewness, 1.0)
-    return np.where(bent, 2 / g * ((1 + g * (z - g / 6) / 6) ** 3 - 1), z)
+def _reach_out(found: Score, reach: Floats, side: float) -> Floats:
+    """How far from the estimate the bound lies on one side."""
+    size, most = np.abs(found.difference), np.maximum(found.here, found.variance)
+    growth = np.maximum(side * found.skewness, 0.0) * np.sqrt(most)
+    bent = bend(reach, -side * found.skewness)
+    limit = bent * np.sqrt(found.variance)
+    rejects = size > limit
+    # the test rejects: (size - y)² = bent² V(y), V going from the null's variance at 0 to `here` at the estimate
+    safe = np.where(rejects, size, 1.0)
+    middle = safe + bent**2 * (found.here - found.variance) / safe / 2
+    rest = safe * safe - limit**2
+    root = np.sqrt(np.maximum(middle * middle - rest, 0.0))
+    between = size - rest / np.where(middle + root > 0, middle + root, 1.0)
+    # it does not: the bound lies beyond 0, the less changed from that of a null estimate the nearer to rejecting
+    share = np.where(limit > 0, np.minimum(size / np.where(limit > 0, limit, 1.0), 1.0), 0.0)
+    far = reach + (bent - reach) * share
+    variance = most + (found.variance - most) * share
+    half = far**2 * growth / 2
+    beyond = half + np.sqrt(np.maximum(half * half - 2 * half * size + far**2 * variance, 0.0))
+    half = reach**2 * growth / 2
+    away = half + np.sqrt(half * half + reach**2 * most)
+    return np.where(side * found.difference >= 0, away, np.where(rejects, between, beyond))

@@ -10,18 +10,56 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import IO, TYPE_CHECKING
+from typing import IO, Any, Protocol
 
 import msgspec
 
 from ethogram.errors import EthogramError
 from ethogram.trace import Head, Label, Ref, Span, SpanId, Totals, TraceId, step_order, text_ref, total
 
+from .files import Files
 from .ledger import DataFile, Place
+from .redact import Redactor
 from .segment import TextRow, span_table, step_numbers, text_table
 
-if TYPE_CHECKING:
-    from .writer import RunWriter
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much waits in memory: in a group before its commit, in a trace before it spills; and what is remembered."""
+
+    group_spans: int = 100_000
+    group_chars: int = 32 << 20
+    spill_spans: int = 20_000
+    spill_chars: int = 16 << 20
+    remembered_texts: int = 200_000
+
+
+class Host(Protocol):
+    """What a sink needs of the run's writer."""
+
+    files: Files
+    path: str
+    redactor: Redactor
+    limits: Limits
+
+    def where(self, ref: Ref) -> str | None:
+        """The segment that holds a text already."""
+        ...
+
+    def clean(self, value: str, field: str) -> str:
+        """A value, redacted."""
+        ...
+
+    def spill_name(self, kind: str) -> str:
+        """A name for a segment of a trace's own."""
+        ...
+
+    def publish(self, name: str, table: Any, *, seal: bool) -> DataFile:
+        """Publish a segment."""
+        ...
+
+    def add(self, done: Done) -> None:
+        """Take over a complete trace."""
+        ...
 
 
 class _Placed(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -53,7 +91,7 @@ class Done(msgspec.Struct):
 class TraceWriter:
     """The sink of one trace."""
 
-    def __init__(self, run: RunWriter, trace: TraceId, supersedes: TraceId | None) -> None:
+    def __init__(self, run: Host, trace: TraceId, supersedes: TraceId | None) -> None:
         """Nothing is written before the trace is complete, unless it outgrows memory."""
         self._run = run
         self._trace = trace

@@ -26,21 +26,12 @@ from .ledger import DataFile, Entry, Place
 from .redact import Redacted, Redactor
 from .segment import TextRow, parquet_bytes, text_table, traces_table
 from .sink import Done, TraceWriter
+from .sink import Limits as Limits
 from .texts import stored_refs
 
 COMMIT_WINDOW = 0.5
 REMEMBERED_CHARS = 4 << 20
 LEARNED_FILES = 64
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much waits in memory: in a group before its commit, in a trace before it spills; and what is remembered."""
-
-    group_spans: int = 100_000
-    group_chars: int = 32 << 20
-    spill_spans: int = 50_000
-    spill_chars: int = 16 << 20
-    remembered_texts: int = 300_000
 
 
 LIMITS = Limits()

@@ -16,8 +16,8 @@ from ethogram.run.engines.ray import RayEngine
 from ethogram.run.executor import Executor
 from ethogram.store import Home, Run, open_home
 
+from .executors import make_executor
 from .options import RunOptions
-from .suites import make_executor
 
 
 class BuildExecutor:

@@ -20,14 +20,14 @@ from ethogram.plan import Episode, Suite, plan_episodes
 from ethogram.run.agents import Agent, load_agent
 from ethogram.run.engines.local import Engine, LocalEngine
 from ethogram.run.executor import EpisodeReport as EpisodeReport
-from ethogram.run.executor import Executor, Settings, Work
+from ethogram.run.executor import Executor, Work
 from ethogram.store import Home, Run, open_home
 from ethogram.store.redact import policy_from
 from ethogram.store.stop import POLL_SECONDS, pulled, release
 from ethogram.trace import REASONS, Missing, Scored
 
+from .executors import make_executor
 from .options import RunOptions
-from .world import SuiteWorld
 
 
 class RunPlan(Result, kw_only=True):
@@ -383,23 +383,6 @@ class _Session:
             stopped=self.stopped,
             executed=executed,
         )
-
-
-def make_executor(
-    home: Home, run: Run, loaded: LoadedSuite, agent: Agent, options: RunOptions, budget: Budget
-) -> Executor:
-    """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way."""
-    writer = run.writer(home.redactor(policy_from(options.redact)), seal=options.seal)
-    settings = Settings(
-        caps=options.caps.episode,
-        task_caps=options.caps.task,
-        retries=options.retries,
-        keep=options.keep,  # type: ignore[arg-type]
-        isolation=options.isolation,
-        meta=dict(options.meta),
-        conditions={c.name: c for c in options.conditions},
-    )
-    return Executor(SuiteWorld(loaded), agent, writer, budget, settings)
 
 
 def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 from ethogram.judge import CHECKS, Evidence
 from ethogram.lab.suites import LoadedSuite, world_tools
 from ethogram.plan import Task
+from ethogram.run.executor import Wrap
 from ethogram.run.handle import EpisodeHandle
 from ethogram.run.verifiers import judge_task
 from ethogram.trace import Label, Outcome
@@ -27,9 +28,9 @@ class SuiteWorld:
         """The tools of a task."""
         return world_tools(self.loaded, task, handle)
 
-    def judge(self, task: Task, evidence: Evidence) -> tuple[Sequence[Label], Outcome]:
+    def judge(self, task: Task, evidence: Evidence, wrap: Wrap) -> tuple[Sequence[Label], Outcome]:
         """Labels of all checks, and the outcome."""
-        return judge_task(task, self.loaded, evidence)
+        return judge_task(task, self.loaded, evidence, wrap=wrap)
 
     def judges_at_once(self, task: Task) -> bool:
         """Pure checks take no time to speak of."""

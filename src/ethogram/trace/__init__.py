@@ -17,13 +17,14 @@ from .message import (
 )
 from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
 from .signature import signature
-from .span import KINDS, STEP_KINDS, Kind, Param, Span, Status
+from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
 from .trace import TOKEN_FIELDS, Head, Origin, Totals, Trace, message_order, total
 
 __all__ = [
     "KINDS",
     "REASONS",
+    "STATUSES",
     "STEP_KINDS",
     "SUCCESS_AT",
     "TOKEN_FIELDS",

@@ -12,6 +12,7 @@ Kind = Literal["agent", "model", "tool", "retrieval", "memory", "handoff", "user
 KINDS: tuple[str, ...] = get_args(Kind)
 STEP_KINDS: frozenset[str] = frozenset({"model", "tool", "retrieval", "memory", "handoff", "user"})
 Status = Literal["ok", "error", "unset"]
+STATUSES: tuple[str, ...] = get_args(Status)
 Param = str | int | float | bool | None
 
 

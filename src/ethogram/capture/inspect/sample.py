@@ -54,7 +54,7 @@ def read_sample(body: Body, log: Log, intake: Intake, where: str) -> None:
         events.close()
         if events.counts and not own:
             trace.meta["events"] = dict(events.counts)
-        if events.counts["model"]:
+        if events.counts["model"] or own:  # the events of our own writer hold every message
             _unread(trace, body, messages, events)
         else:
             _chat(trace, body, messages, log)

@@ -1,0 +1,116 @@
+"""Watching without an end: e-processes that may be looked at after every attempt, and confidence sequences.
+
+A bet of size λ against the null multiplies its capital by 1 + λ d for a drop d between -1 and 1. If the mean drop is
+not above 0 the capital does not grow on average, so by Ville's inequality (1939) it ever exceeds 1 / alpha with
+probability at most alpha. Many bets are held at once and averaged. The logarithms of their capitals are all the state
+there is: they add up, so a process can be stopped, stored and resumed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._numeric import Floats, Numbers, bisect, floats, log_choose, log_mean_exp
+from .interval import Interval
+
+
+class Bets(NamedTuple):
+    """The sizes of the bets that are held, between 0 and 1, and the logarithms of their shares."""
+
+    sizes: Floats
+    log_shares: Floats
+
+
+def uniform_bets(low: float, high: float, count: int) -> Bets:
+    """Bets spread evenly between two sizes, by Gauss and Legendre's nodes."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return Bets(floats(low + (high - low) * (nodes + 1) / 2), np.log(weights / 2))
+
+
+def geometric_bets(low: float, high: float, count: int) -> Bets:
+    """Bets spread evenly on a logarithmic scale: for effects of unknown size, as a confidence sequence needs them."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    ends = np.log([low, high])
+    return Bets(np.exp(ends[0] + (ends[1] - ends[0]) * (nodes + 1) / 2), np.log(weights / 2))
+
+
+def pair_capital(lost: Numbers, gained: Numbers, bets: Bets) -> Floats:
+    """Log capital of every bet from counts of pairs that the second arm lost and gained; a new last axis of bets.
+
+    The sign of a discordant pair is a fair coin at worst (Waudby-Smith and Ramdas 2024). With tasks of different
+    drops the process is valid after whole passes for the null of no mean drop, and at any time if no task dropped.
+    """
+    x, y = floats(lost)[..., None], floats(gained)[..., None]
+    return floats(x * np.log1p(bets.sizes) + y * np.log1p(-bets.sizes))
+
+
+def drop_capital(drops: Numbers, bets: Bets) -> Floats:
+    """Log capital after each of a sequence of drops between -1 and 1 on the last axis; a new last axis of bets."""
+    d = floats(drops)
+    if np.any(np.abs(d) > 1):
+        raise ValueError("drops must lie between -1 and 1")
+    return floats(np.cumsum(np.log1p(d[..., None] * bets.sizes), axis=-2))
+
+
+def table_capital(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers, bets: Bets) -> Floats:
+    """Log capital from fresh attempts of unequal number on several tasks (last axis), a new last axis of bets.
+
+    Given a task's margins the law is hypergeometric; the bet is the likelihood ratio at odds (1 + λ) / (1 - λ), which
+    for one attempt each is the bet on a pair (conditional form of the e-values of Turner and Grünwald 2023). Every
+    attempt may be used once: tables of later nights are added, not grown.
+    """
+    a, na, b, nb = np.broadcast_arrays(*(floats(x) for x in (first, n_first, second, n_second)))
+    passes = a + b
+    low = np.maximum(0.0, passes - nb)
+    width = int(np.max(np.minimum(na, passes) - low, initial=0)) + 1
+    x = low[..., None] + np.arange(width)
+    n, m = na[..., None], passes[..., None]
+    law = log_choose(n, x) + log_choose(nb[..., None], m - x) - log_choose(n + nb[..., None], m)
+    odds = np.log1p(bets.sizes) - np.log1p(-bets.sizes)
+    tilt = log_mean_exp((x - a[..., None])[..., None, :] * odds[:, None], law[..., None, :])
+    return floats(-np.sum(tilt, axis=-2))
+
+
+def log_e(capital: Numbers, bets: Bets) -> Floats:
+    """The logarithm of the e-value: the mean of all capitals. An alarm at level alpha is log_e ≥ log(1 / alpha)."""
+    return log_mean_exp(floats(capital), bets.log_shares)
+
+
+def anytime_p(log_e_process: Numbers) -> Floats:
+    """A p-value that stays valid at every moment: one over the highest e-value so far, along the last axis."""
+    highest = np.maximum.accumulate(floats(log_e_process), axis=-1)
+    return np.exp(-np.maximum(highest, 0.0))
+
+
+def drop_interval(drops: Numbers, level: float, bets: Bets) -> Interval:
+    """An interval for the mean of drops between -1 and 1 (last axis), valid whenever one stops.
+
+    Every mean that has not lost its bet from above or from below: the hedged betting confidence sequence of
+    Waudby-Smith and Ramdas (2024) with a fixed mixture of bets, each side at half the error.
+    """
+    d = floats(drops)
+    return _survivors(d, np.ones(d.shape), level, bets)
+
+
+def pair_interval(lost: Numbers, same: Numbers, gained: Numbers, level: float, bets: Bets) -> Interval:
+    """The same interval for the mean drop, from counts of pairs lost, unchanged and gained; all axes are batches."""
+    counts = np.stack(np.broadcast_arrays(*(floats(x) for x in (lost, same, gained))), axis=-1)
+    return _survivors(floats([1.0, 0.0, -1.0]), counts, level, bets)
+
+
+def _survivors(values: Floats, counts: Floats, level: float, bets: Bets) -> Interval:
+    """The means between which neither side's capital has reached 2 / (1 - level)."""
+    limit = float(np.log(2 / (1 - level)))
+
+    def excess(mean: Floats, side: float) -> Floats:
+        """Log capital of the bets that the truth lies above (side 1) or below (side -1) a mean, over the limit."""
+        m = side * mean[..., None]
+        stake = (side * values - m) / (1 + m)
+        return log_e(np.sum(counts[..., None] * np.log1p(stake[..., None] * bets.sizes), axis=-2), bets) - limit
+
+    edge = np.full(counts.shape[:-1], 1 - 1e-12)
+    low = bisect(lambda m: -excess(m, 1.0), -edge, edge)
+    high = bisect(lambda m: excess(m, -1.0), -edge, edge)
+    return Interval(low, high)

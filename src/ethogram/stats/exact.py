@@ -1,0 +1,115 @@
+"""Tests without approximation for passes and failures, given the margins of every task; for few attempts and for flags.
+
+Counts of successes and attempts per task on the last axis; `less` speaks for a second arm that passes less often.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._numeric import Floats, Numbers, beta_cdf, floats, log_choose, normal_quantile
+from .interval import clopper_pearson
+
+
+class Exact(NamedTuple):
+    """One-sided tails including what was seen, the same with half of it (mid-p, Lancaster 1961), and two-sided."""
+
+    less: Floats
+    greater: Floats
+    mid_less: Floats
+    mid_greater: Floats
+    two_sided: Floats
+
+
+class Odds(NamedTuple):
+    """An odds ratio with its interval."""
+
+    value: Floats
+    low: Floats
+    high: Floats
+
+
+def stratified_test(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers) -> Exact:
+    """All tasks together: the sum of the second arm's passes against the sum of hypergeometrics (Mehta et al. 1985).
+
+    With one attempt on each side this is McNemar's exact test. One comparison at a time, meant for totals of up to
+    some thousand attempts; tails below 1e-14 are rounding.
+    """
+    a, na, b, nb = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (first, n_first, second, n_second)))
+    keep = (na > 0) & (nb > 0) & (a + b > 0) & (a + b < na + nb)
+    tables, counts = np.unique(np.stack([na[keep], nb[keep], (a + b)[keep]]), axis=1, return_counts=True)
+    lows, pmf = _support(*tables.astype(np.float64)) if tables.size else (floats([]), np.ones((0, 1)))
+    seen = int(b[keep].sum() - (lows @ counts if tables.size else 0))
+    length = int(1 + ((np.minimum(tables[1], tables[2]) - lows) @ counts)) if tables.size else 1
+    size = 1 << (length - 1).bit_length()
+    transform = np.ones(size // 2 + 1, dtype=np.complex128)
+    for row, count in zip(pmf, counts, strict=True):
+        transform *= np.fft.rfft(row, size) ** int(count)
+    law = np.clip(np.fft.irfft(transform, size)[:length] if size > 1 else np.ones(1), 0.0, None)
+    law = law / law.sum()
+    at = law[seen]
+    below, above = law[:seen].sum(), law[seen + 1 :].sum()
+    two = law[law <= at * (1 + 1e-7)].sum()
+    return Exact(*(floats(min(x, 1.0)) for x in (below + at, above + at, below + at / 2, above + at / 2, two)))
+
+
+def task_tests(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers) -> Exact:
+    """Every task for itself: Fisher's exact test (1934), an array of them at once."""
+    a, na, b, nb = np.broadcast_arrays(*(floats(x) for x in (first, n_first, second, n_second)))
+    low, pmf = _support(na, nb, a + b)
+    place = np.arange(pmf.shape[-1]) - (b - low)[..., None]
+    at = np.sum(np.where(place == 0, pmf, 0.0), axis=-1)
+    below, above = np.sum(np.where(place < 0, pmf, 0.0), axis=-1), np.sum(np.where(place > 0, pmf, 0.0), axis=-1)
+    two = np.sum(np.where(pmf <= at[..., None] * (1 + 1e-7), pmf, 0.0), axis=-1)
+    parts = (below + at, above + at, below + at / 2, above + at / 2, two)
+    return Exact(*(np.minimum(x, 1.0) for x in parts))
+
+
+def mcnemar(lost: Numbers, gained: Numbers) -> Exact:
+    """Pairs that flipped one way and the other: the exact binomial test (McNemar 1947); `less` if more were lost."""
+    x, y = np.broadcast_arrays(floats(lost), floats(gained))
+    # P(X ≤ k) of a fair coin is the tail of a Beta at one half
+    upto = np.where(x <= 0, 1.0, beta_cdf(0.5, np.maximum(x, 1.0), y + 1))
+    before = np.where(y <= 0, 0.0, beta_cdf(0.5, x + 1, np.maximum(y, 1.0)))
+    at = upto - before
+    two = np.minimum(2 * np.minimum(upto, 1 - before), 1.0)
+    return Exact(upto, 1 - before, before + at / 2, 1 - upto + at / 2, two)
+
+
+def flip_odds(lost: Numbers, gained: Numbers, level: float) -> Odds:
+    """How many pairs were lost for one that was gained, with the exact interval of the share (Clopper and Pearson)."""
+    x, y = np.broadcast_arrays(floats(lost), floats(gained))
+    share = clopper_pearson(x, x + y, level)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = np.where(x + y > 0, x / y, np.nan)
+        return Odds(value, share.low / (1 - share.low), np.where(share.high < 1, share.high / (1 - share.high), np.inf))
+
+
+def common_odds(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers, level: float) -> Odds:
+    """The odds of passing, second arm to first, common to all tasks (Mantel and Haenszel 1959).
+
+    The variance of its logarithm is that of Robins, Breslow and Greenland (1986), good for many small strata.
+    """
+    a, na, b, nb = np.broadcast_arrays(*(floats(x) for x in (first, n_first, second, n_second)))
+    total = np.maximum(na + nb, 1.0)
+    up, down = b * (na - a) / total, a * (nb - b) / total
+    p, q = (b + na - a) / total, (a + nb - b) / total
+    r, s = np.sum(up, axis=-1), np.sum(down, axis=-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        value = r / s
+        variance = np.sum(p * up, axis=-1) / (2 * r * r)
+        variance = variance + np.sum(p * down + q * up, axis=-1) / (2 * r * s) + np.sum(q * down, axis=-1) / (2 * s * s)
+        half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(variance)
+        known = (r > 0) & (s > 0)
+        return Odds(value, np.where(known, value * np.exp(-half), 0.0), np.where(known, value * np.exp(half), np.inf))
+
+
+def _support(n_first: Floats, n_second: Floats, passes: Floats) -> tuple[Floats, Floats]:
+    """The smallest number of passes the second arm can have, and the hypergeometric law from there on."""
+    low = np.maximum(0.0, passes - n_first)
+    width = int(np.max(np.minimum(n_second, passes) - low, initial=0)) + 1
+    x = low[..., None] + np.arange(width)
+    na, nb, m = n_first[..., None], n_second[..., None], passes[..., None]
+    return low, np.exp(log_choose(nb, x) + log_choose(na, m - x) - log_choose(na + nb, m))

@@ -1,0 +1,70 @@
+"""Many tests at once: p-values adjusted along the last axis, so that each can be held against the level itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._numeric import Floats, Numbers, floats
+
+
+def bonferroni(p: Numbers) -> Floats:
+    """m p: keeps the chance of any false find (Dunn 1961)."""
+    values = floats(p)
+    return floats(np.minimum(values * values.shape[-1], 1.0))
+
+
+def holm(p: Numbers) -> Floats:
+    """Step-down: keeps the chance of any false find under any dependence, never weaker than Bonferroni (Holm 1979)."""
+    ordered, back = _sorted(p)
+    m = ordered.shape[-1]
+    return _restored(np.maximum.accumulate(ordered * (m - np.arange(m)), axis=-1), back)
+
+
+def hochberg(p: Numbers) -> Floats:
+    """Step-up: as Holm, but sharper, for tests that are independent or positively dependent (Hochberg 1988)."""
+    ordered, back = _sorted(p)
+    m = ordered.shape[-1]
+    return _restored(_from_the_top(ordered * (m - np.arange(m))), back)
+
+
+def benjamini_hochberg(p: Numbers) -> Floats:
+    """Keeps the expected share of false finds among the finds (Benjamini and Hochberg 1995)."""
+    ordered, back = _sorted(p)
+    m = ordered.shape[-1]
+    return _restored(_from_the_top(ordered * (m / np.arange(1, m + 1))), back)
+
+
+def benjamini_yekutieli(p: Numbers) -> Floats:
+    """The same share under any dependence, at the price of a factor of about ln m (Benjamini and Yekutieli 2001)."""
+    m = floats(p).shape[-1]
+    return np.minimum(benjamini_hochberg(p) * float(np.sum(1 / np.arange(1, m + 1))), 1.0)
+
+
+def max_t(observed: Numbers, permuted: Numbers) -> Floats:
+    """Step-down by the largest statistic of each permutation, which knows how the tests hang together.
+
+    Westfall and Young (1993). `observed` are m statistics that speak against the null where they are large, `permuted`
+    is (draws, m).
+    """
+    seen, draws = floats(observed), floats(permuted)
+    order = np.argsort(-seen, kind="stable")
+    # for the j-th largest statistic, only the hypotheses that are not yet rejected count
+    largest = np.maximum.accumulate(draws[:, order][:, ::-1], axis=1)[:, ::-1]
+    p = (1 + np.sum(largest >= seen[order] - 1e-12, axis=0)) / (1 + draws.shape[0])
+    out = np.empty(seen.shape)
+    out[order] = np.maximum.accumulate(p)
+    return out
+
+
+def _sorted(p: Numbers) -> tuple[Floats, np.ndarray[tuple[int, ...], np.dtype[np.intp]]]:
+    values = floats(p)
+    order = np.argsort(values, axis=-1, kind="stable")
+    return np.take_along_axis(values, order, axis=-1), np.argsort(order, axis=-1, kind="stable")
+
+
+def _from_the_top(values: Floats) -> Floats:
+    return floats(np.minimum.accumulate(values[..., ::-1], axis=-1)[..., ::-1])
+
+
+def _restored(values: Floats, back: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> Floats:
+    return np.minimum(np.take_along_axis(values, back, axis=-1), 1.0)

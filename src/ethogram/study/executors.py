@@ -1,0 +1,30 @@
+"""Executors for a run: the same way here and on a worker elsewhere."""
+
+from __future__ import annotations
+
+from ethogram.cost import Budget
+from ethogram.lab.suites import LoadedSuite
+from ethogram.run.agents import Agent
+from ethogram.run.executor import Executor, Settings
+from ethogram.store import Home, Run
+from ethogram.store.redact import policy_from
+
+from .options import RunOptions
+from .world import SuiteWorld
+
+
+def make_executor(
+    home: Home, run: Run, loaded: LoadedSuite, agent: Agent, options: RunOptions, budget: Budget
+) -> Executor:
+    """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way."""
+    writer = run.writer(home.redactor(policy_from(options.redact)), seal=options.seal)
+    settings = Settings(
+        caps=options.caps.episode,
+        task_caps=options.caps.task,
+        retries=options.retries,
+        keep=options.keep,  # type: ignore[arg-type]
+        isolation=options.isolation,
+        meta=dict(options.meta),
+        conditions={c.name: c for c in options.conditions},
+    )
+    return Executor(SuiteWorld(loaded), agent, writer, budget, settings)

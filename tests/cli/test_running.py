@@ -1,0 +1,85 @@
+"""init, run, score, kill, drill: the verbs that run agents, on the small suite that init writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+AGENT = ("--agent", "agent.py:solve")
+
+
+@pytest.fixture
+def suite(document) -> str:
+    files = document("init")["files"]
+    assert "agent.py" in files
+    return "suite"
+
+
+def test_init_never_overwrites(call, suite):
+    before = Path("agent.py").read_text()
+    said = call("init")
+    assert said.code == 64
+    assert "exists already" in said.err
+    assert Path("agent.py").read_text() == before
+
+
+def test_run_and_look(call, document, suite):
+    said = call("run", suite, *AGENT, "-k", "2", "--run", "first")
+    assert said.code == 0
+    assert "run first: 6 planned, 6 scored, 0 missing, 0 not run" in said.out
+    found = document("run", suite, *AGENT, "-k", "2", "--run", "second")
+    assert (found["planned"], found["scored"], found["missing"], found["not_run"]) == (6, 6, {}, 0)
+    shown = document("show", "second")
+    assert (shown["kind"], shown["episodes"]) == ("run", 6)
+    query = "SELECT task, attempt, score, steps FROM episodes ORDER BY ALL"
+    first, second = (document("sql", query, "--run", run)["records"] for run in ("first", "second"))
+    assert first == second  # the same seed, the same numbers
+    assert document("verify")["ok"] is True
+
+
+def test_a_dry_run_calls_nothing(document, suite):
+    plan = document("run", suite, *AGENT, "-k", "3", "--dry-run", "--max-usd", "2")
+    assert (plan["planned"], plan["cost_usd_at_most"]) == (9, 2.0)
+    assert document("runs")["runs"] == []
+
+
+def test_a_switch_stops_and_resume_goes_on(document, suite):
+    assert document("kill", "--why", "a look")["why"] == "a look"
+    stopped = document("run", suite, *AGENT, "--run", "night")
+    assert (stopped["scored"], stopped["not_run"], stopped["stopped"]) == (0, 3, "killed")
+    assert document("kill", "--undo")["released"] is True
+    done = document("run", "--resume", "night")
+    assert (done["scored"], done["not_run"], done["stopped"]) == (3, 0, None)
+
+
+def test_score_again(call, document, suite):
+    document("run", suite, *AGENT, "--run", "night")
+    Path("verdicts.csv").write_text("task,attempt,value\nprice-of-tea,0,0\n")
+    found = document("score", "night", "--labels", "verdicts.csv")
+    assert (found["scored"], found["changed"]) == (3, 1)
+    assert "3 scored" in call("score", "night", "--suite", suite).out
+    assert document("score", "night")["successes"] == document("show", "night")["scored"]
+
+
+def test_drill(document):
+    found = document("drill")
+    assert found["ok"] is True
+    assert found["episodes_not_run"] > 0
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (("run",), "name a suite and an agent"),
+        (("run", "nowhere", *AGENT), "nowhere"),
+        (("run", "--resume", "nope"), "nope"),
+        (("score", "nope"), "no run in"),
+        (("kill", "nope"), "no run in"),
+    ],
+)
+def test_bad_input(call, suite, args, words):
+    said = call(*args)
+    assert (said.code, said.out) == (64, "")
+    assert words in said.err
+    assert said.err.count("\n") == 1

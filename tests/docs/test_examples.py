@@ -1,0 +1,24 @@
+"""Every example runs as it is, and says what it promises."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SAYS = {
+    "find_loops.py": "task 2 attempt 0: find_bookings 4 times, with",
+    "without_a_store.py": "claude-code: 1 traces, 19 spans, lost {'thinking signature': 1}",
+}
+
+
+def test_every_example_runs(tmp_path):
+    assert {p.name for p in EXAMPLES.glob("*.py")} == SAYS.keys()
+    for name, words in SAYS.items():
+        done = subprocess.run(
+            [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, cwd=tmp_path
+        )
+        assert (done.returncode, done.stderr) == (0, ""), name
+        assert words in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,100 @@
+"""Exact tests: against scipy and against enumeration of every table with the same margins."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats as reference
+
+from ethogram.stats import exact
+
+QUICK = settings(deadline=None, max_examples=60, derandomize=True)
+cells = st.tuples(st.integers(1, 5), st.integers(1, 5)).flatmap(
+    lambda n: st.tuples(st.integers(0, n[0]), st.just(n[0]), st.integers(0, n[1]), st.just(n[1]))
+)
+
+
+def enumerated(tables: list[tuple[int, int, int, int]]) -> tuple[float, float, float]:
+    """Tails and the point probability of the second arm's passes, over all tables with these margins."""
+    laws = []
+    for a, na, b, nb in tables:
+        law = reference.hypergeom(na + nb, a + b, nb)
+        laws.append([(k, law.pmf(k)) for k in range(nb + 1) if law.pmf(k) > 0])
+    seen = sum(b for _, _, b, _ in tables)
+    totals = [(sum(k for k, _ in way), float(np.prod([p for _, p in way]))) for way in product(*laws)]
+    less = sum(p for k, p in totals if k <= seen)
+    greater = sum(p for k, p in totals if k >= seen)
+    return less, greater, less + greater - 1
+
+
+@given(st.lists(cells, min_size=1, max_size=4))
+@QUICK
+def test_stratified_against_enumeration(tables: list[tuple[int, int, int, int]]) -> None:
+    less, greater, at = enumerated(tables)
+    found = exact.stratified_test(*np.array(tables).T)
+    assert found.less == pytest.approx(less, abs=1e-9)
+    assert found.greater == pytest.approx(greater, abs=1e-9)
+    assert found.mid_less == pytest.approx(less - at / 2, abs=1e-9)
+    assert found.mid_less + found.mid_greater == pytest.approx(1, abs=1e-9)
+    assert max(0.0, min(less, greater) - 1e-9) <= found.two_sided <= 1
+
+
+def test_stratified_with_single_attempts_is_mcnemar() -> None:
+    a, b = [1] * 9 + [0] * 2 + [1] * 30, [0] * 9 + [1] * 2 + [1] * 30
+    found, pairs = exact.stratified_test(a, 1, b, 1), exact.mcnemar(9, 2)
+    for ours, theirs in zip(found, pairs, strict=True):
+        assert ours == pytest.approx(theirs)
+    assert pairs.two_sided == pytest.approx(reference.binomtest(2, 11).pvalue)
+    assert pairs.less == pytest.approx(reference.binomtest(2, 11, alternative="less").pvalue)
+
+
+def test_nothing_to_tell_apart() -> None:
+    assert exact.stratified_test([4, 0], [4, 4], [4, 0], [4, 4]).two_sided == 1.0
+    assert exact.stratified_test([], [], [], []).less == 1.0
+    assert exact.mcnemar(0, 0).two_sided == 1.0
+
+
+def test_each_task_against_fisher() -> None:
+    rng = np.random.default_rng(2)
+    na, nb = rng.integers(1, 12, 40), rng.integers(1, 12, 40)
+    a, b = rng.binomial(na, 0.7), rng.binomial(nb, 0.4)
+    found = exact.task_tests(a, na, b, nb)
+    for i in range(40):
+        table = [[b[i], nb[i] - b[i]], [a[i], na[i] - a[i]]]
+        for ours, side in ((found.less, "less"), (found.greater, "greater"), (found.two_sided, "two-sided")):
+            assert ours[i] == pytest.approx(reference.fisher_exact(table, side).pvalue, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 5, 20])
+def test_mcnemar_tails(n: int) -> None:
+    gained = np.arange(n + 1)
+    found = exact.mcnemar(n - gained, gained)
+    np.testing.assert_allclose(found.less, reference.binom.cdf(gained, n, 0.5))
+    np.testing.assert_allclose(found.greater, reference.binom.sf(gained - 1, n, 0.5))
+    np.testing.assert_allclose(found.mid_less, found.less - reference.binom.pmf(gained, n, 0.5) / 2)
+
+
+def test_odds_of_flips() -> None:
+    value, low, high = exact.flip_odds(9, 3, 0.95)
+    share = reference.binomtest(9, 12).proportion_ci(0.95)
+    assert value == 3
+    assert low == pytest.approx(share.low / (1 - share.low))
+    assert high == pytest.approx(share.high / (1 - share.high))
+    assert exact.flip_odds(3, 0, 0.95).high == np.inf
+    assert exact.flip_odds(0, 3, 0.95).low == 0
+
+
+def test_common_odds_of_one_table_are_its_own_with_woolfs_variance() -> None:
+    found = exact.common_odds([20], [50], [35], [50], 0.95)
+    assert found.value == pytest.approx(35 * 30 / (20 * 15))
+    half = 1.959964 * np.sqrt(1 / 20 + 1 / 30 + 1 / 35 + 1 / 15)
+    assert np.log(found.high / found.value) == pytest.approx(half, rel=1e-6)
+    assert np.log(found.value / found.low) == pytest.approx(half, rel=1e-6)
+    # pairs: the ratio of the flips
+    pairs = exact.common_odds([1] * 6 + [0] * 3, 1, [0] * 6 + [1] * 3, 1, 0.95)
+    assert pairs.value == pytest.approx(0.5)
+    assert exact.common_odds([0], [5], [5], [5], 0.95)[1:] == (0.0, np.inf)
