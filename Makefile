@@ -22,7 +22,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 demo: setup ## the whole story end to end on embedded data
-	@$(BIN)/ethogram demo
+	@$(BIN)/ethogram demo --live
 
 test: setup check ## everything that must hold: checks, then all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup

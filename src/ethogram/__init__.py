@@ -22,6 +22,8 @@ _NAMES = {
     "list_runs": "lab",
     "load": "lab",
     "open_home": "store",
+    "rescore": "lab.scoring",
+    "run_suite": "study.suites",
     "sql": "lab",
 }
 
@@ -41,6 +43,8 @@ __all__ = [
     "list_runs",
     "load",
     "open_home",
+    "rescore",
+    "run_suite",
     "sql",
 ]
 
@@ -48,8 +52,10 @@ if TYPE_CHECKING:
     from .errors import EthogramError
     from .estimate import Estimate
     from .lab import export_run, import_logs, list_runs, load, sql
+    from .lab.scoring import rescore
     from .plan import Suite, Task
     from .store import open_home
+    from .study.suites import run_suite
     from .trace import Message, Missing, Scored, Span, Trace
 
 

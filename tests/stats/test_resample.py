@@ -110,10 +110,6 @@ def test_a_drawn_test_agrees_with_the_exact_one() -> None:
     assert found == pytest.approx(float(exact.stratified_test(a, na, b, nb).less), abs=0.01)
 
 
-def test_cluster_index() -> None:
-    np.testing.assert_array_equal(resample.cluster_index(["b", "a", "b", "c", "a"]), [0, 1, 0, 2, 1])
-
-
 def test_every_method_by_name_gives_an_interval_around_the_mean() -> None:
     rng = np.random.default_rng(3)
     values = rng.binomial(4, rng.beta(2, 1, 40)) / 4

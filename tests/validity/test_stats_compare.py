@@ -102,6 +102,35 @@ def test_the_interval_of_the_difference_covers() -> None:
     assert worst >= 0.93 - error(0.93, DRAWS // 2)
 
 
+@pytest.mark.parametrize("kind", ["cost", "steps"])
+def test_scores_of_any_kind(kind: str) -> None:
+    """Tasks of very different size, values with a long tail, one arm larger by 0 or 35 %."""
+    rng = np.random.default_rng([37, len(kind)])
+    alarms, found = {}, {}
+    for tasks in (20, 50):
+        for design in ((1, 1), (4, 4), (10, 2)):
+            for factor in (1.0, 1.35):
+                size = np.exp(rng.standard_normal((DRAWS, tasks, 1)))
+                arms = []
+                for n, scale in zip(design, (1.0, factor), strict=True):
+                    mean = np.broadcast_to(5 * scale * size, (DRAWS, tasks, n))
+                    x = rng.poisson(mean) if kind == "steps" else mean * rng.lognormal(-0.125, 0.5, mean.shape)
+                    arms.append(
+                        s.Sums(np.full((DRAWS, tasks), float(n)), *((x.astype(float) ** k).sum(-1) for k in (1, 2, 3)))
+                    )
+                ends = s.difference(*arms, 0.95, equal=True, step=0.0)
+                truth = 5 * (factor - 1) * size[..., 0].mean(axis=1)
+                cell = f"{kind}, {tasks} tasks, {design[0]} against {design[1]}, factor {factor}"
+                found[cell] = float(np.mean((ends.low <= truth) & (truth <= ends.high)))
+                if factor == 1.0:
+                    alarms[cell] = float(np.mean(ends.two_sided <= 0.05))
+    _, worst = report(f"false alarms, {kind}", alarms, worst_is_low=False)
+    assert worst <= 0.055 + error(0.055)
+    mean, worst = report(f"coverage of the difference, {kind}", found, worst_is_low=True)
+    assert mean >= 0.945
+    assert worst >= 0.92 - error(0.92)
+
+
 @pytest.mark.parametrize("design", [(1, 1), (4, 4), (20, 2)])
 def test_power_as_planned(design: tuple[int, int]) -> None:
     rng = np.random.default_rng(32)

@@ -9,11 +9,17 @@ from typing import Annotated
 
 import typer
 
+from ethogram.lab import show_run
 from ethogram.lab.demo import DemoResult, copy_demo_logs, play_demo
+from ethogram.study.options import RunOptions
+from ethogram.study.suites import run_suite
+from ethogram.worlds.practice import practice
 
 from . import import_, show, trace
+from .live import watcher
 from .out import HomeOption, JsonOption, print_json, stdout, table
 
+LIVE_ATTEMPTS = 5
 SHOWN = 6
 """Episodes that the story lists."""
 
@@ -22,12 +28,15 @@ def command(
     logs: Annotated[
         Path | None, typer.Option("--logs", help="Only copy the demo's logs into this folder, to try things on.")
     ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Then let a real language model on this CPU work on ten small tasks, K=5.")
+    ] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
     """Import recorded logs of three harnesses into the home, look at them and ask a question.
 
-    Example: `ethogram demo`
+    Example: `ethogram demo --live`
     """
     if logs is not None:
         copied = copy_demo_logs(logs)
@@ -37,8 +46,32 @@ def command(
             stdout().print("\n".join(f"wrote {file}" for file in copied.files), markup=False)
         return 0
     result = play_demo(home=home)
-    print_json(result) if json else _print(result)
+    if live:
+        if not json:
+            _print(result)
+        result.live = _live(home, json)
+    print_json(result) if json else None if live else _print(result)
     return 0
+
+
+def _live(home: str | None, json: bool) -> str:
+    """Five seeded attempts of every task of the shop; gives the name of the run."""
+    chosen = practice()
+    out = stdout()
+    if not json:
+        what = "a real language model (SmolLM2-135M) on this CPU" if chosen.why is None else "a scripted agent"
+        line = f"run SHOP --agent {chosen.agent} -k {LIVE_ATTEMPTS}"
+        _part(f"Now an agent at work: {what}, ten small tasks, {LIVE_ATTEMPTS} attempts each", line)
+        if chosen.why is not None:
+            out.print(f"The real model is not used because {chosen.why}.", style="yellow", markup=False)
+    options = RunOptions(k=LIVE_ATTEMPTS, max_concurrency=2, tags=("demo",))
+    with watcher(quiet=json) as watching:
+        done = run_suite(chosen.suite, chosen.agent, options, home=home, watcher=watching)
+    if not json:
+        _part("What came of it", f"show {done.run} --limit 12")
+        show._print(show_run(done.run, home=home), 12)
+        out.print(f"\nThe run is {done.run}. Go on with: {_me()} show {done.run}", style="bold", markup=False)
+    return done.run
 
 
 def _print(result: DemoResult) -> None:

@@ -44,9 +44,10 @@ def command(
 
 def _print(result: TraceTree) -> None:
     out = stdout()
+    task = printable(result.task) or "unknown"
     verdict = f"missing ({result.missing})" if result.missing else f"score {result.score:g}"
     out.print(
-        f"{result.trace_id}  run {result.run}  task {printable(result.task) or 'unknown'}  attempt {result.attempt}  {verdict}",
+        f"{result.trace_id}  run {result.run}  task {task}  attempt {result.attempt}  {verdict}",
         style="bold",
         markup=False,
     )

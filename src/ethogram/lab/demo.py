@@ -21,11 +21,12 @@ FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY errors DESC, calls DESC LI
 
 
 class DemoResult(Result, kw_only=True):
-    """What the demonstration did; `report` stays null until reports exist."""
+    """What the demonstration did; `live` is the run of the agent, `report` stays null until reports exist."""
 
     run: str
     home: str
     report: str | None = None
+    live: str | None = None
     imported: ImportResult
     shown: RunSummary
     trace: TraceTree

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from ._numeric import Floats, Ints, Numbers, floats, normal_cdf, normal_quantile
+from ._numeric import Floats, Numbers, floats, normal_cdf, normal_quantile
 from .interval import Interval
 
 Statistic = Callable[[Floats], Floats]
@@ -126,11 +126,3 @@ def permutation_p(observed: float, drawn: Numbers, side: Literal["less", "greate
     less = (1 + int(np.sum(x <= observed + slack))) / (1 + x.size)
     greater = (1 + int(np.sum(x >= observed - slack))) / (1 + x.size)
     return min(1.0, {"less": less, "greater": greater, "two-sided": 2 * min(less, greater)}[side])
-
-
-def cluster_index(labels: Numbers) -> Ints:
-    """Labels as indices from 0, in order of first appearance."""
-    _, first, index = np.unique(np.asarray(labels), return_index=True, return_inverse=True)
-    rank = np.empty(first.size, dtype=np.int64)
-    rank[np.argsort(first)] = np.arange(first.size)
-    return rank[index.ravel()]

@@ -120,7 +120,10 @@ def score(first: Sums, second: Sums, *, equal: bool, step: float, reach: float, 
 def difference(
     first: Sums, second: Sums, level: float, *, equal: bool, step: float, extra: Numbers = 0.0
 ) -> Difference:
-    """The difference on these very tasks: score test, and an interval without 0 exactly when the test rejects."""
+    """The difference on these very tasks: score test, and an interval without 0 exactly when the test rejects.
+
+    See `score` and `lower_end` for test and interval. Ends are not cut to what is possible; the caller knows the scale.
+    """
     reach = float(normal_quantile(0.5 + level / 2))
     found = score(first, second, equal=equal, step=step, reach=reach, extra=extra)
     low, high = lower_end(found, reach), upper_end(found, reach)
