@@ -1,4 +1,4 @@
-"""A run that is killed with -9 again and again and resumed gives what one uninterrupted run gives, each exactly once."""
+"""A run that is killed with -9 again and again and resumed gives what one uninterrupted run gives, each once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Ray engine on a real cluster of two nodes on this machine: the same ledger as the local engine, node loss included."""
+"""The Ray engine on a real cluster of two nodes on this machine: the local engine's ledger, node loss included."""
 
 from __future__ import annotations
 

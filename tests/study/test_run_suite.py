@@ -139,7 +139,7 @@ def test_retry_runs_only_what_is_missing_for_that_reason(home: Home, tmp_path: P
     again = resume_run("a", suite=suite(), agent=agent, retry=["infrastructure.network"], home=home)
     assert (again.executed, again.scored, again.missing) == (2, 6, {})
     assert len(home.run("a").entries) == 6
-    with pytest.raises(NotFound, match="did you mean 'infrastructure.network'"):
+    with pytest.raises(NotFound, match=r"did you mean 'infrastructure\.network'"):
         resume_run("a", suite=suite(), agent=agent, retry=["infrastructure.netwrok"], home=home)
 
 
