@@ -365,7 +365,7 @@ class TraceBuilder:
             trace_id=self.trace_id,
             episode=self.episode,
             task=self._clean(self.task, "task"),
-            attempt=-1 if (attempt := self._small(self.attempt, "attempt")) is None else attempt,
+            attempt=self._numbered(),
             condition=self._clean(self.condition, "task"),
             agent=self._clean(self.agent, "name"),
             seed=self.seed,
@@ -485,6 +485,11 @@ class TraceBuilder:
             return value
         self.lose(f"{field} (out of range)")
         return None
+
+    def _numbered(self) -> int:
+        """The attempt; -1 stands for one that has no number yet."""
+        given = self._small(None if self.attempt == -1 else self.attempt, "attempt")
+        return -1 if given is None else given
 
     def _small(self, value: int | None, field: str) -> int | None:
         """A position: what a column of 32 bits can hold."""
