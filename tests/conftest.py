@@ -68,7 +68,8 @@ def build_trace(
         talk.append(Message("user", (Text(f"please do it, {said}"),)))
         root = trace.add(Draft(kind="agent", name="run"))
         for step in range(steps):
-            times = {"start_ns": START + step * 1000, "end_ns": START + step * 1000 + 500} if timed else {}
+            start = START + step * 1000
+            times: dict[str, Any] = {"start_ns": start, "end_ns": start + 500} if timed else {}
             arguments = f'{{"step": {step}, "why": "{said}, and so that this is longer than what stays inline"}}'
             result = f"result {step}: {said} " + "and a tail that makes the result long enough to stand apart " * 2
             call = ToolCall("search", arguments, f"call-{step}")

@@ -105,6 +105,22 @@ def test_a_home_that_cannot_be_is_said_not_thrown(call, env, log):
     assert said.err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ethogram runs > /dev/full",
+        "ethogram export desk --to jsonl -o /dev/full/x",
+        "ethogram export desk --to csv -o /proc/nowhere",
+        "ethogram demo --logs /proc/nowhere",
+    ],
+)
+def test_a_full_or_forbidden_disk_is_said_not_thrown(shell, lake, line):
+    said = shell(line)
+    assert said.code == 64
+    assert "Traceback" not in said.err
+    assert said.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("verb", [v.name for v in VERBS if v.name != "completion"])  # a script is all it has to say
 def test_every_verb_has_json(call, verb):
     assert "--json" in call(verb, "--help").out

@@ -165,11 +165,13 @@ def our_trace(plant: Planter, number: int) -> Trace:
     reply = message("assistant", Reasoning(plant("reasoning")), Text(plant("reply")), call)
     back = message("tool", ToolResult(long_result, "search", "c1", failed=True))
     trace_id = f"b2:{number:032x}"
-    common: dict[str, Any] = {"trace_id": trace_id}
+
+    def span(**values: Any) -> Span:
+        return Span(trace_id=trace_id, **values)  # type: ignore[arg-type]
+
     spans = (
-        Span(**common, span_id="root", seq=0, kind="agent", name=plant("span name"), agent=plant("agent name")),
-        Span(
-            **common,
+        span(span_id="root", seq=0, kind="agent", name=plant("span name"), agent=plant("agent name")),
+        span(
             span_id=plant("span id"),
             parent_id="root",
             seq=1,
@@ -188,8 +190,7 @@ def our_trace(plant: Planter, number: int) -> Trace:
                 json.dumps({"note": plant("attribute"), plant("attribute name"): {"x": plant("deep attribute")}})
             ),
         ),
-        Span(
-            **common,
+        span(
             span_id="tool",
             parent_id="root",
             seq=2,

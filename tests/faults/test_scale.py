@@ -42,7 +42,7 @@ def test_a_trace_of_sixty_thousand_spans(home: Home, tmp_path: Path) -> None:
     assert (done.traces, done.spans, done.skipped) == (1, SPANS, [])
     run = home.run("large")
     (entry,) = run.entries
-    assert len(entry.spans) == 2  # it was spilled: a file for each part
+    assert len(entry.spans) > 1  # it was spilled: a file for each part
     trace = run.trace(entry)
     assert len(trace.spans) == len(trace.steps) == SPANS
     assert [s.seq for s in trace.spans[:: SPANS // 10]] == list(range(0, SPANS, SPANS // 10))

@@ -66,6 +66,10 @@ spans = st.builds(
 )
 
 
+def span(**values: Any) -> Span:
+    return Span(**values)
+
+
 def read_back(data: Any, key: bytes | None = None) -> Any:
     return open_parquet(pa.BufferReader(data), key).read()
 
@@ -84,9 +88,9 @@ def test_every_field_of_a_span_has_a_column() -> None:
 
 def test_steps_are_numbered_in_the_linear_reading() -> None:
     many = [
-        Span(trace_id="t", span_id="a", seq=0, kind="agent", name="run"),
-        Span(trace_id="t", span_id="b", seq=1, kind="model", name="chat", parent_id="a", start_ns=20),
-        Span(trace_id="t", span_id="c", seq=2, kind="tool", name="x", parent_id="a", start_ns=10),
+        span(trace_id="t", span_id="a", seq=0, kind="agent", name="run"),
+        span(trace_id="t", span_id="b", seq=1, kind="model", name="chat", parent_id="a", start_ns=20),
+        span(trace_id="t", span_id="c", seq=2, kind="tool", name="x", parent_id="a", start_ns=10),
     ]
     numbers = step_numbers(many)
     assert [s.span_id for s in step_order(many)] == ["c", "b"]
@@ -120,7 +124,7 @@ def test_a_sealed_segment_hides_its_words_and_opens_with_its_key_alone() -> None
 
 
 def test_segments_are_plain_parquet() -> None:
-    data = parquet_bytes(span_table([Span(trace_id="t", span_id="a", seq=0, kind="model", name="chat")], {"a": 0}))
+    data = parquet_bytes(span_table([span(trace_id="t", span_id="a", seq=0, kind="model", name="chat")], {"a": 0}))
     column = pq.ParquetFile(pa.BufferReader(data)).metadata.row_group(0).column(0)
     assert column.compression == "ZSTD"
     assert column.path_in_schema == "trace_id"

@@ -66,11 +66,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         code = run(args)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read us has seen enough
+    except OSError as error:
         import os
 
+        # the rest of what is buffered has nowhere to go, and must not fail once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+        code = 0  # a closed pipe: whoever read us has seen enough
+        if not isinstance(error, BrokenPipeError):
+            print(f"ethogram: cannot write the answer: {error.strerror or error}", file=sys.stderr)
+            code = 64
     sys.exit(code)
 
 
@@ -124,6 +128,12 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     except EthogramError as error:
         print(f"ethogram {verb.name}: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = f" {error.filename}" if error.filename else ""
+        print(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}", file=sys.stderr)
+        return 64
     except click_error as error:
         said = error.format_message()  # type: ignore[attr-defined]
         print(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)", file=sys.stderr)

@@ -80,6 +80,7 @@ def _print(result: TraceTree) -> None:
     if result.shown < result.of:
         out.print(f"… {result.of - result.shown:,} more spans; --limit 0 shows all", style="dim")
     for label in result.labels[:20]:
-        out.print(f"label {label['name']} = {label.get('value')} (by {label['by']})", style="dim", markup=False)
+        said = f"label {label['name']} = {label.get('value')} (by {label['by']})"
+        out.print(printable(said), style="dim", markup=False)
     if result.answer:
         out.print(f"answer: {printable(result.answer[:500])}", markup=False)

@@ -47,7 +47,10 @@ def pair_capital(lost: Numbers, gained: Numbers, bets: Bets) -> Floats:
 
 
 def drop_capital(drops: Numbers, bets: Bets) -> Floats:
-    """Log capital after each of a sequence of drops between -1 and 1 on the last axis; a new last axis of bets."""
+    """Log capital after each of a sequence of drops between -1 and 1 on the last axis; a new last axis of bets.
+
+    Testing by betting on a bounded mean (Shafer 2021; Waudby-Smith and Ramdas 2024).
+    """
     d = floats(drops)
     if np.any(np.abs(d) > 1):
         raise ValueError("drops must lie between -1 and 1")
@@ -74,12 +77,15 @@ def table_capital(first: Numbers, n_first: Numbers, second: Numbers, n_second: N
 
 
 def log_e(capital: Numbers, bets: Bets) -> Floats:
-    """The logarithm of the e-value: the mean of all capitals. An alarm at level alpha is log_e ≥ log(1 / alpha)."""
+    """The logarithm of the e-value: the mean of all capitals (mixtures: Robbins 1970).
+
+    An alarm at level alpha is log_e ≥ log(1 / alpha).
+    """
     return log_mean_exp(floats(capital), bets.log_shares)
 
 
 def anytime_p(log_e_process: Numbers) -> Floats:
-    """A p-value that stays valid at every moment: one over the highest e-value so far, along the last axis."""
+    """A p-value valid at every moment: one over the highest e-value so far (Shafer et al. 2011), on the last axis."""
     highest = np.maximum.accumulate(floats(log_e_process), axis=-1)
     return np.exp(-np.maximum(highest, 0.0))
 
@@ -95,7 +101,10 @@ def drop_interval(drops: Numbers, level: float, bets: Bets) -> Interval:
 
 
 def pair_interval(lost: Numbers, same: Numbers, gained: Numbers, level: float, bets: Bets) -> Interval:
-    """The same interval for the mean drop, from counts of pairs lost, unchanged and gained; all axes are batches."""
+    """The same interval for the mean drop, from counts of pairs lost, unchanged and gained; all axes are batches.
+
+    Waudby-Smith and Ramdas (2024), as `drop_interval`.
+    """
     counts = np.stack(np.broadcast_arrays(*(floats(x) for x in (lost, same, gained))), axis=-1)
     return _survivors(floats([1.0, 0.0, -1.0]), counts, level, bets)
 

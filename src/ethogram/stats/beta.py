@@ -42,7 +42,7 @@ def posterior(successes: Numbers, n: Numbers, a: float, b: float) -> Beta:
 
 
 def credible(beta: Beta, level: float) -> Interval:
-    """The interval with equal tails."""
+    """The credible interval with equal tails (Gelman et al. 2013)."""
     tail = (1 - level) / 2
     return Interval(beta_quantile(tail, *beta), beta_quantile(1 - tail, *beta))
 
@@ -53,7 +53,10 @@ def above(beta: Beta, threshold: Numbers) -> Floats:
 
 
 def greater(first: Beta, second: Beta, nodes: int) -> Floats:
-    """The probability that the first rate exceeds the second, by Gauss and Legendre over the first one's quantiles."""
+    """The probability that the first rate exceeds the second, by Gauss and Legendre over the first one's quantiles.
+
+    The integral of Thompson (1933).
+    """
     u, w = np.polynomial.legendre.leggauss(nodes)
     x = beta_quantile((u + 1) / 2, first.a[..., None], first.b[..., None])
     return floats(beta_cdf(x, second.a[..., None], second.b[..., None]) @ (w / 2))
@@ -85,7 +88,8 @@ def population(successes: Numbers, attempts: Numbers) -> Population:
 def population_curve(found: Population, ks: Numbers, level: float, kind: Kind) -> tuple[Floats, Interval]:
     """pass^k or pass@k of the population with its interval: E p^k = Π (a + j) / (a + b + j).
 
-    A second opinion: excellent if rates are Beta, silently too narrow if they are not.
+    The moments of a Beta (Gelman et al. 2013). A second opinion: excellent if rates are Beta, silently too narrow if
+    they are not.
     """
     orders = np.atleast_1d(np.asarray(ks, dtype=np.int64))
     top = found.a if kind == "hat" else found.b

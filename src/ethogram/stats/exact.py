@@ -79,7 +79,7 @@ def mcnemar(lost: Numbers, gained: Numbers) -> Exact:
 
 
 def flip_odds(lost: Numbers, gained: Numbers, level: float) -> Odds:
-    """How many pairs were lost for one that was gained, with the exact interval of the share (Clopper and Pearson)."""
+    """How many pairs were lost for one that was gained, with the share's interval by Clopper and Pearson (1934)."""
     x, y = np.broadcast_arrays(floats(lost), floats(gained))
     share = clopper_pearson(x, x + y, level)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -23,7 +23,7 @@ _DRAWS = 4000
 
 
 def wilson_effective(values: Floats, attempts: Floats, level: float, _: np.random.Generator) -> Interval:
-    """Wilson with the effective n of clustered tasks, as `passk.population`."""
+    """Wilson (1927) with the effective n of tasks as clusters (Kish 1965), as `passk.population`."""
     found = passk.population(values[:, None], attempts, [1], level)
     return Interval(found.low[0], found.high[0])
 

@@ -39,7 +39,7 @@ def pass_at(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
 
 
 def naive_hat(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
-    """The plug-in (c / n)^k, biased upwards by Jensen's inequality; for comparison only."""
+    """The plug-in (c / n)^k, biased upwards (Jensen 1906); for comparison only."""
     return floats(_rates(successes, attempts)[..., None] ** _orders(ks))
 
 

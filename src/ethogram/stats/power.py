@@ -93,6 +93,7 @@ def noise_floor(passes: Numbers) -> Floor:
 def standard_error(floor: Floor, first: Numbers, second: Numbers, sessions: Numbers) -> Floats:
     """The error of the difference after so many passes of each arm, the second in so many sessions.
 
+    Miller (2024), with sessions as a second level:
     SE² = within / tasks (1 / first + 1 / second) + session (1 / sessions + 1 / first).
     """
     a, b, s = (floats(x) for x in (first, second, sessions))
@@ -142,7 +143,7 @@ def score_power(effect: Effect, first: Numbers, second: Numbers, alpha: float) -
 def passes_needed(effect: Effect, alpha: float, power: float, stored: float) -> float:
     """The fewest whole passes of the second arm for one test; infinite where `stored` passes of the first cannot do.
 
-    `stored` = 0 means that the first arm is run afresh, as often as the second.
+    Lachin (1981), at finite attempts. `stored` = 0 means that the first arm is run afresh, as often as the second.
     """
     tried = np.unique(np.round(np.geomspace(1, 1e6, 4000)))
     enough = score_power(effect, tried if stored == 0 else np.full(tried.shape, stored), tried, alpha) >= power
@@ -185,7 +186,10 @@ def sequential_plan(
 
 
 def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> Plan:
-    """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out."""
+    """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out.
+
+    Power and length by integration (Armitage, McPherson and Rowe 1969).
+    """
     at = np.atleast_1d(floats(looks))
     null, real = _spreads(effect, _first(at, stored), at)
     fractions = null.variance[-1] / null.variance

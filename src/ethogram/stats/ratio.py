@@ -25,7 +25,7 @@ class Means(NamedTuple):
 
 
 def between(x: Numbers, y: Numbers) -> Means:
-    """Means over clusters that were drawn from a population: covariance from their spread."""
+    """Means over clusters that were drawn from a population: covariance from their spread (Cochran 1977, chapter 6)."""
     x, y = floats(x), floats(y)
     n = x.shape[-1]
     dx, dy = x - x.mean(axis=-1, keepdims=True), y - y.mean(axis=-1, keepdims=True)
@@ -37,7 +37,8 @@ def between(x: Numbers, y: Numbers) -> Means:
 def within(x: Numbers, y: Numbers, task: Numbers, tasks: int) -> Means:
     """Means over exactly these tasks, from attempts with the index of their task: covariance within tasks only.
 
-    Tasks count equally; one with a single attempt lends its distance from the mean, which is never too small.
+    Cochran (1977, chapter 6) with tasks as strata, which count equally; one with a single attempt lends its distance
+    from the mean, which is never too small.
     """
     at = np.asarray(task, dtype=np.int64)
     n = np.bincount(at, minlength=tasks).astype(np.float64)

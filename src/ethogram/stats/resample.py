@@ -88,7 +88,10 @@ def studentised(values: Numbers, level: float, draws: int, rng: np.random.Genera
 def permute_counts(
     first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers, draws: int, rng: np.random.Generator
 ) -> Floats:
-    """Passes of the second arm if attempts had been dealt to the arms at random within tasks, (draws, tasks)."""
+    """Passes of the second arm if attempts had been dealt to the arms at random within tasks (Fisher 1935).
+
+    Gives (draws, tasks).
+    """
     a, na, b, nb = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (first, n_first, second, n_second)))
     passes = a + b
     return floats(rng.hypergeometric(passes, na + nb - passes, nb, size=(draws, *passes.shape)))

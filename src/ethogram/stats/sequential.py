@@ -139,7 +139,8 @@ def futility(information: Numbers, upper: Numbers, cumulative: Numbers, effect: 
 def design(fractions: Numbers, upper: Numbers, beta: Callable[[Floats], Floats]) -> Design:
     """The drift at which lower and upper bounds meet at the last look, so that every path is decided there.
 
-    `beta` gives the chance of a miss that may be spent by each fraction; its value at the last is one minus the power.
+    Pampallona, Tsiatis and Kim (2001). `beta` gives the chance of a miss that may be spent by each fraction; its value
+    at the last is one minus the power.
     """
     t, up = _looks(fractions), np.atleast_1d(floats(upper))
     total = beta(t)

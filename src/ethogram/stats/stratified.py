@@ -187,7 +187,7 @@ def difference_mantel_haenszel(first: Sums, second: Sums, level: float) -> Inter
 
 
 def pooled_z(first: Sums, second: Sums) -> Floats:
-    """The two-proportion z-test that forgets the tasks, for comparison only."""
+    """The two-proportion z-test (Pearson 1900) that forgets the tasks, for comparison only."""
     na, nb = np.sum(first.n, axis=-1), np.sum(second.n, axis=-1)
     a, b = np.sum(first.first, axis=-1), np.sum(second.first, axis=-1)
     rate = (a + b) / (na + nb)
