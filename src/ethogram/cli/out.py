@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ethogram.estimate import Estimate
 from ethogram.lab import Result
 
 PIPE_WIDTH = 160
@@ -83,6 +84,32 @@ def cell(value: Any) -> str:
 def printable(text: str) -> str:
     """Foreign text without control characters: logs must not move the cursor or ring the bell."""
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
+def band(estimate: Estimate, width: int = 20) -> str:
+    """An interval between 0 and 1 as a line with its value marked: `···━━●━━━···`; readable without colour."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return ""
+    low, at, high = (min(int(x * width), width - 1) for x in (estimate.low, estimate.value, estimate.high))
+    return "".join("●" if i == at else "━" if low <= i <= high else "·" for i in range(width))
+
+
+def signed(estimate: Estimate) -> str:
+    """A difference with its sign and what it rests on."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return str(estimate)
+    gone = sum(estimate.missing.values())
+    return (
+        f"{estimate.value:+.3g} [{estimate.low:+.3g}, {estimate.high:+.3g}] ({100 * estimate.level:g} %, "
+        f"{estimate.method}, n = {estimate.n} {estimate.of}{f'; missing {gone}' if gone else ''})"
+    )
+
+
+def verdict_style(verdict: str) -> str:
+    """How a verdict is set: the word says it, the colour only helps (blue and orange, for all eyes)."""
+    return {"pass": "bold bright_blue", "improvement": "bold bright_blue", "regression": "bold orange1"}.get(
+        verdict, "bold"
+    )
 
 
 def size(count: float) -> str:

@@ -7,8 +7,17 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import MissingExtra
+from ethogram.estimate import json_number
 
 SCHEMA_VERSION = 1
+
+
+def _sayable(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _sayable(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_sayable(v) for v in value]
+    return json_number(value) if isinstance(value, float) else value
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -23,8 +32,8 @@ class Result(msgspec.Struct, kw_only=True):
         return [built]
 
     def to_json(self) -> str:
-        """One JSON document."""
-        return msgspec.json.encode(self).decode()
+        """One JSON document: infinities are strings, because JSON has none."""
+        return msgspec.json.encode(_sayable(msgspec.to_builtins(self))).decode()
 
     def to_df(self) -> Any:
         """The rows as a pandas data frame."""

@@ -47,6 +47,11 @@ def credible(beta: Beta, level: float) -> Interval:
     return Interval(beta_quantile(tail, *beta), beta_quantile(1 - tail, *beta))
 
 
+def quantile(beta: Beta, probability: Numbers) -> Floats:
+    """The value that lies above this share of the law."""
+    return beta_quantile(probability, beta.a, beta.b)
+
+
 def above(beta: Beta, threshold: Numbers) -> Floats:
     """The probability that the rate exceeds a threshold."""
     return beta_cdf(1 - floats(threshold), beta.b, beta.a)

@@ -1,0 +1,82 @@
+"""`ethogram compare`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from ethogram.lab.comparison import CompareResult, compare
+
+from .out import HomeOption, JsonOption, print_json, signed, stdout, table, verdict_style
+
+
+def command(
+    base: Annotated[str, typer.Argument(help="The run to compare with: a directory, a name, or latest.")],
+    candidate: Annotated[str, typer.Argument(help="The run in question.")],
+    metric: Annotated[
+        str, typer.Option(help="success, score, cost, steps, tokens, seconds, tool_calls or errors.")
+    ] = "success",
+    design: Annotated[
+        Literal["within", "between"],
+        typer.Option(help="Speak of exactly these tasks (within), or of the population they come from (between)."),
+    ] = "within",
+    level: Annotated[float, typer.Option(help="The confidence level.", min=0.5, max=0.999)] = 0.95,
+    condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
+    limit: Annotated[int, typer.Option(help="How many tasks to list, those that moved most first.")] = 15,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Compare two versions on the same tasks: difference with interval, flips, and which tasks moved.
+
+    One look, decided on beforehand: to look again and again while runs come in, use `ethogram gate`.
+
+    Example: `ethogram compare before after`
+    """
+    result = compare(base, candidate, home=home, metric=metric, level=level, design=design, condition=condition)
+    if json:
+        print_json(result)
+    else:
+        _print(result, limit)
+    return 2 if result.difference.low is None else 0
+
+
+def _print(result: CompareResult, limit: int) -> None:
+    out = stdout()
+    style = verdict_style(result.verdict)
+    out.print(f"[bold]{escape(result.base_run)}[/bold] → [bold]{escape(result.candidate_run)}[/bold]  ", end="")
+    out.print(f"[{style}]{result.verdict}[/{style}]")
+    before, after = result.base.value, result.candidate.value
+    if before is not None and after is not None:
+        out.print(f"{result.metric} ({result.unit}) {before:.4g} → {after:.4g}, mean over {result.difference.n} tasks")
+    out.print(f"difference {signed(result.difference)}", markup=False)
+    tests = [
+        f"p {result.p:.3g}" if result.p is not None else "",
+        f"exact p {result.p_exact:.3g}" if result.p_exact is not None else "",
+    ]
+    out.print(", ".join(t for t in tests if t), style="dim")
+    if result.pairs is not None:
+        p = result.pairs
+        out.print(
+            f"{p.pairs} pairs ({p.same_seed} with the same seed): {p.lost} lost, {p.gained} gained, "
+            f"{p.both_passed} passed twice, {p.both_failed} failed twice; lost for one gained: {p.odds}",
+            markup=False,
+        )
+    if result.bounds is not None and result.difference.missing:
+        out.print(f"with what is missing, anywhere from {result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}")
+    differ = {k: v for k, v in result.facts.items() if v[0] != v[1]}
+    for name, (one, two) in differ.items():
+        out.print(f"{name}: {one} → {two}", markup=False)
+    ranked = sorted(result.tasks, key=lambda t: (t.q is None, t.q or 0.0, -abs(t.difference or 0.0)))
+    rows = [
+        [t.task, "moved" if t.moved else "", t.base, t.candidate, t.difference, t.n_base, t.n_candidate, t.q]
+        for t in ranked[:limit]
+    ]
+    out.print()
+    out.print(table(["task", "", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
+    if len(ranked) > limit:
+        out.print(f"… and {len(ranked) - limit} more tasks; --limit shows more", style="dim")
+    alone = len(result.only_base), len(result.only_candidate)
+    if any(alone):
+        out.print(f"not compared: {alone[0]} tasks only in the base, {alone[1]} only in the candidate", style="dim")

@@ -1,0 +1,174 @@
+"""`ethogram gate`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ethogram.lab.gating import GateResult, GateSettings, gate
+from ethogram.show.ci import github_lines, junit, markdown, needed
+
+from .out import HomeOption, JsonOption, cell, print_json, signed, stderr, stdout, table, verdict_style
+
+CODES = {"pass": 0, "regression": 1, "undecided": 2}
+
+
+def command(
+    base: Annotated[str, typer.Argument(help="The baseline run: a directory, a name, or latest.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate run; with --run it is made, or gone on with.")],
+    margin: Annotated[
+        float, typer.Option(help="The drop that must not slip through; a share of the mean for cost and the like.")
+    ] = 0.05,
+    alpha: Annotated[float, typer.Option(help="How often an unchanged version may be called a regression.")] = 0.05,
+    power: Annotated[float, typer.Option(help="How often a drop of the margin must be found.")] = 0.8,
+    metric: Annotated[str, typer.Option(help="success, score, cost, steps, tokens, seconds, …")] = "success",
+    every: Annotated[float, typer.Option(help="Look after so many passes over the tasks.")] = 0.5,
+    min_coverage: Annotated[float, typer.Option(help="Below this share of scored attempts: undecided.")] = 0.8,
+    quarantine: Annotated[
+        Path | None, typer.Option(help="YAML list of tasks (task, until, reason) that do not count yet.")
+    ] = None,
+    monitor: Annotated[bool, typer.Option("--monitor", help="Watch without a planned end (an e-process).")] = False,
+    run: Annotated[
+        bool, typer.Option("--run", help="Run the candidate stage by stage until the verdict stands.")
+    ] = False,
+    suite: Annotated[str | None, typer.Option(help="With --run: the suite; by default the baseline's.")] = None,
+    agent: Annotated[str | None, typer.Option(help="With --run: the candidate agent.")] = None,
+    base_agent: Annotated[
+        str | None, typer.Option(help="With --run: run the baseline afresh too, interleaved, with this agent.")
+    ] = None,
+    pilot: Annotated[str | None, typer.Option(help="With --base-agent: plan the looks from this run's rates.")] = None,
+    max_runs: Annotated[int | None, typer.Option(help="With --run: never more episodes than this.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --run: never more dollars than this.")] = None,
+    max_concurrency: Annotated[int, typer.Option(help="With --run: episodes at once.")] = 8,
+    engine: Annotated[str, typer.Option(help="With --run: local or ray.")] = "local",
+    confirm: Annotated[int, typer.Option(help="With --run: attempt tasks that moved so many times more.")] = 0,
+    condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
+    junit_file: Annotated[Path | None, typer.Option("--junit", help="Write a JUnit file.")] = None,
+    markdown_file: Annotated[
+        Path | None, typer.Option("--markdown", help="Write a comment for a pull request.")
+    ] = None,
+    github: Annotated[
+        bool, typer.Option("--github", help="Annotations, and the step summary where GitHub asks.")
+    ] = False,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Decide whether a version may ship: pass, regression or undecided, and what it would cost to decide.
+
+    The looks are planned beforehand, so it may be asked as often as you like. Exit codes: 0 pass, 1 regression,
+    2 undecided.
+
+    Example: `ethogram gate main new-prompt --margin 0.1 --junit gate.xml`
+    """
+    settings = GateSettings(
+        metric=metric, margin=margin, alpha=alpha, power=power, every=every, min_coverage=min_coverage, pilot=pilot
+    )
+    if run:
+        from ethogram.study.gate import StageOptions, run_gate
+
+        result = run_gate(
+            base,
+            candidate,
+            settings,
+            StageOptions(
+                suite=suite,
+                agent=agent,
+                base_agent=base_agent,
+                max_runs=max_runs,
+                max_usd=max_usd,
+                max_concurrency=max_concurrency,
+                engine=engine,
+                confirm=confirm,
+            ),
+            home=home,
+            quarantine=str(quarantine) if quarantine else (),
+            tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
+        )
+    else:
+        result = gate(
+            base,
+            candidate,
+            settings,
+            home=home,
+            quarantine=str(quarantine) if quarantine else (),
+            monitor=monitor,
+            condition=condition,
+        )
+    _write(result, junit_file, markdown_file, github)
+    if json:
+        print_json(result)
+    else:
+        _print(result)
+    return CODES[result.verdict]
+
+
+def _write(result: GateResult, junit_file: Path | None, markdown_file: Path | None, github: bool) -> None:
+    if junit_file is not None:
+        junit_file.write_text(junit(result), encoding="utf-8")
+    if markdown_file is not None:
+        markdown_file.write_text(markdown(result), encoding="utf-8")
+    if github:
+        # commands are read from either stream; stdout may hold the JSON document
+        for line in github_lines(result):
+            typer.echo(line, err=True)
+        summary = os.environ.get("GITHUB_STEP_SUMMARY")
+        if summary:
+            with open(summary, "a", encoding="utf-8") as file:
+                file.write(markdown(result))
+
+
+def _print(result: GateResult) -> None:
+    out, style = stdout(), verdict_style(result.verdict)
+    out.print(
+        f"[{style}]{result.verdict.upper()}[/{style}]  [bold]{escape(result.base_run)}[/bold] → "
+        f"[bold]{escape(result.candidate_run)}[/bold]"
+    )
+    out.print(result.evidence.why, markup=False)
+    out.print(f"{result.settings.metric}: difference {signed(result.difference)}", markup=False)
+    floor = result.evidence.noise_floor
+    if floor.swing is not None:
+        out.print(
+            f"noise floor: a pass of the unchanged baseline swings by ±{floor.swing:.3g} "
+            f"({floor.passes:.3g} passes, {floor.sessions} session{'s' if floor.sessions != 1 else ''})",
+            style="dim",
+        )
+    gone = {**result.evidence.missing_base, **result.evidence.missing_candidate}
+    if gone and result.evidence.bounds is not None:
+        low, high = result.evidence.bounds
+        out.print(f"missing attempts are left out; with them the difference lies between {low:+.3f} and {high:+.3f}")
+    if result.evidence.looks:
+        rows = [
+            [f"{k.look} of {result.evidence.planned_looks}", k.runs, k.scored, *_numbers(k), k.decision]
+            for k in result.evidence.looks
+        ]
+        out.print()
+        out.print(table(["look", "runs", "scored", "z", "bound", "change", "at worst", "margin", ""], rows))
+    if result.evidence.watched:
+        rows = [
+            [w.passes, w.worse, w.better, w.same, f"{w.e:.3g}", f"{w.bound:.3g}"] for w in result.evidence.watched[-12:]
+        ]
+        out.print()
+        out.print(table(["pass", "worse", "better", "same", "e-value", "alarm at"], rows))
+    if result.evidence.moved:
+        rows = [[t.task, cell(t.base), cell(t.candidate), f"{t.q:.2g}"] for t in result.evidence.moved[:20]]
+        out.print()
+        out.print(table(["task that moved", "base", "candidate", "q"], rows))
+    for again in result.confirmations:
+        word = "confirmed" if again.confirmed else "not confirmed"
+        out.print(f"{again.task}: {again.attempts} more attempts, {again.again:.3g}: {word}", markup=False)
+    for rest in result.quarantined:
+        word = "quarantine is over, counts again" if rest.expired else f"in quarantine until {rest.until}, not counted"
+        out.print(f"{rest.task}: {word} ({rest.reason})", style="dim", markup=False)
+    for warning in result.warnings:
+        out.print(f"note: {warning}", style="dim", markup=False)
+    if result.verdict == "undecided":
+        out.print(f"to decide: {needed(result)}", markup=False)
+
+
+def _numbers(look: object) -> list[str]:
+    names = ("z", "bound", "change", "worst_case", "margin")
+    return [f"{getattr(look, name):.3g}" for name in names]

@@ -1,0 +1,83 @@
+"""`ethogram plan`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ethogram.lab.gating import PlanResult, plan_runs
+
+from .out import HomeOption, JsonOption, print_json, stdout
+
+
+def command(
+    pilot: Annotated[str | None, typer.Argument(help="A run to learn the tasks' rates and price from.")] = None,
+    drop: Annotated[
+        float | None, typer.Option(help="The drop to detect; by default 0.05 unless a budget is given.")
+    ] = None,
+    power: Annotated[float, typer.Option(help="How often such a drop must be found.")] = 0.8,
+    alpha: Annotated[float, typer.Option(help="How often nothing may be called a drop.")] = 0.05,
+    stored: Annotated[float, typer.Option(help="Attempts per task of a stored baseline; 0: both arms run anew.")] = 0,
+    tasks: Annotated[int, typer.Option(help="Without a pilot: how many tasks.")] = 50,
+    rate: Annotated[float, typer.Option(help="Without a pilot: their mean pass rate.")] = 0.7,
+    spread: Annotated[float, typer.Option(help="Without a pilot: standard deviation of the tasks' rates.")] = 0.25,
+    price: Annotated[float | None, typer.Option(help="Dollars for one run; by default what the pilot cost.")] = None,
+    max_runs: Annotated[int | None, typer.Option(help="A budget in runs: tells the drop that it can see.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="A budget in dollars: tells the drop that it can see.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulation that checks the plan.")] = 0,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Plan a comparison: how many runs and dollars for a drop to detect, or the drop that a budget can see.
+
+    Example: `ethogram plan --drop 0.1 --stored 20 --price 0.05`
+    """
+    budgeted = max_runs is not None or max_usd is not None
+    result = plan_runs(
+        pilot,
+        home=home,
+        tasks=tasks,
+        rate=rate,
+        spread=spread,
+        seed=seed,
+        drop=drop if drop is not None or budgeted else 0.05,
+        power=power,
+        alpha=alpha,
+        stored=stored,
+        price=price,
+        max_runs=max_runs,
+        max_usd=max_usd,
+    )
+    if json:
+        print_json(result)
+    else:
+        _print(result)
+    return 0
+
+
+def _print(result: PlanResult) -> None:
+    out, seen = stdout(), result.simulated
+    arms = f"candidate only, {result.stored:g} stored attempts per task" if result.stored else "both arms run anew"
+    out.print(
+        f"[bold]a drop of {result.drop:.3g}[/bold] on {result.tasks} tasks, found with power {result.target_power:g} "
+        f"at {result.alpha:.0%} false alarms ({arms})"
+    )
+    money = f", ${result.cost_usd:,.2f}" if result.cost_usd is not None else ""
+    out.print(
+        f"runs at most      {result.runs:,} ({result.attempts_per_task} attempts per task, {len(result.looks)} looks)"
+        f"{money}"
+    )
+    mean = f", ${result.expected_cost_usd:,.2f}" if result.expected_cost_usd is not None else ""
+    out.print(
+        f"runs on average   {result.expected_if_dropped:,.0f} if it dropped, "
+        f"{result.expected_if_unchanged:,.0f} if nothing changed{mean}"
+    )
+    if result.fixed_runs is not None:
+        out.print(f"without stages    {result.fixed_runs:,.0f}")
+    out.print(
+        f"simulated         {seen.draws:,} times: found {seen.power:.3f}, false alarms {seen.false_alarms:.3f}, "
+        f"passed in error {seen.passed_in_error:.3f}, undecided {seen.undecided:.3f}"
+    )
+    if result.price is None:
+        out.print("price unknown: give --price, or a pilot that recorded its cost", style="dim")

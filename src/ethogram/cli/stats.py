@@ -1,0 +1,125 @@
+"""`ethogram stats`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from rich.markup import escape
+
+from ethogram.estimate import Estimate
+from ethogram.lab.reliability import ReliabilityResult, read_k, reliability
+
+from .out import HomeOption, JsonOption, band, print_json, stdout, table
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    k: Annotated[str | None, typer.Option("--k", help="Which k: 1,2,4 or 1-8; by default up to the attempts.")] = None,
+    missing: Annotated[
+        Literal["bounds", "failure"],
+        typer.Option(help="A missing attempt is unknown and bounded, or counts as a failure."),
+    ] = "bounds",
+    target: Annotated[
+        Literal["population", "suite"] | None,
+        typer.Option(help="A claim about the tasks' population (from 20 tasks on), or about exactly this suite."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="The confidence level of the intervals.", min=0.5, max=0.999)] = 0.95,
+    naive: Annotated[bool, typer.Option("--naive", help="Also the biased plug-ins and the flattery factor.")] = False,
+    condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
+    limit: Annotated[int, typer.Option(help="How many tasks to list.")] = 30,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Tell how reliable an agent is: pass@k and pass^k with intervals, per task, and what is missing.
+
+    Example: `ethogram stats latest --k 1,2,4`
+    """
+    result = reliability(
+        run,
+        read_k(k) if k else (),
+        home=home,
+        condition=condition,
+        agent=agent,
+        level=level,
+        missing=missing,
+        target=target,
+        naive=naive,
+    )
+    if json:
+        print_json(result)
+    else:
+        _print(result, limit)
+    return 0 if result.n else 2
+
+
+def _print(result: ReliabilityResult, limit: int) -> None:
+    out, episodes = stdout(), result.episodes
+    facts = ", ".join(f"{name} {value}" for name, value in result.facts.items())
+    out.print(f"[bold]{escape(result.run)}[/bold]  n {result.n}, c {result.c}, {escape(facts)}")
+    gone = ", ".join(f"{reason} {count}" for reason, count in episodes.missing.items())
+    out.print(
+        f"{episodes.planned} planned: {episodes.scored} scored ({episodes.coverage:.0%}), "
+        f"{sum(episodes.missing.values())} missing{f' ({gone})' if gone else ''}"
+    )
+    if episodes.missing and result.convention == "bounds" and result.bounds.worst is not None:
+        out.print(
+            f"mean success rate, were all missing to fail or to pass: "
+            f"{result.bounds.worst:.3f} to {result.bounds.best:.3f}"
+        )
+    elif episodes.missing:
+        out.print("missing attempts are counted as failures (--missing failure)")
+    out.print()
+    out.print(_curves(result))
+    _say_why(result)
+    if result.score is not None:
+        out.print(f"mean score {result.score}", markup=False)
+    if result.compounding is not None:
+        c = result.compounding
+        out.print(
+            f"per step {c.per_step:.4f} without error over {c.steps:.1f} steps would give {c.predicted:.3f} end to end "
+            f"were errors fatal; observed {c.observed:.3f}",
+            markup=False,
+        )
+    out.print()
+    rows = [[t.task or "unknown", t.n, t.c, t.missing, *_cells(t.rate)] for t in result.tasks[:limit]]
+    out.print(table(["task", "n", "c", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows))
+    if len(result.tasks) > limit:
+        out.print(f"… and {len(result.tasks) - limit} more tasks; --limit shows more", style="dim")
+    out.print(f"next: ethogram compare {result.run} CANDIDATE", style="dim", markup=False)
+
+
+def _curves(result: ReliabilityResult) -> object:
+    columns = ["k", "pass@k", "interval", "", "pass^k", "interval", ""]
+    rows = []
+    for k, at in result.pass_at.items():
+        rows.append([int(k), *_cells(at), *_cells(result.pass_hat[k])])
+    if result.naive_at is not None and result.naive_hat is not None and result.flattery is not None:
+        columns += ["naive @k", "naive ^k", "flattery"]
+        for row in rows:
+            k = str(row[0])
+            told = result.flattery.get(k)
+            row += [
+                f"{result.naive_at[k]:.3f}" if k in result.naive_at else None,
+                f"{result.naive_hat[k]:.3f}" if k in result.naive_hat else None,
+                f"{told:.2f}×" if told is not None else None,
+            ]
+    return table(columns, rows)
+
+
+def _cells(estimate: Estimate) -> list[str | None]:
+    """Value, interval and a picture of both."""
+    if estimate.value is None:
+        return [None, None, None]
+    value = f"{estimate.value:.3f}"
+    if estimate.low is None or estimate.high is None:
+        return [value, "refused", None]
+    return [value, f"{estimate.low:.3f}–{estimate.high:.3f}", band(estimate)]
+
+
+def _say_why(result: ReliabilityResult) -> None:
+    out = stdout()
+    told = dict.fromkeys(e.why for curve in (result.pass_at, result.pass_hat) for e in curve.values() if e.why)
+    for why in told:
+        out.print(f"note: {why}", style="dim", markup=False)

@@ -1,0 +1,1 @@
+"""From estimates to the next step: a verdict, or the runs most worth buying."""

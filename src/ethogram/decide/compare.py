@@ -1,0 +1,302 @@
+"""Did it change? Two sets of outcomes on the same tasks, one look: difference, flips, and which tasks moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.measure.catalogue import Metric, metric
+from ethogram.measure.outcomes import Floats, Outcomes
+from ethogram.stats import exact, methods, stratified
+from ethogram.stats.stratified import Sums
+
+FALSE_FINDS = 0.10
+"""The share of false finds that is borne among the tasks that are said to have moved."""
+FEW = 5000
+"""Up to so many attempts in all, the exact test stands beside the approximate one."""
+
+Change = Literal["improvement", "regression", "undecided"]
+Design = Literal["within", "between"]
+
+
+class Flips(msgspec.Struct, frozen=True, kw_only=True):
+    """Attempts of both versions with the same task and number: what was lost, gained and kept.
+
+    `odds` says how many were lost for one that was gained.
+    """
+
+    pairs: int
+    lost: int
+    gained: int
+    both_passed: int
+    both_failed: int
+    same_seed: int
+    odds: Estimate
+
+
+class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One task in both versions; `q` is its p-value after control of the share of false finds."""
+
+    task: str
+    base: float | None
+    candidate: float | None
+    n_base: int
+    n_candidate: int
+    difference: float | None
+    p: float | None
+    q: float | None
+    moved: bool
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidate minus base on the tasks that both have."""
+
+    metric: str
+    unit: str
+    better: str
+    verdict: Change
+    difference: Estimate
+    base: Estimate
+    candidate: Estimate
+    p: float | None
+    p_exact: float | None
+    method: str
+    pairs: Flips | None
+    odds: Estimate | None
+    tasks: list[TaskChange]
+    only_base: list[str]
+    only_candidate: list[str]
+    bounds: tuple[float, float] | None
+
+
+def shared_tasks(base: Outcomes, candidate: Outcomes) -> list[str]:
+    """Tasks that both have, in the order of the base."""
+    there = set(candidate.tasks)
+    return [t for t in base.tasks if t in there]
+
+
+def compare(
+    base: Outcomes,
+    candidate: Outcomes,
+    *,
+    name: str = "success",
+    level: float = 0.95,
+    design: Design = "within",
+    adjust: str = "benjamini-hochberg",
+) -> Comparison:
+    """One planned look at two versions.
+
+    `within` speaks of exactly these tasks (stratified score test); `between` of the population that they come from.
+    """
+    tasks = shared_tasks(base, candidate)
+    if not tasks:
+        raise BadUsage("the two runs have no task in common; compare runs of the same suite")
+    one, two = base.only(tasks), candidate.only(tasks)
+    kind = metric(name)
+    arms = sums(one, two, name)
+    if design == "within":
+        found = stratified.difference(*arms, level, equal=False, step=kind.step)
+        method = "stratified score"
+    else:
+        found = stratified.difference_between_tasks(*arms, level)
+        method = "paired t over tasks"
+    difference = _difference(found, kind, level, method, one, two)
+    return Comparison(
+        metric=kind.name,
+        unit=kind.unit,
+        better=kind.better,
+        verdict=_verdict(difference, kind),
+        difference=difference,
+        base=arm_mean(one, name, level),
+        candidate=arm_mean(two, name, level),
+        p=_known(found.two_sided) if difference.low is not None else None,
+        p_exact=_exact(one, two) if name == "success" else None,
+        method=method,
+        pairs=flips(one, two, level) if name == "success" else None,
+        odds=_odds(one, two, level) if name == "success" else None,
+        tasks=task_changes(one, two, name, adjust),
+        only_base=[t for t in base.tasks if t not in set(tasks)],
+        only_candidate=[t for t in candidate.tasks if t not in set(tasks)],
+        bounds=missing_bounds(one, two) if name == "success" else None,
+    )
+
+
+def sums(base: Outcomes, candidate: Outcomes, name: str) -> tuple[Sums, Sums]:
+    """Both arms of a metric as power sums per task; both must number their tasks alike."""
+    columns = [o.metric(name) for o in (base, candidate)]
+    known = [~np.isnan(c) for c in columns]
+    values = np.concatenate([c[k] for c, k in zip(columns, known, strict=True)])
+    task = np.concatenate([o.task[k] for o, k in zip((base, candidate), known, strict=True)])
+    second = np.repeat([False, True], [int(k.sum()) for k in known])
+    if name == "success":
+        return tuple(  # type: ignore[return-value]
+            stratified.sums_of_counts(
+                np.bincount(o.task[k], weights=c[k], minlength=len(o.tasks)),
+                np.bincount(o.task[k], minlength=len(o.tasks)),
+            )
+            for o, c, k in zip((base, candidate), columns, known, strict=True)
+        )
+    return stratified.arms_of_values(values, task, second, len(base.tasks))
+
+
+def arm_mean(outcomes: Outcomes, name: str, level: float) -> Estimate:
+    """The mean of one version over its tasks, each counted once; the comparison carries the interval."""
+    values = outcomes.metric(name)
+    known = ~np.isnan(values)
+    n = np.bincount(outcomes.task[known], minlength=len(outcomes.tasks))
+    total = np.bincount(outcomes.task[known], weights=values[known], minlength=len(outcomes.tasks))
+    used = n > 0
+    gone = outcomes.missing()
+    silent = int(np.sum(outcomes.scored & ~known))
+    if silent:
+        gone["unrecorded"] = silent
+    if not np.any(used):
+        return Estimate(value=None, level=level, n=0, of="tasks", missing=gone, why=f"no attempt has a known {name}")
+    mean = float((total[used] / n[used]).mean())
+    return Estimate(
+        value=mean,
+        level=level,
+        method="mean over tasks",
+        n=int(used.sum()),
+        of="tasks",
+        missing=gone,
+        why="its uncertainty is in the difference",
+    )
+
+
+def flips(base: Outcomes, candidate: Outcomes, level: float) -> Flips:
+    """Pairs of attempts with the same task and number."""
+    rows = max(int(o.attempt.max(initial=-1)) + 1 for o in (base, candidate))
+    key_a, key_b = (o.task * rows + o.attempt for o in (base, candidate))
+    common, at_a, at_b = np.intersect1d(
+        key_a[base.scored], key_b[candidate.scored], assume_unique=True, return_indices=True
+    )
+    was, now = base.success[base.scored][at_a], candidate.success[candidate.scored][at_b]
+    lost, gained = int(np.sum(was & ~now)), int(np.sum(~was & now))
+    return Flips(
+        pairs=int(common.size),
+        lost=lost,
+        gained=gained,
+        both_passed=int(np.sum(was & now)),
+        both_failed=int(np.sum(~was & ~now)),
+        same_seed=_same_seed(base, candidate, at_a, at_b),
+        odds=_ratio(exact.flip_odds(lost, gained, level), level, "clopper-pearson", lost + gained, "flipped pairs"),
+    )
+
+
+def task_changes(base: Outcomes, candidate: Outcomes, name: str, adjust: str) -> list[TaskChange]:
+    """Every task for itself, with its p-value held against all the others'."""
+    one, two = (_raw_sums(o, name) for o in (base, candidate))
+    if name == "success":
+        p = exact.task_tests(one.first, one.n, two.first, two.n).two_sided
+    else:
+        one_each, two_each = (Sums(*(column[:, None] for column in arm)) for arm in sums(base, candidate, name))
+        p = stratified.difference(one_each, two_each, 0.95, equal=False, step=metric(name).step).two_sided
+    tested = (one.n > 0) & (two.n > 0) & ((one.n > 1) | (two.n > 1))
+    q = np.full(p.shape, np.nan)
+    if np.any(tested):
+        q[tested] = methods.ADJUSTMENTS[adjust](p[tested])
+    means = one.mean(), two.mean()
+    return [
+        TaskChange(
+            task=task,
+            base=float(means[0][i]) if one.n[i] else None,
+            candidate=float(means[1][i]) if two.n[i] else None,
+            n_base=int(one.n[i]),
+            n_candidate=int(two.n[i]),
+            difference=float(means[1][i] - means[0][i]) if one.n[i] and two.n[i] else None,
+            p=float(p[i]) if tested[i] else None,
+            q=float(q[i]) if tested[i] else None,
+            moved=bool(tested[i] and q[i] <= FALSE_FINDS),
+        )
+        for i, task in enumerate(base.tasks)
+    ]
+
+
+def missing_bounds(base: Outcomes, candidate: Outcomes) -> tuple[float, float] | None:
+    """The difference of the mean rates if chance had been against the candidate everywhere, and for it everywhere."""
+    ends = []
+    for o in (base, candidate):
+        used = o.planned > 0
+        if not np.any(used):
+            return None
+        planned = o.planned[used].astype(np.float64)
+        ends.append(
+            (
+                float(np.mean(o.successes[used] / planned)),
+                float(np.mean((o.successes[used] + o.missing_per_task[used]) / planned)),
+            )
+        )
+    return ends[1][0] - ends[0][1], ends[1][1] - ends[0][0]
+
+
+def _raw_sums(outcomes: Outcomes, name: str) -> Sums:
+    values = outcomes.metric(name)
+    known = ~np.isnan(values)
+    return stratified.sums_of_values(values[known], outcomes.task[known], len(outcomes.tasks))
+
+
+def _difference(
+    found: stratified.Difference, kind: Metric, level: float, method: str, base: Outcomes, candidate: Outcomes
+) -> Estimate:
+    gone = {
+        f"{side}.{reason}": n
+        for side, o in (("base", base), ("candidate", candidate))
+        for reason, n in o.missing().items()
+    }
+    tasks = int(found.tasks)
+    made = Estimate(value=None, level=level, method=method, n=tasks, of="tasks", missing=gone)
+    if tasks == 0:
+        return msgspec.structs.replace(made, why=f"no task has a known {kind.name} in both runs")
+    value, low, high = (float(x) for x in (found.value, found.low, found.high))
+    if not np.isfinite(low) or not np.isfinite(high):
+        why = "one task with one attempt each has no spread to measure by"
+        return msgspec.structs.replace(made, value=value, why=why)
+    if kind.unit == "rate":
+        low, high = max(low, -1.0), min(high, 1.0)
+    return msgspec.structs.replace(made, value=value, low=low, high=high)
+
+
+def _verdict(difference: Estimate, kind: Metric) -> Change:
+    if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
+        return "undecided"
+    return "regression" if kind.worse_sign * difference.low > 0 else "improvement"
+
+
+def _exact(base: Outcomes, candidate: Outcomes) -> float | None:
+    if base.attempts.sum() + candidate.attempts.sum() > FEW:
+        return None
+    return float(
+        exact.stratified_test(base.successes, base.attempts, candidate.successes, candidate.attempts).two_sided
+    )
+
+
+def _odds(base: Outcomes, candidate: Outcomes, level: float) -> Estimate:
+    found = exact.common_odds(base.successes, base.attempts, candidate.successes, candidate.attempts, level)
+    tasks = int(np.sum((base.attempts > 0) & (candidate.attempts > 0)))
+    return _ratio(found, level, "mantel-haenszel", tasks, "tasks")
+
+
+def _ratio(found: exact.Odds, level: float, method: str, n: int, of: str) -> Estimate:
+    value, low, high = (float(x) for x in found)
+    if np.isnan(value):
+        return Estimate(value=None, level=level, method=method, n=n, of=of, why="nothing flipped either way")
+    return Estimate(value=value, low=low, high=high, level=level, method=method, n=n, of=of)
+
+
+def _same_seed(base: Outcomes, candidate: Outcomes, at_a: Any, at_b: Any) -> int:
+    if not base.seed or not candidate.seed:
+        return 0
+    a, b = (np.flatnonzero(o.scored) for o in (base, candidate))
+    one: Sequence[int | None] = [base.seed[i] for i in a[at_a]]
+    two: Sequence[int | None] = [candidate.seed[i] for i in b[at_b]]
+    return sum(x is not None and x == y for x, y in zip(one, two, strict=True))
+
+
+def _known(value: Floats) -> float:
+    return float(value)

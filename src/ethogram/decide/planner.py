@@ -1,0 +1,202 @@
+"""What will it cost to know? From a pilot or from assumptions to runs and dollars, and back from a budget."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage
+from ethogram.measure.outcomes import Floats
+from ethogram.stats import beta, power
+
+from .gate import BOUND_SHAPE, GateSettings
+
+_DRAWS = 2000
+
+
+class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """A comparison to be planned; `stored` attempts per task of the baseline are there already (0: both arms anew)."""
+
+    drop: float | None = 0.05
+    alpha: float = 0.05
+    power: float = 0.8
+    stored: float = 0.0
+    every: float = 0.5
+    price: float | None = None
+    max_runs: int | None = None
+    max_usd: float | None = None
+
+
+class Simulated(msgspec.Struct, frozen=True, kw_only=True):
+    """The chosen design, played many times: how often it found the drop, cried wolf, passed, stayed open."""
+
+    power: float
+    false_alarms: float
+    passed_in_error: float
+    undecided: float
+    runs_if_dropped: float
+    runs_if_unchanged: float
+    draws: int
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs for a drop, at most and on average, staged and in one go; with what they cost where a price is known."""
+
+    drop: float
+    tasks: int
+    looks: list[float]
+    attempts_per_task: int
+    runs: int
+    expected_if_dropped: float
+    expected_if_unchanged: float
+    fixed_runs: float | None
+    power: float
+    cost_usd: float | None
+    expected_cost_usd: float | None
+    simulated: Simulated
+
+
+def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
+    """Pass rates of so many tasks with this mean and this standard deviation: even quantiles of a Beta."""
+    if tasks < 1:
+        raise BadUsage(f"--tasks must be at least 1, not {tasks}")
+    if not 0 < rate < 1:
+        raise BadUsage(f"--rate must lie between 0 and 1, not {rate:g}")
+    if not 0 <= spread < math.sqrt(rate * (1 - rate)):
+        raise BadUsage(
+            f"tasks with a mean rate of {rate:g} cannot spread by {spread:g}; --spread must be below "
+            f"{math.sqrt(rate * (1 - rate)):.3g}"
+        )
+    if spread == 0:
+        return np.full(tasks, rate)
+    strength = rate * (1 - rate) / spread**2 - 1
+    law = beta.Beta(np.asarray(rate * strength), np.asarray((1 - rate) * strength))
+    places = (np.arange(tasks) + 0.5) / tasks
+    return np.asarray(beta.quantile(law, places), dtype=np.float64)
+
+
+def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> RunPlan:
+    """Runs for `settings.drop`, or for the smallest drop that the budget can see."""
+    if settings.drop is not None:
+        plan = _plan(rates, settings.drop, settings)
+        if plan is None:
+            raise BadUsage(_unreachable(rates, settings.drop, settings))
+        return _told(rates, settings.drop, plan, settings, rng)
+    budget = _budget(settings)
+    drop = detectable(rates, budget, settings)
+    plan = _plan(rates, drop, settings)
+    assert plan is not None
+    return _told(rates, drop, plan, settings, rng)
+
+
+def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
+    """The smallest drop that a staged comparison of at most so many runs finds with the promised power."""
+    most = float(rates.mean()) * 0.98
+    low, high = 0.0, most
+    for _ in range(18):
+        middle = (low + high) / 2
+        plan = _plan(rates, middle, settings)
+        fits = plan is not None and _runs(plan.looks[-1], rates.size, settings) <= runs
+        low, high = (low, middle) if fits else (middle, high)
+    if high >= most * 0.999:
+        raise BadUsage(f"{runs} runs cannot see any drop on {rates.size} tasks; raise the budget")
+    return high
+
+
+def _plan(rates: Floats, drop: float, settings: PlanSettings) -> power.Plan | None:
+    if not 0 < drop < float(rates.mean()):
+        raise BadUsage(
+            f"a drop of {drop:g} is not possible from a pass rate of {rates.mean():.3g}; choose a smaller one"
+        )
+    effect = power.effect_on(rates, drop, rates.size)
+    return power.sequential_plan(
+        effect, settings.alpha, settings.power, every=settings.every, delta=BOUND_SHAPE, stored=settings.stored
+    )
+
+
+def _budget(settings: PlanSettings) -> int:
+    bounds = [] if settings.max_runs is None else [settings.max_runs]
+    if settings.max_usd is not None:
+        if not settings.price:
+            raise BadUsage(
+                "a budget in dollars needs the price of one run: give --price, or a pilot that recorded cost"
+            )
+        bounds.append(int(settings.max_usd / settings.price))
+    if not bounds:
+        raise BadUsage("give either --drop, or a budget with --max-runs or --max-usd")
+    return min(bounds)
+
+
+def baseline_needed(rates: Floats, settings: GateSettings) -> int | None:
+    """The fewest attempts per task of a stored baseline, by doublings, that let a gate see its margin."""
+    asked = PlanSettings(drop=settings.margin, alpha=settings.alpha, power=settings.power, every=settings.every)
+    return _enough_stored(rates, settings.margin, asked, 0.0)
+
+
+def _unreachable(rates: Floats, drop: float, settings: PlanSettings) -> str:
+    if settings.stored == 0:
+        return (
+            f"a drop of {drop:g} on {rates.size} tasks needs more than 100 passes; add tasks, or choose a larger drop"
+        )
+    enough = _enough_stored(rates, drop, settings, settings.stored)
+    more = f"{enough} attempts per task would do" if enough else "compare two fresh arms instead (--stored 0)"
+    return f"a stored baseline of {settings.stored:g} attempts per task cannot show a drop of {drop:g}; {more}"
+
+
+def _enough_stored(rates: Floats, drop: float, settings: PlanSettings, beyond: float) -> int | None:
+    for stored in (5, 10, 20, 40, 80, 160, 320):
+        tried = msgspec.structs.replace(settings, stored=float(stored))
+        if stored > beyond and _plan(rates, drop, tried) is not None:
+            return stored
+    return None
+
+
+def _runs(passes: float, tasks: int, settings: PlanSettings) -> float:
+    return float(passes) * tasks * (1 if settings.stored else 2)
+
+
+def _told(rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator) -> RunPlan:
+    tasks = rates.size
+    runs = math.ceil(_runs(plan.looks[-1], tasks, settings))
+    average = [_runs(x, tasks, settings) for x in (plan.expected_with, plan.expected_without)]
+    fixed = power.passes_needed(power.effect_on(rates, drop, tasks), settings.alpha, settings.power, settings.stored)
+    price = settings.price
+    return RunPlan(
+        drop=drop,
+        tasks=tasks,
+        looks=[float(x) for x in plan.looks],
+        attempts_per_task=math.ceil(plan.looks[-1]),
+        runs=runs,
+        expected_if_dropped=average[0],
+        expected_if_unchanged=average[1],
+        fixed_runs=_runs(fixed, tasks, settings) if math.isfinite(fixed) else None,
+        power=plan.power,
+        cost_usd=None if price is None else runs * price,
+        expected_cost_usd=None if price is None else max(average) * price,
+        simulated=_simulated(rates, drop, plan, settings, rng),
+    )
+
+
+def _simulated(
+    rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator
+) -> Simulated:
+    tasks = rates.size
+    draws = max(200, min(_DRAWS, 2_000_000 // (tasks * plan.looks.size)))
+    due = power.attempts_by_look(plan.looks, tasks)
+    base = due if settings.stored == 0 else np.full(due.shape, round(settings.stored))
+    p = np.broadcast_to(rates, (draws, tasks))
+    q = np.broadcast_to(power.shifted(rates, drop), (draws, tasks))
+    none = power.simulate(p, p, (base, due), plan, drop, rng)
+    real = power.simulate(p, q, (base, due), plan, drop, rng)
+    spent = [o.second + (o.first if settings.stored == 0 else 0.0) for o in (real, none)]
+    return Simulated(
+        power=real.found,
+        false_alarms=none.found,
+        passed_in_error=real.ruled_out,
+        undecided=real.undecided,
+        runs_if_dropped=spent[0],
+        runs_if_unchanged=spent[1],
+        draws=draws,
+    )

@@ -1,0 +1,87 @@
+"""Did my change break it? Two stored runs on the same tasks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ethogram.decide import compare as decided
+from ethogram.decide.compare import Change, Design, Flips, TaskChange
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.measure.outcomes import Outcomes
+from ethogram.store import Home, Run
+
+from .outcomes import facts_of, load_outcomes, run_of
+from .result import Result
+
+
+class CompareResult(Result, kw_only=True):
+    """Candidate minus base; `facts` names what else differs between the two runs."""
+
+    base_run: str
+    candidate_run: str
+    metric: str
+    unit: str
+    better: str
+    verdict: Change
+    difference: Estimate
+    base: Estimate
+    candidate: Estimate
+    p: float | None
+    p_exact: float | None
+    method: str
+    pairs: Flips | None
+    odds: Estimate | None
+    tasks: list[TaskChange]
+    only_base: list[str]
+    only_candidate: list[str]
+    bounds: tuple[float, float] | None
+    facts: dict[str, list[str]]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per task."""
+        return [msgspec.to_builtins(t) for t in self.tasks]
+
+
+def compare(
+    base: str | Run,
+    candidate: str | Run,
+    *,
+    home: Home | str | None = None,
+    metric: str = "success",
+    level: float = 0.95,
+    design: Design = "within",
+    condition: str | None = None,
+) -> CompareResult:
+    """Two versions on the same tasks, paired and stratified by task: `compare("main", "new-prompt").verdict`."""
+    one, two, arms = load_pair(base, candidate, home=home, condition=condition)
+    found = decided.compare(*arms, name=metric, level=level, design=design)
+    theirs = facts_of(one), facts_of(two)
+    return CompareResult(
+        base_run=one.name,
+        candidate_run=two.name,
+        facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
+        **{f: getattr(found, f) for f in found.__struct_fields__},
+    )
+
+
+def load_pair(
+    base: str | Run, candidate: str | Run, *, home: Home | str | None = None, condition: str | None = None
+) -> tuple[Run, Run, tuple[Outcomes, Outcomes]]:
+    """Two runs and their outcomes; runs of different versions of a suite are refused."""
+    one, two = run_of(base, home), run_of(candidate, home)
+    refuse_mixed_suites(one, two)
+    return one, two, (load_outcomes(one, condition=condition), load_outcomes(two, condition=condition))
+
+
+def refuse_mixed_suites(one: Run, two: Run) -> None:
+    """Scores of different versions of a suite mean different things."""
+    digests = [run.info.plan.get("suite_digest") for run in (one, two)]
+    if all(digests) and digests[0] != digests[1]:
+        names = [run.info.plan.get("suite_name", "a suite") for run in (one, two)]
+        raise BadUsage(
+            f"{one.name!r} ran {names[0]} at {str(digests[0])[:15]} and {two.name!r} ran {names[1]} at "
+            f"{str(digests[1])[:15]}: scores of different versions are not compared; run one of them again"
+        )

@@ -1,0 +1,166 @@
+"""From a stored run to its outcomes as columns: the one way in for everything that counts passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage, NotFound
+from ethogram.measure.outcomes import Outcomes
+from ethogram.store import Entry, Home, Run, open_home
+from ethogram.store.lake import EXTENSIONS
+from ethogram.trace import SUCCESS_AT, Missing, Scored
+
+UNKNOWN = "unknown"
+_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+
+
+def run_of(run: str | Run, home: Home | str | None = None) -> Run:
+    """A run by its name, unless it is one already."""
+    if isinstance(run, Run):
+        return run
+    return (home if isinstance(home, Home) else open_home(home)).resolve(run)
+
+
+def load_outcomes(
+    run: str | Run, *, home: Home | str | None = None, condition: str | None = None, agent: str | None = None
+) -> Outcomes:
+    """The outcomes of a run; one with several conditions or agents must be told which is meant."""
+    found = run_of(run, home)
+    entries = _chosen(found, condition, agent)
+    if not entries:
+        raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
+    names = sorted({e.head.task for e in entries}, key=natural)
+    plan = _plan(found, entries)
+    names += [t for t in plan if t not in set(names)]
+    place = {name: i for i, name in enumerate(names)}
+    task = np.array([place[e.head.task] for e in entries], dtype=np.int64)
+    seen = np.bincount(task, minlength=len(names)).astype(np.int64)
+    wanted = np.array([plan.get(name, 0) for name in names], dtype=np.int64)
+    outcomes = [e.head.outcome for e in entries]
+    return Outcomes(
+        tasks=tuple(names),
+        task=task,
+        attempt=_attempts(entries, task),
+        value=np.array([o.value if isinstance(o, Scored) else np.nan for o in outcomes], dtype=np.float64),
+        reason=tuple(o.reason if isinstance(o, Missing) else None for o in outcomes),
+        planned=np.maximum(seen, wanted),
+        figures=_figures(entries),
+        seed=tuple(e.head.seed for e in entries),
+        at_ns=np.array([e.at_ns for e in entries], dtype=np.int64),
+        success_at=success_at(found),
+    )
+
+
+def success_at(run: Run) -> float:
+    """From which score on an episode is a success, as the run's suite says."""
+    return float(run.info.plan.get("success_at", SUCCESS_AT))
+
+
+def facts_of(run: Run, names: Sequence[str] = ("model", "temperature", "scaffold")) -> dict[str, str]:
+    """What a number must not be read without: from the run's own words, else from its traces, else `unknown`."""
+    found = {}
+    for name in names:
+        said = {str(run.info.meta[name])} if name in run.info.meta else set()
+        if not said:
+            said = {str(e.head.meta[name]) for e in run.entries if name in e.head.meta}
+        if not said and name in ("model", "temperature"):
+            said = _from_spans(run, name)
+        found[name] = _joined(said)
+    return found
+
+
+def natural(task: str) -> tuple[int, int, str]:
+    """Tasks that are numbers in the order of numbers, then the others by name."""
+    return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
+
+
+def _chosen(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
+    entries = [e for e in run.entries if agent is None or e.head.agent == agent]
+    if agent is not None and not entries:
+        raise NotFound.named(f"agent in run {run.name!r}", agent, sorted({e.head.agent for e in run.entries}))
+    conditions = sorted({e.head.condition for e in entries})
+    if condition is None:
+        if len(conditions) > 1:
+            shown = ", ".join(repr(c) for c in conditions[:6]) + (", …" if len(conditions) > 6 else "")
+            raise BadUsage(
+                f"run {run.name!r} holds {len(conditions)} conditions ({shown}); choose one with --condition, "
+                "for their mixture is no behaviour of anything"
+            )
+        return entries
+    if condition not in conditions:
+        raise NotFound.named(f"condition in run {run.name!r}", condition, conditions)
+    return [e for e in entries if e.head.condition == condition]
+
+
+def _plan(run: Run, entries: Sequence[Entry]) -> dict[str, int]:
+    """Planned attempts per task, where the run says so: what it began with, and what was added since."""
+    plan = run.info.plan
+    options = plan.get("options")
+    if run.info.kind != "run" or not isinstance(options, dict):
+        return {}
+    begun = plan.get("tasks") or sorted({e.head.task for e in entries}, key=natural)
+    planned = dict.fromkeys(begun, int(options.get("k", 1)))
+    for _, line in run.notes(EXTENSIONS):
+        added = msgspec.json.decode(line)
+        for task in added["tasks"]:
+            planned[task] = max(planned.get(task, 0), int(added["k"]))
+    return planned
+
+
+def _attempts(entries: Sequence[Entry], task: Any) -> Any:
+    """Attempt numbers; logs that give none, or the same one twice, are numbered in their order."""
+    given = np.array([e.head.attempt for e in entries], dtype=np.int64)
+    pairs = task * (int(given.max(initial=0)) + 1) + given
+    if np.unique(pairs).size == pairs.size:
+        return given
+    order = np.argsort(task, kind="stable")
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(task[order])) + 1])
+    within = np.arange(task.size) - np.repeat(starts, np.diff(np.append(starts, task.size)))
+    out = np.empty_like(given)
+    out[order] = within
+    return out
+
+
+def _figures(entries: Sequence[Entry]) -> dict[str, Any]:
+    columns: dict[str, list[float]] = {n: [] for n in ("cost", "steps", "tokens", "seconds", "tool_calls", "errors")}
+    unknown = float("nan")
+    for entry in entries:
+        head, totals = entry.head, entry.totals
+        tokens = [t for t in (getattr(totals, n) for n in _TOKENS) if t is not None]
+        timed = head.start_ns is not None and head.end_ns is not None
+        columns["cost"].append(unknown if totals.cost_usd is None else totals.cost_usd)
+        columns["steps"].append(totals.steps)
+        columns["tokens"].append(float(sum(tokens)) if tokens else unknown)
+        columns["seconds"].append((head.end_ns - head.start_ns) / 1e9 if timed else unknown)  # type: ignore[operator]
+        columns["tool_calls"].append(totals.tool_calls)
+        columns["errors"].append(totals.errors)
+    return {name: np.array(values, dtype=np.float64) for name, values in columns.items()}
+
+
+def _from_spans(run: Run, name: str) -> set[str]:
+    """What the model spans say, read as one column."""
+    from ethogram.store.query import Lake
+
+    column = "params" if name == "temperature" else name
+    distinct: set[str] = set()
+    for batch in Lake([run]).spans([column]):
+        distinct.update(v for v in batch.column(0).unique().to_pylist() if v is not None)
+    if name != "temperature":
+        return distinct
+    found = set()
+    for text in distinct:
+        params = msgspec.json.decode(text)
+        if isinstance(params, dict) and "temperature" in params:
+            found.add(str(params["temperature"]))
+    return found
+
+
+def _joined(values: set[str]) -> str:
+    listed = sorted(values)
+    if not listed:
+        return UNKNOWN
+    return ", ".join(listed[:4]) + (f", and {len(listed) - 4} more" if len(listed) > 4 else "")

@@ -1,0 +1,87 @@
+"""Is my agent reliable? pass@k and pass^k of a stored run, with what a headline must not be read without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.measure import reliability as measured
+from ethogram.measure.reliability import Bounds, Compounding, Convention, Episodes, Target, TaskReliability
+from ethogram.store import Home, Run
+
+from .outcomes import facts_of, load_outcomes, run_of
+from .result import Result
+
+
+class ReliabilityResult(Result, kw_only=True):
+    """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said."""
+
+    run: str
+    condition: str | None
+    facts: dict[str, str]
+    n: int
+    c: int
+    level: float
+    target: Target
+    convention: Convention
+    episodes: Episodes
+    pass_at: dict[str, Estimate]
+    pass_hat: dict[str, Estimate]
+    bounds: Bounds
+    tasks: list[TaskReliability]
+    score: Estimate | None = None
+    compounding: Compounding | None = None
+    naive_at: dict[str, float] | None = None
+    naive_hat: dict[str, float] | None = None
+    flattery: dict[str, float] | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per k and kind."""
+        return [
+            {"kind": kind, "k": int(k), **estimate.to_dict()}
+            for kind, curve in (("pass@k", self.pass_at), ("pass^k", self.pass_hat))
+            for k, estimate in curve.items()
+        ]
+
+
+def reliability(
+    run: str | Run = "latest",
+    ks: Sequence[int] = (),
+    *,
+    home: Home | str | None = None,
+    condition: str | None = None,
+    agent: str | None = None,
+    level: float = 0.95,
+    missing: Convention = "bounds",
+    target: Target | None = None,
+    naive: bool = False,
+) -> ReliabilityResult:
+    """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
+    found = run_of(run, home)
+    outcomes = load_outcomes(found, condition=condition, agent=agent)
+    told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+    return ReliabilityResult(
+        run=found.name,
+        condition=condition,
+        facts=facts_of(found),
+        n=int(outcomes.attempts.sum()),
+        c=int(outcomes.successes.sum()),
+        level=level,
+        **{f: getattr(told, f) for f in told.__struct_fields__},
+    )
+
+
+def read_k(text: str) -> list[int]:
+    """`1,2,4` or `1-8` as a list of k."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            found += range(int(low), int(high) + 1) if dash else [int(low)]
+        except ValueError:
+            raise BadUsage(f"--k {text!r} cannot be read; write for example --k 1,2,4 or --k 1-8") from None
+    if not found or min(found) < 1:
+        raise BadUsage(f"--k {text!r}: k counts attempts, from 1 on")
+    return found

@@ -1,0 +1,1 @@
+"""Typed view models, then paper (report) and glass (web). Computes no statistic."""

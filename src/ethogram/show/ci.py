@@ -1,0 +1,189 @@
+"""A gate's verdict where continuous integration looks for it: JUnit, GitHub annotations, Markdown."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree as ET
+
+from ethogram.decide.compare import TaskChange
+from ethogram.estimate import Estimate
+from ethogram.lab.gating import GateResult
+
+_MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
+
+
+def headline(result: GateResult) -> str:
+    """The verdict in one sentence."""
+    return f"{result.verdict}: {result.evidence.why}"
+
+
+def junit(result: GateResult) -> str:
+    """A JUnit document: the gate as a test, and one for every task that moved or rests.
+
+    A regression is a failure, an undecided gate an error: neither may turn green by itself.
+    """
+    cases = [_gate_case(result)]
+    cases += [_task_case(result, t) for t in result.evidence.moved]
+    for rest in result.quarantined:
+        case = ET.Element("testcase", classname="ethogram.task", name=rest.task)
+        if not rest.expired:
+            ET.SubElement(case, "skipped", message=_clean(f"in quarantine until {rest.until}: {rest.reason}"))
+        cases.append(case)
+    counts = {kind: sum(c.find(kind) is not None for c in cases) for kind in ("failure", "error", "skipped")}
+    suite = ET.Element(
+        "testsuite",
+        name=_clean(f"ethogram gate {result.base_run} {result.candidate_run}"),
+        tests=str(len(cases)),
+        failures=str(counts["failure"]),
+        errors=str(counts["error"]),
+        skipped=str(counts["skipped"]),
+    )
+    suite.extend(cases)
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def github_lines(result: GateResult) -> list[str]:
+    """GitHub workflow commands: the verdict, the tasks that moved, the warnings."""
+    level = {"pass": "notice", "regression": "error", "undecided": "warning"}[result.verdict]
+    lines = [_command(level, f"ethogram gate: {result.verdict}", f"{result.evidence.why}. {_difference(result)}")]
+    lines += [_command("warning", f"task {t.task} moved", _moved(t)) for t in result.evidence.moved[:20]]
+    lines += [_command("warning", "ethogram gate", w) for w in result.warnings]
+    return lines
+
+
+def markdown(result: GateResult) -> str:
+    """A comment for a pull request, and the step summary."""
+    mark = _MARK[result.verdict]
+    lines = [
+        f"### {mark} Ethogram gate: {result.verdict}",
+        "",
+        f"`{_cell(result.base_run)}` → `{_cell(result.candidate_run)}`, {_cell(result.evidence.why)}.",
+        "",
+        "| | |",
+        "|---|---|",
+        f"| {result.settings.metric}, candidate − base | {_cell(_difference(result))} |",
+        f"| margin, alpha, power | {result.margin:.3g}, {result.settings.alpha:g}, {result.settings.power:g} |",
+        f"| looks | {len(result.evidence.looks)} of {result.evidence.planned_looks} |",
+        f"| noise floor | {_cell(_floor(result))} |",
+        f"| missing | {_cell(_missing(result))} |",
+    ]
+    if result.verdict == "undecided":
+        lines.append(f"| to decide | {_cell(needed(result))} |")
+    if result.evidence.moved:
+        lines += ["", "| task that moved | base | candidate | q |", "|---|---|---|---|"]
+        lines += [
+            f"| {_cell(t.task)} | {_rate(t.base)} | {_rate(t.candidate)} | {t.q:.2g} |" for t in result.evidence.moved
+        ]
+    for again in result.confirmations:
+        word = "confirmed" if again.confirmed else "not confirmed"
+        lines += [
+            "",
+            f"Task `{_cell(again.task)}` was attempted {again.attempts} times more: {word} ({again.again:.2f}).",
+        ]
+    resting = [q for q in result.quarantined if not q.expired]
+    if resting:
+        named = ", ".join(f"`{_cell(q.task)}` until {q.until}" for q in resting)
+        lines += ["", f"In quarantine, not counted: {named}."]
+    expired = [q for q in result.quarantined if q.expired]
+    if expired:
+        lines += ["", "Quarantine over, counted again: " + ", ".join(f"`{_cell(q.task)}`" for q in expired) + "."]
+    lines += [f"\n> {_cell(w)}" for w in result.warnings]
+    return "\n".join(lines) + "\n"
+
+
+def needed(result: GateResult) -> str:
+    """What it takes to decide, in words."""
+    need = result.needed
+    if need.runs is None:
+        return need.why or "unknown"
+    words = [f"at most {need.runs} more runs"]
+    if need.next_look_runs:
+        words.append(f"next look after {need.next_look_runs}")
+    if need.baseline_runs:
+        words.append(f"and {need.baseline_runs} more of the baseline")
+    words.append(f"about ${need.cost_usd:.2f}" if need.cost_usd is not None else "price unknown")
+    return ", ".join(words) + (f"; {need.why}" if need.why else "")
+
+
+def _gate_case(result: GateResult) -> ET.Element:
+    case = ET.Element(
+        "testcase", classname="ethogram.gate", name=_clean(f"{result.settings.metric} within {result.margin:.3g}")
+    )
+    told = _clean(f"{result.evidence.why}. {_difference(result)}")
+    if result.verdict == "regression":
+        ET.SubElement(case, "failure", message=told).text = _clean(markdown(result))
+    elif result.verdict == "undecided":
+        ET.SubElement(case, "error", message=told).text = _clean(f"to decide: {needed(result)}")
+    ET.SubElement(case, "system-out").text = told
+    return case
+
+
+def _task_case(result: GateResult, task: TaskChange) -> ET.Element:
+    """A task that moved is information, not the verdict: it fails only where the gate does."""
+    case = ET.Element("testcase", classname="ethogram.task", name=_clean(task.task))
+    worse = task.difference is not None and task.difference < 0
+    if result.verdict == "regression" and worse:
+        ET.SubElement(case, "failure", message=_clean(_moved(task)))
+    else:
+        ET.SubElement(case, "system-out").text = _clean(_moved(task))
+    return case
+
+
+def _moved(task: TaskChange) -> str:
+    return f"{_rate(task.base)} of {task.n_base} → {_rate(task.candidate)} of {task.n_candidate}, q {task.q:.2g}"
+
+
+def _difference(result: GateResult) -> str:
+    found: Estimate = result.difference
+    if found.value is None:
+        return f"difference unknown ({found.why})"
+    if found.low is None or found.high is None:
+        return f"difference {found.value:+.3g}, no interval ({found.why})"
+    return f"difference {found.value:+.3g} [{found.low:+.3g}, {found.high:+.3g}]"
+
+
+def _floor(result: GateResult) -> str:
+    floor = result.evidence.noise_floor
+    if floor.swing is None:
+        return floor.why or "not measured"
+    sessions = f"{floor.sessions} session{'s' if floor.sessions != 1 else ''}"
+    return f"one pass swings by ±{floor.swing:.3g} (1 sd), from {floor.passes:.3g} passes in {sessions}"
+
+
+def _missing(result: GateResult) -> str:
+    parts = []
+    for side, gone in (("base", result.evidence.missing_base), ("candidate", result.evidence.missing_candidate)):
+        if gone:
+            parts.append(f"{side}: " + ", ".join(f"{k} {v}" for k, v in gone.items()))
+    if result.evidence.bounds is not None and parts:
+        parts.append(f"difference between {result.evidence.bounds[0]:+.3f} and {result.evidence.bounds[1]:+.3f}")
+    return "; ".join(parts) or "nothing"
+
+
+def _rate(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"
+
+
+def _cell(text: str) -> str:
+    """Foreign words in a Markdown table: no cell ends early, nothing becomes markup."""
+    flat = " ".join(_clean(text).split())
+    for sign in ("\\", "|", "`", "<", "*", "["):
+        flat = flat.replace(sign, "\\" + sign)
+    return flat
+
+
+def _command(level: str, title: str, message: str) -> str:
+    return f"::{level} title={_escape(title, property_=True)}::{_escape(message)}"
+
+
+def _escape(text: str, *, property_: bool = False) -> str:
+    """GitHub's own escapes: a foreign name must not start a command of its own."""
+    flat = _clean(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return flat.replace(":", "%3A").replace(",", "%2C") if property_ else flat
+
+
+def _clean(text: str) -> str:
+    """Without the control characters that XML and terminals cannot bear."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "�" for c in text)

@@ -1,0 +1,218 @@
+"""A gate that buys its own runs: stage by stage, no further than the verdict needs, resumable at any moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from ethogram.cost import Caps
+from ethogram.decide import gate as decided
+from ethogram.decide.gate import GateSettings, Judgement
+from ethogram.errors import BadUsage, NotFound
+from ethogram.lab.comparison import refuse_mixed_suites
+from ethogram.lab.gating import (
+    META,
+    Confirmation,
+    GateResult,
+    Quarantined,
+    confirm_moved,
+    gate_result,
+    planning_outcomes,
+    promise,
+    read_quarantine,
+)
+from ethogram.lab.outcomes import load_outcomes
+from ethogram.measure.outcomes import Ints, Outcomes
+from ethogram.store import Home, open_home
+
+from .options import AllCaps, RunOptions
+from .planning import load
+from .suites import resume_run, run_suite
+
+
+class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How the runs are bought; without `base_agent` the baseline is the stored one."""
+
+    suite: str | None = None
+    agent: str | None = None
+    base_agent: str | None = None
+    max_runs: int | None = None
+    max_usd: float | None = None
+    max_concurrency: int = 8
+    engine: str = "local"
+    confirm: int = 0
+    seed: int = 0
+    redact: str = "default"
+
+
+def run_gate(
+    base: str,
+    candidate: str,
+    settings: GateSettings,
+    stages: StageOptions,
+    *,
+    home: Home | str | None = None,
+    quarantine: str | Path | Sequence[Quarantined] = (),
+    tell: Callable[[str], None] | None = None,
+) -> GateResult:
+    """Run the candidate (and with `base_agent` the baseline too) look by look until the verdict stands."""
+    lake = home if isinstance(home, Home) else open_home(home)
+    settings = msgspec.structs.replace(settings, fresh=stages.base_agent is not None).checked()
+    resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
+    return _Staged(lake, base, candidate, settings, stages, resting, tell or (lambda _: None)).go()
+
+
+class _Staged:
+    """One gate at work: which runs there are, which look is next."""
+
+    def __init__(
+        self,
+        home: Home,
+        base: str,
+        candidate: str,
+        settings: GateSettings,
+        stages: StageOptions,
+        resting: list[Quarantined],
+        tell: Callable[[str], None],
+    ) -> None:
+        self.home, self.base, self.candidate = home, base, candidate
+        self.settings, self.stages, self.resting, self.tell = settings, stages, resting, tell
+        self.suite = self._suite()
+        away = {q.task for q in resting if not q.expired}
+        known = {t.id for t in load(self.suite).suite.tasks}
+        stored = None if settings.fresh else load_outcomes(home.resolve(base))
+        names = [t for t in (stored.tasks if stored else sorted(known)) if t in known and t not in away]
+        if not names:
+            raise BadUsage(f"suite {self.suite!r} and run {base!r} have no task in common that is not in quarantine")
+        self.plan = decided.plan_gate(planning_outcomes(settings, stored, home), settings, tuple(names))
+
+    def go(self) -> GateResult:
+        """Look after look."""
+        self._check_settings()
+        due = self.plan.attempts()
+        found, stopped = None, False
+        for k, wanted in enumerate(due):
+            if self._too_many(wanted):
+                self.tell(f"look {k + 1} would need {self._runs(wanted)} runs, more than --max-runs; stopped before it")
+                break
+            stopped = any(self._ensure(name, wanted) for name in self._arms())
+            found = self._judge()
+            self.tell(f"look {k + 1} of {len(due)}: {found.verdict}, {found.why}")
+            if stopped or found.verdict != "undecided":
+                break
+        found = found or self._judge()
+        result = gate_result(
+            self.home.resolve(self.base).name,
+            self.candidate,
+            self._outcomes(),
+            self.settings,
+            self.plan,
+            found,
+            self.resting,
+        )
+        if self.stages.confirm and found.decided_at is not None and not stopped:
+            result.confirmations = self._confirm(result, due[found.decided_at - 1])
+        return result
+
+    def _suite(self) -> str:
+        if self.stages.agent is None and self.candidate not in self.home.names():
+            raise BadUsage("--run needs the candidate agent: give --agent")
+        if self.stages.suite is not None:
+            return self.stages.suite
+        try:
+            named = self.home.resolve(self.base).info.plan.get("suite")
+        except NotFound:
+            named = None
+        if not named:
+            raise BadUsage(f"run {self.base!r} does not say which suite it ran; give --suite")
+        return str(named)
+
+    def _arms(self) -> list[str]:
+        """Runs that are bought, the baseline first: both see the same hour."""
+        return [self.base, self.candidate] if self.settings.fresh else [self.candidate]
+
+    def _check_settings(self) -> None:
+        """A run that was begun under other promises is not gone on with: that would be choosing after looking."""
+        for name in self._arms():
+            if name not in self.home.names():
+                continue
+            run = self.home.resolve(name)
+            begun = run.info.meta.get(META)
+            if begun is None:
+                raise BadUsage(
+                    f"run {name!r} exists and was not made by a gate; judge it without --run, or choose a name"
+                )
+            if begun != promise(self.base, self.settings):
+                raise BadUsage(
+                    f"run {name!r} was begun with other settings ({begun}); use those, or choose another name"
+                )
+        if not self.settings.fresh and self.candidate in self.home.names():
+            refuse_mixed_suites(self.home.resolve(self.base), self.home.resolve(self.candidate))
+
+    def _runs(self, due: Ints) -> int:
+        return int(due.sum()) * len(self._arms())
+
+    def _too_many(self, due: Ints) -> bool:
+        return self.stages.max_runs is not None and self._runs(due) > self.stages.max_runs
+
+    def _ensure(self, name: str, due: Ints) -> bool:
+        """Run what this look needs of one arm; True if something stopped it."""
+        stopped = False
+        for count in sorted({int(n) for n in due if n > 0}):
+            tasks = tuple(t for t, n in zip(self.plan.tasks, due, strict=True) if n == count)
+            stopped = stopped or self._buy(name, count, tasks)
+        return stopped
+
+    def _buy(self, name: str, count: int, tasks: tuple[str, ...]) -> bool:
+        agent = self.stages.base_agent if name == self.base else self.stages.agent
+        if name not in self.home.names():
+            assert agent is not None
+            options = RunOptions(
+                name=name,
+                k=count,
+                tasks=tasks,
+                seed=self.stages.seed,
+                engine=self.stages.engine,
+                max_concurrency=self.stages.max_concurrency,
+                redact=self.stages.redact,
+                caps=AllCaps(experiment=Caps(usd=self.stages.max_usd)),
+                meta={META: promise(self.base, self.settings)},
+            )
+            return run_suite(self.suite, agent, options, home=self.home).stopped is not None
+        planned = self.home.resolve(name)
+        have = _planned(load_outcomes(planned), tasks)
+        short = tuple(t for t in tasks if have.get(t, 0) < count) or None
+        result = resume_run(
+            name, k=count if short else None, tasks=short or (), suite=self.suite, agent=agent, home=self.home
+        )
+        return result.stopped is not None
+
+    def _outcomes(self) -> tuple[Outcomes, Outcomes]:
+        if self.candidate not in self.home.names():
+            raise BadUsage("the first look needs more runs than --max-runs allows; nothing was run")
+        one, two = load_outcomes(self.home.resolve(self.base)), load_outcomes(self.home.resolve(self.candidate))
+        return one, two
+
+    def _judge(self) -> Judgement:
+        return decided.judge(*self._outcomes(), self.plan, self.settings)
+
+    def _confirm(self, result: GateResult, due: Ints) -> list[Confirmation]:
+        """Attempt what moved for the worse again, and ask only the fresh attempts."""
+        worse = [t.task for t in result.evidence.moved if (t.difference or 0.0) < 0]
+        tasks = [t for t in worse if t in self.plan.tasks]
+        if not tasks or self.settings.metric != "success":
+            return []
+        at = {t: int(n) for t, n in zip(self.plan.tasks, due, strict=True)}
+        for task in tasks:
+            self._buy(self.candidate, at[task] + self.stages.confirm, (task,))
+        one, two = self._outcomes()
+        return confirm_moved(one, two, {t: at[t] for t in tasks}, self.settings.alpha)
+
+
+def _planned(outcomes: Outcomes, tasks: tuple[str, ...]) -> dict[str, int]:
+    chosen = outcomes.only(tasks)
+    counts = np.maximum(chosen.planned, 0)
+    return {t: int(n) for t, n in zip(tasks, counts, strict=True)}
