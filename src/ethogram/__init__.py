@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
-    "EthogramError": "errors",
     "Estimate": "estimate",
-    "Message": "trace",
-    "Missing": "trace",
-    "Scored": "trace",
-    "Span": "trace",
+    "EthogramError": "errors",
     "Suite": "plan",
     "Task": "plan",
     "Trace": "trace",
+    "compare": "lab.comparison",
     "export_run": "lab",
+    "gate": "lab.gating",
     "import_logs": "lab",
     "list_runs": "lab",
     "load": "lab",
     "open_home": "store",
+    "plan_runs": "lab.gating",
+    "reliability": "lab.reliability",
+    "report": "show.report",
     "rescore": "lab.scoring",
     "run_suite": "study.suites",
     "sql": "lab",
@@ -30,19 +31,20 @@ _NAMES = {
 __all__ = [
     "Estimate",
     "EthogramError",
-    "Message",
-    "Missing",
-    "Scored",
-    "Span",
     "Suite",
     "Task",
     "Trace",
     "__version__",
+    "compare",
     "export_run",
+    "gate",
     "import_logs",
     "list_runs",
     "load",
     "open_home",
+    "plan_runs",
+    "reliability",
+    "report",
     "rescore",
     "run_suite",
     "sql",
@@ -52,11 +54,15 @@ if TYPE_CHECKING:
     from .errors import EthogramError
     from .estimate import Estimate
     from .lab import export_run, import_logs, list_runs, load, sql
+    from .lab.comparison import compare
+    from .lab.gating import gate, plan_runs
+    from .lab.reliability import reliability
     from .lab.scoring import rescore
     from .plan import Suite, Task
+    from .show.report import report
     from .store import open_home
     from .study.suites import run_suite
-    from .trace import Message, Missing, Scored, Span, Trace
+    from .trace import Trace
 
 
 def __getattr__(name: str) -> Any:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
 
-from ethogram.lab.gating import GateResult, GateSettings, gate
+from ethogram.errors import BadUsage
+from ethogram.lab.gating import GateResult, GateSettings, Look, gate
 from ethogram.show.ci import github_lines, junit, markdown, needed
 
 from .out import HomeOption, JsonOption, cell, print_json, signed, stderr, stdout, table, verdict_style
 
+MOST_LOOKS = 10
+"""So many looks are listed in full."""
 CODES = {"pass": 0, "regression": 1, "undecided": 2}
 
 
@@ -68,6 +71,8 @@ def command(
         metric=metric, margin=margin, alpha=alpha, power=power, every=every, min_coverage=min_coverage, pilot=pilot
     )
     if run:
+        if monitor:
+            raise BadUsage("--run buys planned looks and --monitor has none; give one of the two")
         from ethogram.study.gate import StageOptions, run_gate
 
         result = run_gate(
@@ -85,6 +90,7 @@ def command(
                 confirm=confirm,
             ),
             home=home,
+            condition=condition,
             quarantine=str(quarantine) if quarantine else (),
             tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
         )
@@ -141,10 +147,8 @@ def _print(result: GateResult) -> None:
         low, high = result.evidence.bounds
         out.print(f"missing attempts are left out; with them the difference lies between {low:+.3f} and {high:+.3f}")
     if result.evidence.looks:
-        rows = [
-            [f"{k.look} of {result.evidence.planned_looks}", k.runs, k.scored, *_numbers(k), k.decision]
-            for k in result.evidence.looks
-        ]
+        planned = result.evidence.planned_looks
+        rows = [_row(k, planned) for k in _folded(result.evidence.looks)]
         out.print()
         out.print(table(["look", "runs", "scored", "z", "bound", "change", "at worst", "margin", ""], rows))
     if result.evidence.watched:
@@ -169,6 +173,13 @@ def _print(result: GateResult) -> None:
         out.print(f"to decide: {needed(result)}", markup=False)
 
 
-def _numbers(look: object) -> list[str]:
-    names = ("z", "bound", "change", "worst_case", "margin")
-    return [f"{getattr(look, name):.3g}" for name in names]
+def _folded(looks: list[Look]) -> list[Look | None]:
+    """The first looks and the last: the middle of a long wait says little."""
+    return [*looks[:2], None, *looks[-6:]] if len(looks) > MOST_LOOKS else [*looks]
+
+
+def _row(look: Look | None, planned: int) -> list[Any]:
+    if look is None:
+        return ["…"] + [""] * 8
+    figures = (look.z, look.bound, look.change, look.worst_case, look.margin)
+    return [f"{look.look} of {planned}", look.runs, look.scored, *(f"{x:.3g}" for x in figures), look.decision]

@@ -91,21 +91,24 @@ def _print(result: ReliabilityResult, limit: int) -> None:
 
 
 def _curves(result: ReliabilityResult) -> object:
-    columns = ["k", "pass@k", "interval", "", "pass^k", "interval", ""]
-    rows = []
+    if result.naive_at is None or result.naive_hat is None or result.flattery is None:
+        rows = [[int(k), *_cells(at), *_cells(result.pass_hat[k])] for k, at in result.pass_at.items()]
+        return table(["k", "pass@k", "interval", "", "pass^k", "interval", ""], rows)
+    compared = []
     for k, at in result.pass_at.items():
-        rows.append([int(k), *_cells(at), *_cells(result.pass_hat[k])])
-    if result.naive_at is not None and result.naive_hat is not None and result.flattery is not None:
-        columns += ["naive @k", "naive ^k", "flattery"]
-        for row in rows:
-            k = str(row[0])
-            told = result.flattery.get(k)
-            row += [
-                f"{result.naive_at[k]:.3f}" if k in result.naive_at else None,
-                f"{result.naive_hat[k]:.3f}" if k in result.naive_hat else None,
-                f"{told:.2f}×" if told is not None else None,
+        told, naive_at, naive_hat = (x.get(k) for x in (result.flattery, result.naive_at, result.naive_hat))
+        # the pictures make room for the comparison
+        compared.append(
+            [
+                int(k),
+                *_cells(at)[:2],
+                None if naive_at is None else f"{naive_at:.3f}",
+                *_cells(result.pass_hat[k])[:2],
+                None if naive_hat is None else f"{naive_hat:.3f}",
+                None if told is None else f"{told:.2f}×",
             ]
-    return table(columns, rows)
+        )
+    return table(["k", "pass@k", "interval", "naive", "pass^k", "interval", "naive", "flattery"], compared)
 
 
 def _cells(estimate: Estimate) -> list[str | None]:

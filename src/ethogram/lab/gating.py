@@ -13,8 +13,9 @@ import numpy as np
 from ethogram.decide import gate as decided
 from ethogram.decide import planner
 from ethogram.decide.compare import TaskChange, missing_bounds, shared_tasks, task_changes
-from ethogram.decide.gate import GatePlan, Judgement, Look, Verdict
+from ethogram.decide.gate import GatePlan, Judgement, Verdict
 from ethogram.decide.gate import GateSettings as GateSettings
+from ethogram.decide.gate import Look as Look
 from ethogram.decide.monitor import Watch, watch
 from ethogram.decide.planner import PlanSettings, Simulated
 from ethogram.errors import BadInput, BadUsage
@@ -121,6 +122,8 @@ def gate(
     if monitor:
         return _watched(one, two, before, after, settings, tasks, resting)
     settings = _as_begun(one, two, settings)
+    if not settings.fresh and not before.only(tasks).attempts.any():
+        return _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
     plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
     found = decided.judge(before, after, plan, settings, closed=two.info.kind != "run")
     return gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
@@ -171,9 +174,7 @@ def gate_result(
             f"with {plan.stored:.3g} attempts per task the baseline cannot show a change of {plan.margin:.3g} "
             f"with power {settings.power:g}; this plan has {plan.power:.2f}"
         )
-    share = sum(not q.expired for q in resting) / max(len(plan.tasks) + len(resting), 1)
-    if share > 0.2:
-        warnings.append(f"{share:.0%} of the tasks are in quarantine: the verdict speaks only of the rest")
+    warnings += _about_quarantine(resting, outcomes, len(plan.tasks))
     return GateResult(
         base_run=base,
         candidate_run=candidate,
@@ -196,6 +197,48 @@ def gate_result(
         needed=_needed(before, after, plan, found, settings),
         quarantined=resting,
         warnings=warnings,
+    )
+
+
+def _about_quarantine(resting: list[Quarantined], outcomes: tuple[Outcomes, Outcomes], counted: int) -> list[str]:
+    """What people should know of the list: that it names strangers, or most of the suite."""
+    known = {t for o in outcomes for t in o.tasks}
+    strange = sorted({q.task for q in resting} - known)
+    told = [f"the quarantine list names {', '.join(strange[:5])}, which no run knows"] if strange else []
+    away = len({q.task for q in resting if not q.expired} & known)
+    share = away / max(counted + away, 1)
+    if share > 0.2:
+        told.append(f"{share:.0%} of the tasks are in quarantine: the verdict speaks only of the rest")
+    return told
+
+
+def _without_baseline(
+    one: Run, two: Run, outcomes: tuple[Outcomes, Outcomes], settings: GateSettings, resting: list[Quarantined]
+) -> GateResult:
+    """Nothing was scored in the baseline, so there is nothing to hold the candidate against."""
+    before, after = outcomes
+    why = "no attempt of the baseline has a score"
+    return GateResult(
+        base_run=one.name,
+        candidate_run=two.name,
+        verdict="undecided",
+        settings=settings,
+        margin=settings.margin,
+        difference=Estimate(value=None, of="tasks", missing=before.missing(), why=why),
+        evidence=Evidence(
+            why=why,
+            looks=[],
+            planned_looks=0,
+            decided_at=None,
+            power=0.0,
+            noise_floor=noise_floor(before, settings.metric),
+            bounds=missing_bounds(before, after) if settings.metric == "success" else None,
+            missing_base=before.missing(),
+            missing_candidate=after.missing(),
+            moved=[],
+        ),
+        needed=Needed(runs=None, next_look_runs=None, cost_usd=None, why="run the baseline first"),
+        quarantined=resting,
     )
 
 
@@ -284,7 +327,7 @@ def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement,
             why = f"the baseline needs {enough} attempts per task for this margin"
     elif runs == 0:
         why = "the plan is used up: begin a new candidate run with more attempts, or widen the margin"
-        runs = round(plan.looks[-1] * len(plan.tasks))
+        runs = round(plan.looks[-1] * len(plan.tasks)) * (2 if settings.fresh else 1)
     return Needed(
         runs=runs,
         next_look_runs=found.next_runs,

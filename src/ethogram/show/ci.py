@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from xml.etree import ElementTree as ET
 
 from ethogram.decide.compare import TaskChange
@@ -24,7 +25,7 @@ def junit(result: GateResult) -> str:
     cases = [_gate_case(result)]
     cases += [_task_case(result, t) for t in result.evidence.moved]
     for rest in result.quarantined:
-        case = ET.Element("testcase", classname="ethogram.task", name=rest.task)
+        case = ET.Element("testcase", classname="ethogram.task", name=_clean(rest.task))
         if not rest.expired:
             ET.SubElement(case, "skipped", message=_clean(f"in quarantine until {rest.until}: {rest.reason}"))
         cases.append(case)
@@ -59,7 +60,7 @@ def markdown(result: GateResult) -> str:
     lines = [
         f"### {mark} Ethogram gate: {result.verdict}",
         "",
-        f"`{_cell(result.base_run)}` → `{_cell(result.candidate_run)}`, {_cell(result.evidence.why)}.",
+        f"{_code(result.base_run)} → {_code(result.candidate_run)}, {_cell(result.evidence.why)}.",
         "",
         "| | |",
         "|---|---|",
@@ -80,15 +81,15 @@ def markdown(result: GateResult) -> str:
         word = "confirmed" if again.confirmed else "not confirmed"
         lines += [
             "",
-            f"Task `{_cell(again.task)}` was attempted {again.attempts} times more: {word} ({again.again:.2f}).",
+            f"Task {_code(again.task)} was attempted {again.attempts} times more: {word} ({again.again:.2f}).",
         ]
     resting = [q for q in result.quarantined if not q.expired]
     if resting:
-        named = ", ".join(f"`{_cell(q.task)}` until {q.until}" for q in resting)
+        named = ", ".join(f"{_code(q.task)} until {q.until}" for q in resting)
         lines += ["", f"In quarantine, not counted: {named}."]
     expired = [q for q in result.quarantined if q.expired]
     if expired:
-        lines += ["", "Quarantine over, counted again: " + ", ".join(f"`{_cell(q.task)}`" for q in expired) + "."]
+        lines += ["", "Quarantine over, counted again: " + ", ".join(_code(q.task) for q in expired) + "."]
     lines += [f"\n> {_cell(w)}" for w in result.warnings]
     return "\n".join(lines) + "\n"
 
@@ -172,6 +173,14 @@ def _cell(text: str) -> str:
     for sign in ("\\", "|", "`", "<", "*", "["):
         flat = flat.replace(sign, "\\" + sign)
     return flat
+
+
+def _code(text: str) -> str:
+    """Foreign words as code outside tables: the fence is longer than any run of backticks inside."""
+    flat = " ".join(_clean(text).split())
+    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
+    fence, pad = "`" * (longest + 1), " " if longest else ""
+    return f"{fence}{pad}{flat}{pad}{fence}" if flat else "(no name)"
 
 
 def _command(level: str, title: str, message: str) -> str:

@@ -1,0 +1,252 @@
+"""What a screen shows of a run, typed: paper and glass are drawn from the same records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import msgspec
+
+from ethogram.errors import EthogramError
+from ethogram.estimate import Estimate
+from ethogram.lab.outcomes import UNKNOWN, load_outcomes
+from ethogram.lab.reliability import ReliabilityResult, reliability
+from ethogram.measure.outcomes import Outcomes
+from ethogram.store import Home, Run, open_home
+
+from . import charts
+from .chart import Chart
+
+MOST_TASKS = 300
+"""So many tasks are drawn one by one; the rest is counted."""
+
+Mark = Literal["pass", "fail", "missing"]
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True):
+    """A headline figure with what it rests on."""
+
+    label: str
+    value: str
+    detail: str
+
+
+class Cell(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt: how it ended, and what to say of it."""
+
+    mark: Mark
+    words: str
+
+
+class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One task and its attempts."""
+
+    task: str
+    cells: list[Cell]
+    rate: str
+
+
+class TableView(msgspec.Struct, frozen=True, kw_only=True):
+    """A table as it is read: words, and numbers that are already rounded."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    caption: str = ""
+
+
+class Picture(msgspec.Struct, frozen=True, kw_only=True):
+    """A chart and what it shows, in words."""
+
+    spec: dict[str, Any]
+    words: str
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the report that answers one question."""
+
+    id: str
+    title: str
+    paragraphs: list[str] = []
+    pictures: list[Picture] = []
+    tables: list[TableView] = []
+    notes: list[str] = []
+    matrix: list[MatrixRow] = []
+
+
+class ReportView(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole report."""
+
+    run: str
+    subtitle: str
+    made: str
+    cards: list[Card]
+    sections: list[Section]
+    schema_version: int = 1
+
+
+SectionMaker = Callable[[Run], Section | None]
+
+
+def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
+    """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
+    from .parts import PARTS
+
+    found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
+    sections, cards = [], []
+    for part in PARTS:
+        try:
+            made = part(found)
+        except EthogramError as error:
+            sections.append(Section(id=part.__name__, title=part.__name__.capitalize(), notes=[str(error)]))
+            continue
+        if made is not None:
+            sections.append(made[0])
+            cards += made[1]
+    return ReportView(
+        run=found.name,
+        subtitle=_subtitle(found),
+        made=datetime.fromtimestamp(found.info.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        cards=cards,
+        sections=sections,
+    )
+
+
+def _subtitle(run: Run) -> str:
+    plan = run.info.plan
+    if run.info.kind == "run":
+        return f"{plan.get('suite_name', 'a suite')} with {plan.get('agent', 'an agent')}"
+    return {"import": "imported logs", "explore": "an exploration"}.get(run.info.kind, run.info.kind)
+
+
+def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
+    """Is it reliable?"""
+    found = reliability(run)
+    if found.n == 0:
+        note = "no episode has a score yet; score the run with: ethogram score"
+        return Section(id="reliability", title="Is it reliable?", notes=[note]), []
+    pictures = [picture(charts.reliability_curve(_finite(found.rows())))] if len(found.pass_at) > 1 else []
+    facts = ", ".join(f"{name} {value}" for name, value in found.facts.items())
+    paragraphs = [
+        f"{found.c} of {found.n} scored attempts succeeded on {len(found.tasks)} tasks ({facts}).",
+        _claim(found),
+    ]
+    rows = [[k, said(at), said(found.pass_hat[k])] for k, at in found.pass_at.items()]
+    table = TableView(columns=["k", "pass@k: any of k passes", "pass^k: all k pass"], rows=rows)
+    notes = list(dict.fromkeys(e.why for e in (*found.pass_at.values(), *found.pass_hat.values()) if e.why))
+    if found.compounding is not None and found.compounding.per_step < 1:
+        c = found.compounding
+        paragraphs.append(
+            f"Per step, {c.per_step:.1%} went without an error; over {c.steps:.1f} steps that would compound to "
+            f"{c.predicted:.0%} if every error were fatal. End to end it is {c.observed:.0%}."
+        )
+    return (
+        Section(
+            id="reliability",
+            title="Is it reliable?",
+            paragraphs=paragraphs,
+            pictures=pictures,
+            tables=[table],
+            notes=notes,
+        ),
+        _cards(found),
+    )
+
+
+def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
+    """What is missing?"""
+    found = reliability(run, [1])
+    gone = found.episodes.missing
+    if not gone:
+        return None
+    rows = [{"reason": reason, "attempts": n} for reason, n in sorted(gone.items(), key=lambda x: -x[1])]
+    words = [
+        f"{sum(gone.values())} of {found.episodes.planned} planned attempts have no score. They are left out of every "
+        "rate above, and bounded here."
+    ]
+    if found.bounds.worst is not None and found.bounds.best is not None:
+        words.append(
+            f"Had all of them failed, the mean success rate would be {found.bounds.worst:.3f}; had all passed, "
+            f"{found.bounds.best:.3f}."
+        )
+    drawn = charts.bars(rows, "reason", "attempts", "attempts", "missing attempts by reason")
+    return Section(id="missing", title="What is missing?", paragraphs=words, pictures=[picture(drawn)]), []
+
+
+def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
+    """Tasks × attempts."""
+    outcomes = load_outcomes(run)
+    rows = _matrix(outcomes)
+    notes = [] if len(rows) == len(outcomes.tasks) else [f"the first {len(rows)} of {len(outcomes.tasks)} tasks"]
+    lead = "Every attempt once: ● passed, ○ failed, · missing. Point at one for its score or reason."
+    return Section(id="attempts", title="Tasks and attempts", paragraphs=[lead], matrix=rows, notes=notes), []
+
+
+def picture(chart: Chart) -> Picture:
+    """A chart as a record."""
+    return Picture(spec=chart.spec, words=chart.words)
+
+
+def said(estimate: Estimate, digits: int = 3) -> str:
+    """An estimate in a cell."""
+    if estimate.value is None:
+        return "–"
+    value = f"{estimate.value:.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return f"{value} (no interval)"
+    return f"{value} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+
+
+def _claim(found: ReliabilityResult) -> str:
+    level = f"{100 * found.level:g} %"
+    if found.target == "population":
+        return f"Intervals ({level}) speak of the population of tasks that these were drawn from."
+    return f"Intervals ({level}) speak of exactly these tasks, were they attempted again."
+
+
+def _cards(found: ReliabilityResult) -> list[Card]:
+    once = found.pass_at.get("1")
+    cards = []
+    if once is not None and once.value is not None:
+        cards.append(Card(label="pass@1", value=f"{once.value:.0%}", detail=_between(once)))
+    most = max(found.pass_hat, key=int)
+    always = found.pass_hat[most]
+    if int(most) > 1 and always.value is not None:
+        cards.append(Card(label=f"pass^{most}", value=f"{always.value:.0%}", detail=_between(always)))
+    episodes = found.episodes
+    gone = sum(episodes.missing.values())
+    cards.append(
+        Card(label="scored", value=f"{episodes.scored:,}", detail=f"of {episodes.planned:,}; {gone:,} missing")
+    )
+    return cards
+
+
+def _between(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return "no interval"
+    return f"{estimate.low:.0%} to {estimate.high:.0%}, {estimate.n} {estimate.of}"
+
+
+def _matrix(outcomes: Outcomes) -> list[MatrixRow]:
+    order: dict[int, list[int]] = {}
+    for i in sorted(range(outcomes.task.size), key=lambda i: (int(outcomes.task[i]), int(outcomes.attempt[i]))):
+        order.setdefault(int(outcomes.task[i]), []).append(i)
+    rows = []
+    for t, name in enumerate(outcomes.tasks[:MOST_TASKS]):
+        cells = [_cell(outcomes, i) for i in order.get(t, ())]
+        n, c = int(outcomes.attempts[t]), int(outcomes.successes[t])
+        rows.append(MatrixRow(task=name or UNKNOWN, cells=cells, rate=f"{c}/{n}"))
+    return rows
+
+
+def _cell(outcomes: Outcomes, i: int) -> Cell:
+    attempt, reason = int(outcomes.attempt[i]), outcomes.reason[i]
+    if reason is not None:
+        return Cell(mark="missing", words=f"attempt {attempt}: {reason}")
+    passed = bool(outcomes.success[i])
+    return Cell(mark="pass" if passed else "fail", words=f"attempt {attempt}: score {outcomes.value[i]:g}")
+
+
+def _finite(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows that have a value; a chart cannot place the others."""
+    return [r for r in rows if r["value"] is not None]
