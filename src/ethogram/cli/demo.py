@@ -11,14 +11,17 @@ import typer
 
 from ethogram.lab import show_run
 from ethogram.lab.demo import DemoResult, copy_demo_logs, play_demo
+from ethogram.lab.reliability import reliability
+from ethogram.show.report import report
 from ethogram.study.options import RunOptions
 from ethogram.study.suites import run_suite
 from ethogram.worlds.practice import practice
 
-from . import import_, show, trace
+from . import import_, show, stats, trace
 from .live import watcher
 from .out import HomeOption, JsonOption, print_json, stdout, table
 
+REPORT = "ethogram-demo.html"
 LIVE_ATTEMPTS = 5
 SHOWN = 6
 """Episodes that the story lists."""
@@ -34,7 +37,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Import recorded logs of three harnesses into the home, look at them and ask a question.
+    """Import recorded logs of three harnesses into the home, look at them, ask a question, and write a report.
 
     Example: `ethogram demo --live`
     """
@@ -46,11 +49,19 @@ def command(
             stdout().print("\n".join(f"wrote {file}" for file in copied.files), markup=False)
         return 0
     result = play_demo(home=home)
+    if not json:
+        _print(result, done=not live)
     if live:
-        if not json:
-            _print(result)
         result.live = _live(home, json)
-    print_json(result) if json else None if live else _print(result)
+    written = report(result.live or result.run, REPORT, home=home)
+    result.report = written.report
+    if json:
+        print_json(result)
+    else:
+        _part("Everything about it on one page, to open in a browser", f"report {written.run} -o {REPORT}")
+        for note in written.notes:
+            stdout().print(note, style="dim", markup=False)
+        stdout().print(f"{written.report}: {len(written.sections)} sections, {written.pictures} pictures", markup=False)
     return 0
 
 
@@ -70,11 +81,13 @@ def _live(home: str | None, json: bool) -> str:
     if not json:
         _part("What came of it", f"show {done.run} --limit 12")
         show._print(show_run(done.run, home=home), 12)
+        _part("How reliable is it?", f"stats {done.run}")
+        stats._print(reliability(done.run, home=home), 12)
         out.print(f"\nThe run is {done.run}. Go on with: {_me()} show {done.run}", style="bold", markup=False)
     return done.run
 
 
-def _print(result: DemoResult) -> None:
+def _print(result: DemoResult, *, done: bool) -> None:
     """The story: each part under the command that would have shown it."""
     _part("Logs of three harnesses, in three formats, into one place", f"import LOGS --run {result.run}")
     import_._print(result.imported)
@@ -86,6 +99,8 @@ def _print(result: DemoResult) -> None:
     _part("Any question in SQL", f'sql "{" ".join(result.query.split())}"')
     out = stdout()
     out.print(table(result.answer.columns, [[r[c] for c in result.answer.columns] for r in result.answer.records]))
+    if not done:
+        return
     out.print(f"\nThe run is {result.run}, in {result.home}. Next:", style="bold", markup=False)
     for line in result.next:
         out.print(f"  {line.replace('ethogram', _me(), 1)}", markup=False, soft_wrap=True)

@@ -21,7 +21,7 @@ FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY errors DESC, calls DESC LI
 
 
 class DemoResult(Result, kw_only=True):
-    """What the demonstration did; `live` is the run of the agent, `report` stays null until reports exist."""
+    """What the demonstration did; `live` is the run of the agent, `report` the page that was written."""
 
     run: str
     home: str

@@ -29,7 +29,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', sans-serif"
 Spec = dict[str, Any]
 
 CONFIG: Spec = {
-    "background": None,
+    "background": "transparent",
     "font": FONT,
     "view": {"stroke": None},
     "axis": {

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
 
-from ethogram.store import Run
+from ethogram.errors import EthogramError
+from ethogram.store import Home, Run, open_home
 
-from .views import Card, Section, TableView, attempts_part, missing_part, reliability_part, said
+from .views import Card, ReportView, Section, TableView, attempts_part, missing_part, reliability_part, said
 
-Part = Callable[[Run], "tuple[Section, list[Card]] | None"]
+
+class Part(NamedTuple):
+    """A question, and what answers it."""
+
+    id: str
+    title: str
+    make: Callable[[Run], tuple[Section, list[Card]] | None]
 
 
 def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
@@ -41,8 +49,6 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
 
 
 def _home(run: Run) -> Any:
-    from ethogram.store import Home
-
     return Home(run.files, run.keys)
 
 
@@ -65,4 +71,38 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-PARTS: tuple[Part, ...] = (reliability_part, missing_part, attempts_part, cost_part)
+PARTS: tuple[Part, ...] = (
+    Part("reliability", "Is it reliable?", reliability_part),
+    Part("missing", "What is missing?", missing_part),
+    Part("attempts", "Tasks and attempts", attempts_part),
+    Part("cost", "What does it cost?", cost_part),
+)
+
+
+def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
+    """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
+    found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
+    sections, cards = [], []
+    for part in PARTS:
+        try:
+            made = part.make(found)
+        except EthogramError as error:
+            sections.append(Section(id=part.id, title=part.title, notes=[str(error)]))
+            continue
+        if made is not None:
+            sections.append(made[0])
+            cards += made[1]
+    return ReportView(
+        run=found.name,
+        subtitle=_subtitle(found),
+        made=datetime.fromtimestamp(found.info.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        cards=cards,
+        sections=sections,
+    )
+
+
+def _subtitle(run: Run) -> str:
+    plan = run.info.plan
+    if run.info.kind == "run":
+        return f"{plan.get('suite_name', 'a suite')} with {plan.get('agent', 'an agent')}"
+    return {"import": "imported logs", "explore": "an exploration"}.get(run.info.kind, run.info.kind)

@@ -12,7 +12,8 @@ from ethogram.lab.result import Result
 from ethogram.store import Home, Run
 
 from .chart import Chart, can_draw
-from .views import Card, MatrixRow, Picture, ReportView, Section, TableView, report_view
+from .parts import report_view
+from .views import Card, MatrixRow, Picture, ReportView, Section, TableView
 
 SIGNS = {"pass": "●", "fail": "○", "missing": "·"}
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from ethogram.errors import EthogramError
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes import UNKNOWN, load_outcomes
 from ethogram.lab.reliability import ReliabilityResult, reliability
 from ethogram.measure.outcomes import Outcomes
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Run
 
 from . import charts
 from .chart import Chart
@@ -83,40 +81,6 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
     cards: list[Card]
     sections: list[Section]
     schema_version: int = 1
-
-
-SectionMaker = Callable[[Run], Section | None]
-
-
-def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
-    """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
-    from .parts import PARTS
-
-    found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
-    sections, cards = [], []
-    for part in PARTS:
-        try:
-            made = part(found)
-        except EthogramError as error:
-            sections.append(Section(id=part.__name__, title=part.__name__.capitalize(), notes=[str(error)]))
-            continue
-        if made is not None:
-            sections.append(made[0])
-            cards += made[1]
-    return ReportView(
-        run=found.name,
-        subtitle=_subtitle(found),
-        made=datetime.fromtimestamp(found.info.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        cards=cards,
-        sections=sections,
-    )
-
-
-def _subtitle(run: Run) -> str:
-    plan = run.info.plan
-    if run.info.kind == "run":
-        return f"{plan.get('suite_name', 'a suite')} with {plan.get('agent', 'an agent')}"
-    return {"import": "imported logs", "explore": "an exploration"}.get(run.info.kind, run.info.kind)
 
 
 def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:

@@ -1,0 +1,101 @@
+"""A report is one file that holds everything, loads nothing, and lets no foreign word become markup."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from ethogram.errors import BadUsage
+from ethogram.plan import Check, Suite, Task
+from ethogram.show.chart import can_draw
+from ethogram.show.parts import report_view
+from ethogram.show.report import report
+from ethogram.study.suites import run_suite
+
+EVIL = "<script>alert('x')</script>"
+
+
+def suite(*names: str) -> Suite:
+    return Suite(
+        name="coins",
+        tasks=tuple(Task(id=n, prompt="say yes", expected="yes", checks=(Check(kind="equals"),)) for n in names),
+    )
+
+
+def coin(task: Task, episode: object) -> str:
+    return "yes" if episode.rng.random() < 0.6 else "no"  # type: ignore[attr-defined]
+
+
+class Links(HTMLParser):
+    """Every tag, and every address that a page would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.fetched: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href") and value and not value.startswith("#"):
+                self.fetched.append(value)
+            if name == "id" and value:
+                self.ids.append(value)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> str:
+    where = str(tmp_path / "home")
+    run_suite(suite("easy", EVIL), coin, k=5, name="night", home=where)
+    return where
+
+
+def test_one_file_without_script_or_fetch(home: str, tmp_path: Path) -> None:
+    made = report("night", tmp_path / "sub" / "r.html", home=home)
+    text = (tmp_path / "sub" / "r.html").read_text()
+    page = Links()
+    page.feed(text)
+    assert made.sections[:2] == ["reliability", "attempts"]
+    assert "script" not in page.tags
+    assert page.fetched == []
+    assert EVIL not in text
+    assert "&lt;script&gt;" in text
+    assert "default-src 'none'" in text
+    assert re.search(r"url\(", text) is None
+    assert (made.pictures > 0) is can_draw()
+    assert ("<svg" in text) is can_draw()
+
+
+def test_the_view_holds_what_the_page_shows(home: str) -> None:
+    view = report_view("night", home=home)
+    by_id = {s.id: s for s in view.sections}
+    cells = [c for row in by_id["attempts"].matrix for c in row.cells]
+    passed = sum(c.mark == "pass" for c in cells)
+    assert len(cells) == 10
+    assert f"{passed} of 10 scored attempts succeeded" in by_id["reliability"].paragraphs[0]
+    assert any("about exactly these 2 tasks" in note for note in by_id["reliability"].notes)
+    assert by_id["cost"].notes, "what has no price says so"
+    assert view.cards[0].label == "pass@1"
+
+
+def test_missing_attempts_have_a_section(tmp_path: Path) -> None:
+    def broken(task: Task, episode: object) -> str:
+        if task.id == "b":
+            raise ConnectionError("the network went away")
+        return "yes"
+
+    run_suite(suite("a", "b"), broken, k=4, name="night", home=str(tmp_path), retries=0)
+    view = report_view("night", home=str(tmp_path))
+    missing = next(s for s in view.sections if s.id == "missing")
+    assert "4 of 8 planned attempts" in missing.paragraphs[0]
+    assert "0.500" in missing.paragraphs[1]
+    assert "1.000" in missing.paragraphs[1]
+
+
+def test_wrong_name_is_refused(home: str, tmp_path: Path) -> None:
+    with pytest.raises(BadUsage, match=r"name it r\.html"):
+        report("night", tmp_path / "r.pdf", home=home)
