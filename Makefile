@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench validity docs clean
+.PHONY: help setup browser demo test check format bench validity docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +24,14 @@ $(STAMP): requirements.lock pyproject.toml
 demo: setup ## the whole story end to end on embedded data
 	@$(BIN)/ethogram demo --live
 
-test: setup check ## everything that must hold: checks, then all tests
+browser: ## a browser for the browser tests, where this machine lets us install one
+	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing chromium for the browser tests" \
+	     && { apt-get install -y --no-install-recommends chromium >/dev/null 2>&1 \
+	          || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; }; }; } \
+	|| echo "no chromium here and none can be installed: browser tests will be skipped"
+
+test: setup browser check ## everything that must hold: checks, then all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup ## format, lint, strict types, generated files
