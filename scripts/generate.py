@@ -35,14 +35,34 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "init": ("lab.starter:Started",),
     "run": ("study.suites:RunResult", "study.suites:RunPlan"),
     "score": ("lab.scoring:ScoreResult",),
+    "cost": ("lab.costs:CostReport",),
+    "stats": ("lab.reliability:ReliabilityResult",),
+    "compare": ("lab.comparison:CompareResult",),
+    "gate": ("lab.gating:GateResult",),
+    "field": ("lab.field_results:FieldResult", "lab.field_results:StandardTable"),
+    "plan": ("lab.gating:PlanResult",),
+    "report": ("show.report:ReportFile",),
+    "perturb": ("lab.experiments:ExperimentResults", "study.experiment:ExperimentPlan"),
     "kill": ("study.switch:Killed",),
     "drill": ("study.switch:Drill",),
+    "explore": (
+        "study.explore:ExploreResult",
+        "study.race:RaceResult",
+        "lab.maps:ExplorationMap",
+        "lab.maps:Effects",
+        "lab.maps:Neighbours",
+        "lab.maps:Slice",
+        "lab.maps:MapFile",
+    ),
     "import": ("lab.imports:ImportResult",),
     "runs": ("lab.runs:RunList",),
     "show": ("lab.runs:RunSummary",),
     "trace": ("lab.runs:TraceTree",),
+    "diff": ("lab.diffs:DiffResult",),
+    "divergence": ("lab.divergence:DivergenceResult",),
     "sql": ("lab.queries:Answer",),
     "export": ("lab.exports:ExportResult",),
+    "operators": ("lab.operators:OperatorList",),
     "verify": ("lab.upkeep:VerifyResult",),
     "retain": ("lab.upkeep:RetainResult",),
     "keys": ("lab.upkeep:KeyList",),
@@ -264,6 +284,8 @@ def closed_sets() -> dict[tuple[str, str], tuple[str, ...]]:
         ("TaskRow", "missing"): REASONS,
         ("EpisodeRow", "missing"): REASONS,
         ("TraceTree", "missing"): REASONS,
+        ("CostReport", "missing"): REASONS,
+        ("CostEpisode", "missing"): REASONS,
         ("SpanRow", "kind"): KINDS,
         ("SpanRow", "status"): get_args(Status),
         ("ExportResult", "format"): FORMATS,
@@ -280,6 +302,9 @@ def schema(verb: str) -> dict[str, Any]:
         properties = part["properties"]
         if "schema_version" in properties:
             properties["schema_version"] = {"const": properties["schema_version"]["default"]}
+        if name == "Estimate":
+            for field in ("value", "low", "high"):
+                properties[field]["anyOf"].append({"enum": ["inf", "-inf"]})
         for (record, field), values in closed_sets().items():
             if record == name:
                 properties[field] = close(properties[field], values)

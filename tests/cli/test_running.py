@@ -46,7 +46,7 @@ def test_a_dry_run_calls_nothing(document, suite):
 
 def test_a_switch_stops_and_resume_goes_on(document, suite):
     assert document("kill", "--why", "a look")["why"] == "a look"
-    stopped = document("run", suite, *AGENT, "--run", "night")
+    stopped = document("run", suite, *AGENT, "--run", "night", code=130)
     assert (stopped["scored"], stopped["not_run"], stopped["stopped"]) == (0, 3, "killed")
     assert document("kill", "--undo")["released"] is True
     done = document("run", "--resume", "night")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SAYS = {
+    "cost_worked_example.py": "break-even: routed runs must resolve at least 21.6%",
     "find_loops.py": "task 2 attempt 0: find_bookings 4 times, with",
     "without_a_store.py": "claude-code: 1 traces, 19 spans, lost {'thinking signature': 1}",
 }

@@ -15,8 +15,11 @@ import pytest
 
 from ethogram.store import Home, open_home, verify
 
-KILLS = 100 if os.environ.get("ETHOGRAM_LONG") else 6
+LONG = bool(os.environ.get("ETHOGRAM_LONG"))
+KILLS = 100 if LONG else 6
 EPISODES = 300
+PAUSE = 0.25 if LONG else 0.02
+"""How long an episode takes: so long that a run lives through many kills."""
 
 SUITE = """
 from ethogram.plan import Check, Suite, Task
@@ -24,12 +27,12 @@ from ethogram.plan import Check, Suite, Task
 SUITE = Suite(name="many", tasks=tuple(
     Task(id=f"t{i}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(30)))
 """
-AGENT = """
+AGENT = f"""
 import time
 from ethogram.run.faults import NetworkFault
 
 def agent(task, episode):
-    time.sleep(0.02)
+    time.sleep({PAUSE})
     if episode.random("world").random() < 0.1:
         raise NetworkFault("down")
     with episode.record.model(model="m") as call:
@@ -71,19 +74,44 @@ def test_killed_and_resumed_runs_equal_an_uninterrupted_one(tmp_path: Path) -> N
     home = open_home(str(tmp_path / "home"))
     expected = ledger(home, "whole")
     assert len(expected) == EPISODES
+    assert len({outcome for _, _, _, outcome, _ in expected}) == 3  # successes, failures and missing ones
+    kills = grown = torn = 0
     rng = random.Random(11)
-    process = start(tmp_path, *common, "--run", "torn")
-    kills = 0
     while kills < KILLS:
-        time.sleep(rng.uniform(0.3, 1.6))
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        kills += 1
-        if (tmp_path / "home/runs/torn/run.json").exists():
-            process = start(tmp_path, "--resume", "torn", "--max-concurrency", "4")
-        else:
-            process = start(tmp_path, *common, "--run", "torn")
-    assert process.wait(120) == 0, (tmp_path / "said").read_text()
-    assert ledger(home, "torn") == expected
-    checked = verify(home.run("torn"))
-    assert checked.ok, checked.damaged
+        torn += 1
+        more, of_them = tear(tmp_path, home, f"torn-{torn}", common, rng, KILLS - kills)
+        kills, grown = kills + more, grown + of_them
+        assert ledger(home, f"torn-{torn}") == expected
+        checked = verify(home.run(f"torn-{torn}"))
+        assert checked.ok, checked.damaged
+    print(f"{kills} kills, {grown} of sessions that had committed something, {torn} run(s) of {EPISODES} episodes")
+    assert grown >= KILLS // 5
+
+
+def tear(place: Path, home: Home, name: str, new: tuple[str, ...], rng: random.Random, most: int) -> tuple[int, int]:
+    """Kill a run again and again until it is complete; gives how many kills met it with work left to do, and how
+    many of those met a session that had committed something."""
+    folder = place / f"home/runs/{name}"
+    kills = grown = before = 0
+    process = start(place, *new, "--run", name)
+    while kills < most:
+        if rng.random() < 0.7:  # most at some moment of the work, the others at some moment of the start
+            while not list(folder.glob("writers/*.json")) and process.poll() is None:
+                time.sleep(0.01)
+        try:
+            process.wait(rng.uniform(0.0, 1.6))
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+        begun = (folder / "run.json").exists()
+        now = len(home.run(name).entries) if begun else 0
+        kills += now < EPISODES
+        grown += before < now < EPISODES
+        before = now
+        more = ("--resume", name, "--max-concurrency", "4") if begun else (*new, "--run", name)
+        for lease in folder.glob("writers/*.json"):
+            lease.unlink()  # of the dead
+        process = start(place, *more)
+    assert process.wait(240) == 0, (place / "said").read_text()
+    return kills, grown

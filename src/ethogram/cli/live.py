@@ -8,15 +8,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from ethogram.study.suites import EpisodeReport
 
 from .out import cell, stderr
 
 PLAIN_EVERY = 5.0
-MAX_ROWS = 25
 
 
 class Tally:
@@ -27,6 +28,7 @@ class Tally:
         self.planned = 0
         self.cap: float | None = None
         self.tasks: dict[str, list[int]] = {}
+        self.spent: dict[str, float] = {}
         self.done = 0
         self.fresh = 0
         self.usd = 0.0
@@ -51,29 +53,51 @@ class Tally:
         self.done += 1
         self.fresh += 1
         self.usd += report.usd
+        self.spent[report.task] = self.spent.get(report.task, 0.0) + report.usd
 
     def line(self) -> str:
         """The whole run in one line."""
-        spent = f"${self.usd:.4f}" + (f" of ${self.cap:.2f}" if self.cap is not None else "")
+        if not self.run:
+            return "getting ready"
         seconds = time.monotonic() - self.began
         rate = self.fresh / seconds if seconds > 0 else 0.0
-        left = (
-            f", about {(self.planned - self.done) / rate:.0f} s left" if rate > 0 and self.done < self.planned else ""
-        )
         passed = sum(r[1] for r in self.tasks.values())
         missing = sum(r[2] for r in self.tasks.values())
-        counts = f"{self.done}/{self.planned} done, {passed} passed, {missing} missing"
-        return f"{self.run}: {counts}, {spent}, {rate:.1f}/s{left}"
+        parts = [f"{self.done} of {self.planned} done", f"{passed} passed", f"{missing} missing"]
+        parts.append(f"${self.usd:.4f}" + (f" of ${self.cap:.2f}" if self.cap is not None else ""))
+        parts.append(f"{rate:.1f}/s" if rate >= 1 or not rate else f"{60 * rate:.1f}/min")
+        if rate > 0 and self.done < self.planned:
+            parts.append(f"about {lasting((self.planned - self.done) / rate)} left")
+        return f"{self.run}: {', '.join(parts)}"
 
-    def table(self) -> Table:
-        """The run by task."""
-        built = Table(box=None, pad_edge=False, header_style="bold dim", caption=self.line(), caption_justify="left")
-        for name in ("task", "done", "passed", "missing"):
-            built.add_column(name, justify="left" if name == "task" else "right")
-        shown = list(self.tasks.items())[-MAX_ROWS:]
-        for task, (done, passed, missing) in shown:
-            built.add_row(cell(task), str(done), str(passed), str(missing) if missing else "–")
-        return built
+    def screen(self, height: int) -> Group:
+        """The run in one line, and by task as far as the screen has room."""
+        built = Table(box=None, pad_edge=False, header_style="bold dim")
+        for name in ("task", "done", "passed", "missing", "spent"):
+            built.add_column(name, justify="left" if name == "task" else "right", no_wrap=True, overflow="ellipsis")
+        room = max(1, height - 4)
+        for task, (done, passed, missing) in list(self.tasks.items())[:room]:
+            spent = self.spent[task]
+            built.add_row(
+                cell(task),
+                f"{done:,}",
+                f"{passed:,}",
+                f"{missing:,}" if missing else "–",
+                f"${spent:.4f}" if spent else "–",
+            )
+        parts: list[Any] = [Text(self.line(), style="bold", no_wrap=True, overflow="ellipsis")]
+        if self.tasks:
+            parts.append(built)
+        if len(self.tasks) > room:
+            parts.append(Text(f"and {len(self.tasks) - room} more tasks", style="dim"))
+        return Group(*parts)
+
+
+def lasting(seconds: float) -> str:
+    """A time that lies ahead, as people say it."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 class Lines(Tally):
@@ -113,7 +137,8 @@ def watcher(*, quiet: bool) -> Iterator[Any]:
         yield None
     elif sys.stderr.isatty():
         tally = Tally()
-        with Live(get_renderable=tally.table, console=stderr(), refresh_per_second=4, transient=False):
+        console = stderr()
+        with Live(get_renderable=lambda: tally.screen(console.height), console=console, refresh_per_second=4):
             yield _Watching(tally, tally.count)
     else:
         lines = Lines()

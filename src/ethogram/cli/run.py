@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ethogram.errors import BadUsage
 from ethogram.study.options import RunOptions, parse_caps, parse_meta
-from ethogram.study.suites import RunPlan, RunResult, plan_run, resume_run, run_suite
+from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
 from .out import HomeOption, JsonOption, print_json, stdout, table
@@ -21,13 +21,17 @@ def command(
     agent: Annotated[
         str | None, typer.Option(help="pkg.mod:name, file.py:name, 'cmd: …' or http://…", show_default=False)
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Attempts per task.")] = 1,
-    seed: Annotated[int, typer.Option(help="Base of all seeds.")] = 0,
+    k: Annotated[
+        int | None, typer.Option("-k", help="Attempts per task, 1 if not said; with --resume, raised to so many.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Base of all seeds, 0 if not said.")] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run.")] = None,
     engine: Annotated[str | None, typer.Option(help="local or ray.")] = None,
     max_concurrency: Annotated[int | None, typer.Option(help="Episodes at once, at most; adapts to 429s.")] = None,
     limit: Annotated[int | None, typer.Option(help="Only the first N tasks.")] = None,
-    task: Annotated[list[str] | None, typer.Option(help="Only this task; may be repeated.")] = None,
+    task: Annotated[
+        list[str] | None, typer.Option(help="Only this task; with --resume -k, more attempts of it; may be repeated.")
+    ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag the run; may be repeated.")] = None,
     meta: Annotated[list[str] | None, typer.Option(help="A fact about the agent, key=value; may be repeated.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="Dollars of the whole experiment: a hard stop.")] = None,
@@ -37,10 +41,10 @@ def command(
     cap: Annotated[
         list[str] | None, typer.Option(help="Any other cap, LEVEL.RESOURCE=VALUE, e.g. task.usd=1; may be repeated.")
     ] = None,
-    retries: Annotated[int, typer.Option(help="Retries of infrastructure failures.")] = 2,
-    redact: Annotated[str, typer.Option(help="default, secrets, or none.")] = "default",
-    keep: Annotated[str, typer.Option(help="Keep workspaces: never, failure or always.")] = "never",
-    isolation: Annotated[str, typer.Option(help="none, or bwrap where it is installed.")] = "none",
+    retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures, 2 if not said.")] = None,
+    redact: Annotated[str | None, typer.Option(help="default, secrets, or none.")] = None,
+    keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
+    isolation: Annotated[str | None, typer.Option(help="none (default), or bwrap where it is installed.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
     retry: Annotated[
@@ -60,49 +64,64 @@ def command(
         "episode.seconds": max_seconds,
     }
     caps = parse_caps(named, tuple(cap or ()))
+    settled: dict[str, Any] = {
+        "seed": seed,
+        "name": name,
+        "limit": limit,
+        "tags": tuple(tag) if tag else None,
+        "meta": parse_meta(tuple(meta)) if meta else None,
+        "retries": retries,
+        "redact": redact,
+        "keep": keep,
+        "isolation": isolation,
+    }
+    settled = {option: value for option, value in settled.items() if value is not None}
+    change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine}
+    change["caps"] = caps if caps.limited() else None
     if resume is not None:
-        with watcher(quiet=json) as watching:
-            result = resume_run(
-                resume,
-                retry=tuple(retry or ()),
-                engine=engine,
-                max_concurrency=max_concurrency,
-                caps=caps if caps.limited() else None,
-                home=home,
-                watcher=watching,
+        if settled:
+            raise BadUsage(
+                f"the {next(iter(settled))} of run {resume!r} was settled when it began; leave it out to go on"
             )
-        return _finish(result, json)
-    if suite is None or agent is None:
+        change |= {"retry": tuple(retry or ()), "suite": suite, "agent": agent, "home": home}
+    elif suite is None or agent is None:
         raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or go on with --resume RUN")
-    options = RunOptions(
-        k=k,
-        seed=seed,
-        name=name,
-        engine=engine or "local",
-        max_concurrency=max_concurrency or 8,
-        limit=limit,
-        tasks=tuple(task or ()),
-        tags=tuple(tag or ()),
-        meta=parse_meta(tuple(meta or ())),
-        caps=caps,
-        retries=retries,
-        redact=redact,
-        keep=keep,
-        isolation=isolation,
-    )
+    elif retry:
+        raise BadUsage("--retry re-runs outcomes of an earlier run: name it with --resume RUN")
+    options = RunOptions(**settled) if resume is not None else _options({**settled, **change}, max_concurrency)
     if dry_run:
-        plan = plan_run(suite, agent, options)
+        plan = plan_resume(resume, **change) if resume is not None else plan_run(str(suite), str(agent), options)
         print_json(plan) if json else _print_plan(plan)
         return 0
-    with watcher(quiet=json) as watching:
-        result = run_suite(suite, agent, options, home=home, watcher=watching)
+    try:
+        with watcher(quiet=json) as watching:
+            if resume is not None:
+                result = resume_run(resume, max_concurrency=max_concurrency, watcher=watching, **change)
+            else:
+                result = run_suite(str(suite), str(agent), options, home=home, watcher=watching)
+    except RunInterrupted as interrupted:
+        result = interrupted.result
     return _finish(result, json)
 
 
+def _options(said: dict[str, Any], max_concurrency: int | None) -> RunOptions:
+    said = {**said, "max_concurrency": max_concurrency}
+    return RunOptions(**{option: value for option, value in said.items() if value is not None})
+
+
+STOPPED = {
+    "killed": "the kill switch was pulled",
+    "interrupted": "interrupted from the keyboard",
+    "cap.experiment": "the experiment's budget is used up",
+}
+
+
 def _finish(result: RunResult, json: bool) -> int:
+    """Tell what came of it: 130 if somebody stopped it; a run that ends at its budget did what it was told."""
+    code = 130 if result.stopped in ("killed", "interrupted") else 0
     if json:
         print_json(result)
-        return 0
+        return code
     out = stdout()
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     out.print(
@@ -113,9 +132,11 @@ def _finish(result: RunResult, json: bool) -> int:
         f"{result.successes} of {result.scored} scored succeeded; ${result.cost_usd:.4f}, {result.tokens:,} tokens"
     )
     if result.stopped:
-        out.print(f"stopped: {result.stopped}; go on with: ethogram run --resume {result.run}", style="yellow")
+        more = " --max-usd MORE" if result.stopped == "cap.experiment" else ""
+        why = STOPPED.get(result.stopped, result.stopped)
+        out.print(f"stopped: {why}; go on with: ethogram run --resume {result.run}{more}", style="yellow")
     out.print(f"next: ethogram show {result.run}", style="dim")
-    return 0
+    return code
 
 
 def _print_plan(plan: RunPlan) -> None:
@@ -126,4 +147,5 @@ def _print_plan(plan: RunPlan) -> None:
     )
     out.print(table(["task", "attempts", "conditions"], [[*r.values()] for r in plan.rows()]))
     price = f"at most ${plan.cost_usd_at_most:.2f}" if plan.cost_usd_at_most is not None else plan.why
-    out.print(f"{plan.planned} episodes; {price}; nothing was called", markup=False)
+    left = "" if plan.remaining == plan.planned else f", {plan.remaining} of them still to run"
+    out.print(f"{plan.planned} episodes{left}; {price}; nothing was called", markup=False)

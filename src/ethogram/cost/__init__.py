@@ -1,5 +1,49 @@
 """What it cost: usage, dated prices, nested budgets. Never calls a provider."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .budget import Amounts, Budget, CapReached, Caps, Meter
 
-__all__ = ["Amounts", "Budget", "CapReached", "Caps", "Meter"]
+if TYPE_CHECKING:
+    from .prices import OwnPrice, PriceList, Rates, own_rates, read_prices
+    from .resolved import per_resolved
+    from .routing import Assumed, Route, break_even
+
+_LATE = {
+    "Assumed": "routing",
+    "OwnPrice": "prices",
+    "PriceList": "prices",
+    "Rates": "prices",
+    "Route": "routing",
+    "break_even": "routing",
+    "own_rates": "prices",
+    "per_resolved": "resolved",
+    "read_prices": "prices",
+}
+"""Imported on use: a recorder needs budgets, and neither arrays nor prices."""
+
+__all__ = [
+    "Amounts",
+    "Assumed",
+    "Budget",
+    "CapReached",
+    "Caps",
+    "Meter",
+    "OwnPrice",
+    "PriceList",
+    "Rates",
+    "Route",
+    "break_even",
+    "own_rates",
+    "per_resolved",
+    "read_prices",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f".{_LATE[name]}", __name__), name)

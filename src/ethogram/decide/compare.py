@@ -11,7 +11,7 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
-from ethogram.measure.outcomes import Floats, Outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import exact, methods, stratified
 from ethogram.stats.stratified import Sums
 
@@ -106,6 +106,7 @@ def compare(
         found = stratified.difference_between_tasks(*arms, level)
         method = "paired t over tasks"
     difference = _difference(found, kind, level, method, one, two)
+    known = difference.low is not None
     return Comparison(
         metric=kind.name,
         unit=kind.unit,
@@ -114,8 +115,8 @@ def compare(
         difference=difference,
         base=arm_mean(one, name, level),
         candidate=arm_mean(two, name, level),
-        p=_known(found.two_sided) if difference.low is not None else None,
-        p_exact=_exact(one, two) if name == "success" else None,
+        p=float(found.two_sided) if known else None,
+        p_exact=_exact(one, two) if known and name == "success" else None,
         method=method,
         pairs=flips(one, two, level) if name == "success" else None,
         odds=_odds(one, two, level) if name == "success" else None,
@@ -255,7 +256,8 @@ def _difference(
         return msgspec.structs.replace(made, why=f"no task has a known {kind.name} in both runs")
     value, low, high = (float(x) for x in (found.value, found.low, found.high))
     if not np.isfinite(low) or not np.isfinite(high):
-        why = "one task with one attempt each has no spread to measure by"
+        few = "one task" if method == "paired t over tasks" else "one task with one attempt each"
+        why = f"{few} has no spread to measure by"
         return msgspec.structs.replace(made, value=value, why=why)
     if kind.unit == "rate":
         low, high = max(low, -1.0), min(high, 1.0)
@@ -296,7 +298,3 @@ def _same_seed(base: Outcomes, candidate: Outcomes, at_a: Any, at_b: Any) -> int
     one: Sequence[int | None] = [base.seed[i] for i in a[at_a]]
     two: Sequence[int | None] = [candidate.seed[i] for i in b[at_b]]
     return sum(x is not None and x == y for x, y in zip(one, two, strict=True))
-
-
-def _known(value: Floats) -> float:
-    return float(value)

@@ -178,7 +178,7 @@ def judge(
     return Judgement(
         verdict=looks[-1].decision if looks else "undecided",
         why=_why(looks, reached, plan, settings, kind),
-        difference=_difference(scores[: looks[-1].look if looks else 0], upper, kind, two),
+        difference=_difference(scores[: looks[-1].look if looks else 0], upper, kind, two, settings.alpha),
         looks=looks,
         decided_at=decided,
         next_runs=0 if decided else arms * max(int(upcoming.sum()) - done, 0),
@@ -263,9 +263,8 @@ def _reached(base: Outcomes | None, candidate: Outcomes, due: Ints, closed: bool
         for arm in (candidate, base):
             if arm is None:
                 continue
-            there = _present(arm.upto(wanted))
-            share = float(np.minimum(there, wanted).sum()) / float(wanted.sum())
-            if share < (coverage if closed else 1.0):
+            there = float(np.minimum(_present(arm.upto(wanted)), wanted).sum())
+            if there < (coverage if closed else 1.0) * float(wanted.sum()):
                 return k
     return len(due)
 
@@ -302,9 +301,12 @@ def _look(
     kind = metric(settings.metric)
     known = int(np.sum(~np.isnan(seen.metric(kind.name))))
     coverage = known / float(due.sum())
-    z = kind.worse_sign * float(score.z)
+    # adding 0 turns -0 into 0, which is how people write it
+    z = kind.worse_sign * float(score.z) + 0.0
     end = stratified.lower_end(score, reach) if kind.better == "more" else stratified.upper_end(score, reach)
-    worst = kind.worse_sign * float(end)
+    worst = kind.worse_sign * float(end) + 0.0
+    if kind.unit == "rate":
+        worst = min(worst, 1.0)
     decision: Verdict = "undecided"
     if coverage >= settings.min_coverage and int(score.tasks) > 0:
         if z >= bound:
@@ -319,7 +321,7 @@ def _look(
         coverage=coverage,
         z=z,
         bound=bound,
-        change=kind.worse_sign * float(score.difference),
+        change=kind.worse_sign * float(score.difference) + 0.0,
         worst_case=worst,
         margin=plan.margin,
         decision=decision,
@@ -327,8 +329,9 @@ def _look(
 
 
 def _why(looks: list[Look], reached: int, plan: GatePlan, settings: GateSettings, kind: Metric) -> str:
+    known = "score" if kind.name == "success" else f"known {kind.name}"
     if not looks and reached:
-        return "no attempt that is due has a score on both sides"
+        return f"no attempt that is due has a {known} on both sides"
     if not looks:
         return "the attempts of the first planned look are not all there yet"
     at, word = looks[-1], "drop" if kind.better == "more" else "rise"
@@ -337,15 +340,18 @@ def _why(looks: list[Look], reached: int, plan: GatePlan, settings: GateSettings
     if at.decision == "pass":
         return f"a {word} of {plan.margin:.3g} is ruled out at look {at.look}: at worst it is {at.worst_case:.3g}"
     if at.coverage < settings.min_coverage:
-        return f"only {at.coverage:.0%} of the attempts due have a score; {settings.min_coverage:.0%} are needed"
+        return f"only {at.coverage:.0%} of the attempts due have a {known}; {settings.min_coverage:.0%} are needed"
     if at.look == len(plan.looks):
         return f"the plan is used up and a {word} between 0 and {at.worst_case:.3g} is still possible"
     return f"neither a {word} is established (z {at.z:.2f} of {at.bound:.2f}) nor one of {plan.margin:.3g} ruled out"
 
 
-def _difference(scores: list[stratified.Score], upper: Floats, kind: Metric, two: Outcomes) -> Estimate:
-    """Candidate minus base at the last look, with an interval that knows of the looks before it."""
-    level = 0.95
+def _difference(scores: list[stratified.Score], upper: Floats, kind: Metric, two: Outcomes, alpha: float) -> Estimate:
+    """Candidate minus base at the last look, with an interval that knows of the looks before it.
+
+    The gate's error is one-sided, so the two-sided level is 1 - 2 alpha: 0 lies outside exactly when it alarms.
+    """
+    level = max(1 - 2 * alpha, 0.5)
     if not scores or int(scores[-1].tasks) == 0:
         return Estimate(value=None, level=level, of="tasks", missing=two.missing(), why="no look has its attempts yet")
     last = scores[-1]

@@ -106,7 +106,7 @@ def _difference(worse: Any, better: Any, same: Any, name: str, settings: GateSet
     low, high = (float(x) for x in anytime.pair_interval(counts[0], counts[1], counts[2], level, _RANGE))
     ends = sorted((sign * low, sign * high))
     return msgspec.structs.replace(
-        made, value=sign * share, low=min(ends[0], sign * share), high=max(ends[1], sign * share)
+        made, value=sign * share + 0.0, low=min(ends[0], sign * share), high=max(ends[1], sign * share)
     )
 
 

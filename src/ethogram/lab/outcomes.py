@@ -10,6 +10,7 @@ import numpy as np
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.outcomes import Outcomes
+from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Missing, Scored
@@ -28,14 +29,15 @@ def run_of(run: str | Run, home: Home | str | None = None) -> Run:
 def load_outcomes(
     run: str | Run, *, home: Home | str | None = None, condition: str | None = None, agent: str | None = None
 ) -> Outcomes:
-    """The outcomes of a run; one with several conditions or agents must be told which is meant."""
+    """The outcomes of a run; one with several conditions must be told which is meant."""
     found = run_of(run, home)
     entries = _chosen(found, condition, agent)
-    if not entries:
+    plan = _plan(found, entries, condition)
+    if not entries and not plan:
         raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
     names = sorted({e.head.task for e in entries}, key=natural)
-    plan = _plan(found, entries)
-    names += [t for t in plan if t not in set(names)]
+    there = set(names)
+    names += [t for t in plan if t not in there]
     place = {name: i for i, name in enumerate(names)}
     task = np.array([place[e.head.task] for e in entries], dtype=np.int64)
     seen = np.bincount(task, minlength=len(names)).astype(np.int64)
@@ -44,7 +46,7 @@ def load_outcomes(
     return Outcomes(
         tasks=tuple(names),
         task=task,
-        attempt=_attempts(entries, task),
+        attempt=_attempts(entries, task, planned=found.info.kind == "run"),
         value=np.array([o.value if isinstance(o, Scored) else np.nan for o in outcomes], dtype=np.float64),
         reason=tuple(o.reason if isinstance(o, Missing) else None for o in outcomes),
         planned=np.maximum(seen, wanted),
@@ -96,8 +98,11 @@ def _chosen(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
     return [e for e in entries if e.head.condition == condition]
 
 
-def _plan(run: Run, entries: Sequence[Entry]) -> dict[str, int]:
-    """Planned attempts per task, where the run says so: what it began with, and what was added since."""
+def _plan(run: Run, entries: Sequence[Entry], condition: str | None) -> dict[str, int]:
+    """Planned attempts per task, where the run says so: what it began with, and what was added since.
+
+    A condition may concern some tasks only, and want fewer attempts than the others.
+    """
     plan = run.info.plan
     options = plan.get("options")
     if run.info.kind != "run" or not isinstance(options, dict):
@@ -108,16 +113,21 @@ def _plan(run: Run, entries: Sequence[Entry]) -> dict[str, int]:
         added = msgspec.json.decode(line)
         for task in added["tasks"]:
             planned[task] = max(planned.get(task, 0), int(added["k"]))
-    return planned
+    among = msgspec.convert(options.get("conditions", [{}]), list[Condition])
+    chosen = [c for c in among if c.name == condition] if condition is not None else among
+    if len(chosen) != 1:
+        return planned
+    (only,) = chosen
+    most = max(planned.values(), default=0) if only.attempts is None else only.attempts
+    return {task: min(n, most) for task, n in planned.items() if not only.tasks or task in only.tasks}
 
 
-def _attempts(entries: Sequence[Entry], task: Any) -> Any:
-    """Attempt numbers; logs that give none, or the same one twice, are numbered in their order."""
+def _attempts(entries: Sequence[Entry], task: Any, planned: bool) -> Any:
+    """Attempt numbers as planned; those of foreign logs, which count from 1, leave gaps or repeat, are made anew."""
     given = np.array([e.head.attempt for e in entries], dtype=np.int64)
-    pairs = task * (int(given.max(initial=0)) + 1) + given
-    if np.unique(pairs).size == pairs.size:
+    order = np.lexsort((given, task))
+    if planned and not np.any((np.diff(task[order]) == 0) & (np.diff(given[order]) == 0)):
         return given
-    order = np.argsort(task, kind="stable")
     starts = np.concatenate([[0], np.flatnonzero(np.diff(task[order])) + 1])
     within = np.arange(task.size) - np.repeat(starts, np.diff(np.append(starts, task.size)))
     out = np.empty_like(given)

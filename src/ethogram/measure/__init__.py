@@ -19,8 +19,8 @@ _NAMES = {
     "FieldReport": "metrics",
     "Milestones": "milestones",
     "milestones_from": "milestones",
-    "HorizonReading": "walk",
-    "walk": "walk",
+    "HorizonReading": "stages",
+    "walk": "stages",
 }
 
 __all__ = [
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from .fieldtests import FieldComparison, compare_fields
     from .metrics import FieldMetrics, FieldReport
     from .milestones import Milestones, milestones_from
-    from .walk import HorizonReading, walk
+    from .stages import HorizonReading, walk
 
 
 def __getattr__(name: str) -> Any:

@@ -84,6 +84,8 @@ class Outcomes:
             return np.where(self.scored, self.success.astype(np.float64), np.nan)
         if name == "score":
             return self.value
+        if name not in self.figures:
+            return np.full(self.value.shape, np.nan)
         return np.where(self.scored, self.figures[name], np.nan)
 
     def only(self, tasks: Sequence[str]) -> Outcomes:

@@ -12,10 +12,19 @@ from .seeds import episode_seed
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named difference from the baseline: a perturbation, a grid point, an agent version."""
+    """A named difference from the baseline: a perturbation, a grid point, an agent version.
+
+    It may concern some `tasks` only (none named: all), and want fewer `attempts` than the plan gives to others.
+    """
 
     name: str = ""
     settings: dict[str, Any] = {}
+    tasks: tuple[str, ...] = ()
+    attempts: int | None = None
+
+    def wants(self, task: str, attempt: int) -> bool:
+        """Whether this attempt at this task is to be made under the condition."""
+        return (not self.tasks or task in self.tasks) and (self.attempts is None or attempt < self.attempts)
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,4 +65,5 @@ def plan_episodes(
         for attempt in range(attempts)
         for condition in conditions
         for task in tasks
+        if condition.wants(task, attempt)
     )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import importlib
 import importlib.util
 import inspect
@@ -27,6 +25,7 @@ from ethogram.trace import Message, Text, ToolCall
 
 from .faults import NetworkFault, RateLimited, WorldTimeout
 from .handle import EpisodeHandle
+from .threads import in_thread
 
 ALL_METERS = frozenset(RESOURCES)
 GRACE_SECONDS = 5.0
@@ -125,12 +124,13 @@ class PythonAgent:
 
     async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
         """Call it."""
-        if self._async:
-            result = await self._function(task, episode)
-        else:
-            context = contextvars.copy_context()
-            call = functools.partial(context.run, self._function, task, episode)
-            result = await asyncio.get_running_loop().run_in_executor(None, call)
+        try:
+            if self._async:
+                result = await self._function(task, episode)
+            else:
+                result = await in_thread(self._function, task, episode)
+        except SystemExit as ended:  # it ends the episode, not the run
+            raise AgentCrash(f"the agent called exit({ended.code!r})") from ended
         return answer_of(result)
 
 

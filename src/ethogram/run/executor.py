@@ -28,8 +28,10 @@ from ethogram.store import RunWriter
 from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
 from .agents import Agent, AgentCrash, Answer, load_object
+from .disturb import disturb, disturbance_of
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
+from .threads import in_thread
 from .verifiers import JudgingFault
 from .workspace import Keep, Workspace
 
@@ -63,11 +65,12 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     tries: int = 1
     stopped_by: str | None = None
+    success_at: float = 0.5
 
     @property
     def passed(self) -> bool | None:
         """Whether it succeeded; None if the outcome is missing."""
-        return self.outcome.success() if isinstance(self.outcome, Scored) else None
+        return self.outcome.success(self.success_at) if isinstance(self.outcome, Scored) else None
 
 
 Wrap = Callable[..., list[str]]
@@ -115,9 +118,10 @@ class Executor:
         experiment: Budget,
         settings: Settings,
         *,
+        task_budget: Callable[[str], Budget] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`experiment` is the budget above all episodes."""
+        """`experiment` is the budget above all episodes; `task_budget` gives the one of a task, which lies between."""
         self.world = world
         self.agent = agent
         self.writer = writer
@@ -125,6 +129,7 @@ class Executor:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.on_slow: Callable[[float | None], None] = lambda seconds: None
+        self._task_budget = task_budget or (lambda task: Budget("task", settings.task_caps, experiment))
         self._tasks: dict[str, Budget] = {}
         self._by_id = {t.id: t for t in world.suite.tasks}
         self._simulators: dict[str, Callable[..., Any]] = {}
@@ -156,6 +161,7 @@ class Executor:
             usd=used.usd + wasted.usd,
             tries=tries,
             stopped_by=attempt.stopped_by,
+            success_at=self.world.suite.success_at,
         )
 
     async def _pause(self, fault: Fault | None, tries: int, seed: int) -> None:
@@ -182,7 +188,7 @@ class Executor:
     def budget(self, task: Task) -> Budget:
         """A fresh budget for one episode, below its task's and the experiment's."""
         if task.id not in self._tasks:
-            self._tasks[task.id] = Budget("task", self.settings.task_caps, self.experiment)
+            self._tasks[task.id] = self._task_budget(task.id)
         return Budget("episode", tightest(self.settings.caps, task.caps), self._tasks[task.id])
 
     def builder(self, work: Work) -> TraceBuilder:
@@ -259,10 +265,10 @@ class _Attempt:
         blame: Blame = "verify"
         began = time.monotonic()
         try:
-            handle.attach(executor.world.tools(self.task, handle), executor.simulator(self.task))
+            handle.attach(self._tools(handle, folder), executor.simulator(self.task))
             self.budget.reserve(Amounts())
             async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
-                answer = await executor.agent.act(self.task, handle)
+                answer = await executor.agent.act(handle.task, handle)
         except CapReached as reached:
             self.stopped_by = f"cap.{reached.resource}"
             blame = executor.world.suite.on_cap
@@ -294,6 +300,17 @@ class _Attempt:
         self.builder.meta.update(handle.meta)
         return await self._judge(answer, workspace, blame)
 
+    def _tools(self, handle: EpisodeHandle, folder: Path | None) -> Mapping[str, Callable[..., Any]]:
+        """The tools of the episode; a condition that disturbs changes them, the prompt or a file of its own copy."""
+        tools = self.executor.world.tools(self.task, handle)
+        wanted = disturbance_of(handle.condition)
+        if wanted is None:
+            return tools
+        found = disturb(wanted, self.task, handle.seed, folder, tools)
+        handle.task = found.task
+        self.builder.meta.update(found.told)
+        return found.tools
+
     def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
         """A time-out that is not our limit: something the agent waited for did not answer."""
         fault = fault_of(error) or OtherFault(str(error))
@@ -316,7 +333,7 @@ class _Attempt:
             if world.judges_at_once(self.task):
                 labels, outcome = world.judge(self.task, evidence, workspace.wrap)
             else:
-                labels, outcome = await asyncio.to_thread(world.judge, self.task, evidence, workspace.wrap)
+                labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)
         except JudgingFault as fault:
             self.labels = list(fault.labels)  # what the other checks found is still worth keeping
             return Missing(fault.reason, str(fault)[:500]), fault

@@ -1,5 +1,6 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
+from .compact import Compaction, compact
 from .lake import Home, Run, RunInfo, open_home
 from .ledger import Entry
 from .query import VIEWS, Lake
@@ -14,6 +15,7 @@ from .writer import COMMIT_WINDOW, Limits, RunWriter
 __all__ = [
     "COMMIT_WINDOW",
     "VIEWS",
+    "Compaction",
     "Entry",
     "Home",
     "Keyring",
@@ -30,6 +32,7 @@ __all__ = [
     "TraceWriter",
     "Verification",
     "age_seconds",
+    "compact",
     "episode_table",
     "open_home",
     "retain",

@@ -28,6 +28,8 @@ from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
+EXTENSIONS = "extensions"
+"""Notes on attempts that were added to a plan; `planned` of the last one is how many episodes there are then."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -170,6 +172,13 @@ class Run:
         """Look at the ledger anew: it was rewritten or has grown."""
         for name in ("standing", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
+
+    @property
+    def planned(self) -> int | None:
+        """How many episodes are planned, with those that were added later; None where nothing was (an import)."""
+        planned = [int(msgspec.json.decode(line)["planned"]) for _, line in self.notes(EXTENSIONS)]
+        begun = self.info.plan.get("planned")
+        return max([begun, *planned]) if begun is not None else None
 
     @property
     def entries(self) -> tuple[Entry, ...]:

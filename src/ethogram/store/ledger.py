@@ -8,8 +8,9 @@ trace, and a revision changes what a committed trace was scored, without touchin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
+from typing import TypeVar
 
 import msgspec
 
@@ -22,8 +23,12 @@ from .files import Files
 SCHEMA_VERSION = 1
 FOLDER = "ledger"
 LABELS = "labels"
+REMEMBERED = 10_000
 LOOKS = 20
 """How often a ledger that changes under the reader's eyes is listed again."""
+
+
+T = TypeVar("T")
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -138,8 +143,48 @@ def segment_name(writer: str, number: int) -> str:
     return f"{writer}-{number:06d}.jsonl"
 
 
-def read_all(files: Files, run_path: str) -> list[Segment]:
-    """All segments of a run, replaced ones included.
+class Slim:
+    """Segments without what only readers of traces need: enough to tell what counts and what it cost, in little room.
+
+    Equal parts are kept once.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is known yet."""
+        self._known: dict[object, object] = {}
+
+    def __call__(self, segment: Segment) -> Segment:
+        """The same segment, slim."""
+        return msgspec.structs.replace(segment, entries=tuple(map(self._entry, segment.entries)))
+
+    def _entry(self, entry: Entry) -> Entry:
+        head = entry.head
+        slim = Head(
+            trace_id=head.trace_id,
+            episode=head.episode,
+            task=self._once(head.task),
+            attempt=head.attempt,
+            condition=self._once(head.condition),
+            outcome=self._once(head.outcome),
+            meta={k: v for k, v in head.meta.items() if k.startswith("wasted_")} if head.meta else head.meta,
+        )
+        return Entry(
+            head=slim,
+            totals=self._once(entry.totals),
+            at_ns=entry.at_ns,
+            texts=self._once(entry.texts),
+            supersedes=entry.supersedes,
+            forgotten=entry.forgotten,
+        )
+
+    def _once(self, value: T) -> T:
+        if len(self._known) > REMEMBERED:
+            self._known.clear()
+        return self._known.setdefault(value, value)  # type: ignore[return-value]
+
+
+def read_all(files: Files, run_path: str, keep: Callable[[Segment], Segment] = lambda s: s) -> list[Segment]:
+    """All segments of a run, replaced ones included; `keep` says what of each stays in memory.
 
     A rewrite publishes one segment and removes the ones that it replaces. A reader that lists the folder in
     that moment may miss both, so it lists again until the ledger stood still.
@@ -150,7 +195,7 @@ def read_all(files: Files, run_path: str) -> list[Segment]:
     for _ in range(LOOKS):
         for name in [n for n in names if n not in read]:
             try:
-                read[name] = decode_segment(name, files.read(f"{folder}/{name}"))
+                read[name] = keep(decode_segment(name, files.read(f"{folder}/{name}")))
             except NotFound:
                 continue
         listed, names = names, files.names(folder)

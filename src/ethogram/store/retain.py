@@ -20,6 +20,7 @@ from ethogram.errors import BadUsage, EthogramError, Sealed
 from ethogram.trace import Label, Missing, Param, Ref, Scored
 
 from . import lease, ledger
+from .compact import compact
 from .lake import Run
 from .ledger import DataFile, Entry, Place
 from .segment import TextRow, text_table
@@ -118,6 +119,9 @@ def retain(run: Run, rule: Rule, *, dry_run: bool = True, now_ns: int | None = N
             return msgspec.json.encode(record)
 
         rewrite(run, lambda e: reasons.get(e.head.trace_id), describe=describe)
+    else:
+        compact(run)
+        record.bytes_after = _bytes(run)
     return record
 
 

@@ -11,13 +11,13 @@ from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
 from . import lease, ledger
-from .lake import Run, info_digest
+from .lake import EXTENSIONS, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 
 Progress = Callable[[int], None]
 YOUNG_S = 60.0
-_NOTES = (ledger.LABELS, "sources", "retention")
+_NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS)
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ethogram.cost import Budget
 from ethogram.lab.suites import LoadedSuite
 from ethogram.run.agents import Agent
@@ -14,7 +16,13 @@ from .world import SuiteWorld
 
 
 def make_executor(
-    home: Home, run: Run, loaded: LoadedSuite, agent: Agent, options: RunOptions, budget: Budget
+    home: Home,
+    run: Run,
+    loaded: LoadedSuite,
+    agent: Agent,
+    options: RunOptions,
+    budget: Budget,
+    task_budget: Callable[[str], Budget],
 ) -> Executor:
     """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way."""
     writer = run.writer(home.redactor(policy_from(options.redact)), seal=options.seal)
@@ -27,4 +35,4 @@ def make_executor(
         meta=dict(options.meta),
         conditions={c.name: c for c in options.conditions},
     )
-    return Executor(SuiteWorld(loaded), agent, writer, budget, settings)
+    return Executor(SuiteWorld(loaded), agent, writer, budget, settings, task_budget=task_budget)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from ethogram.cost import Caps
 from ethogram.decide import gate as decided
 from ethogram.decide.gate import GateSettings, Judgement
-from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.comparison import refuse_mixed_suites
+from ethogram.errors import BadUsage
 from ethogram.lab.gating import (
     META,
     Confirmation,
@@ -26,10 +25,10 @@ from ethogram.lab.gating import (
 )
 from ethogram.lab.outcomes import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
-from ethogram.store import Home, open_home
+from ethogram.store import Home, Run, open_home
 
 from .options import AllCaps, RunOptions
-from .planning import load
+from .planning import load, planned_attempts
 from .suites import resume_run, run_suite
 
 
@@ -55,14 +54,30 @@ def run_gate(
     stages: StageOptions,
     *,
     home: Home | str | None = None,
+    condition: str | None = None,
     quarantine: str | Path | Sequence[Quarantined] = (),
     tell: Callable[[str], None] | None = None,
 ) -> GateResult:
-    """Run the candidate (and with `base_agent` the baseline too) look by look until the verdict stands."""
+    """Run the candidate (and with `base_agent` the baseline too) look by look until the verdict stands.
+
+    `condition` says which one of a stored baseline is meant, where it has several.
+    """
     lake = home if isinstance(home, Home) else open_home(home)
     settings = msgspec.structs.replace(settings, fresh=stages.base_agent is not None).checked()
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
-    return _Staged(lake, base, candidate, settings, stages, resting, tell or (lambda _: None)).go()
+    stored = None
+    if not settings.fresh:
+        # once: `latest` means another run as soon as the candidate exists
+        found = lake.resolve(base)
+        base, stored = found.name, Stored(found, load_outcomes(found, condition=condition))
+    return _Staged(lake, (base, candidate), stored, settings, stages, resting, tell or (lambda _: None)).go()
+
+
+class Stored(NamedTuple):
+    """A baseline that is there already, read once."""
+
+    run: Run
+    outcomes: Outcomes
 
 
 class _Staged:
@@ -71,23 +86,28 @@ class _Staged:
     def __init__(
         self,
         home: Home,
-        base: str,
-        candidate: str,
+        names: tuple[str, str],
+        stored: Stored | None,
         settings: GateSettings,
         stages: StageOptions,
         resting: list[Quarantined],
         tell: Callable[[str], None],
     ) -> None:
-        self.home, self.base, self.candidate = home, base, candidate
+        self.home, self.stored = home, stored
+        self.base, self.candidate = names
         self.settings, self.stages, self.resting, self.tell = settings, stages, resting, tell
         self.suite = self._suite()
+        self.loaded = load(self.suite)
+        self._check_suite()
         away = {q.task for q in resting if not q.expired}
-        known = {t.id for t in load(self.suite).suite.tasks}
-        stored = None if settings.fresh else load_outcomes(home.resolve(base))
-        names = [t for t in (stored.tasks if stored else sorted(known)) if t in known and t not in away]
-        if not names:
-            raise BadUsage(f"suite {self.suite!r} and run {base!r} have no task in common that is not in quarantine")
-        self.plan = decided.plan_gate(planning_outcomes(settings, stored, home), settings, tuple(names))
+        known = {t.id for t in self.loaded.suite.tasks}
+        before = stored.outcomes if stored else None
+        tasks = [t for t in (before.tasks if before else sorted(known)) if t in known and t not in away]
+        if not tasks:
+            raise BadUsage(
+                f"suite {self.suite!r} and run {self.base!r} have no task in common that is not in quarantine"
+            )
+        self.plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
 
     def go(self) -> GateResult:
         """Look after look."""
@@ -105,7 +125,7 @@ class _Staged:
                 break
         found = found or self._judge()
         result = gate_result(
-            self.home.resolve(self.base).name,
+            self.base,
             self.candidate,
             self._outcomes(),
             self.settings,
@@ -122,13 +142,25 @@ class _Staged:
             raise BadUsage("--run needs the candidate agent: give --agent")
         if self.stages.suite is not None:
             return self.stages.suite
-        try:
+        named = None
+        if self.stored is not None:
+            named = self.stored.run.info.plan.get("suite")
+        elif self.base in self.home.names():
             named = self.home.resolve(self.base).info.plan.get("suite")
-        except NotFound:
-            named = None
         if not named:
             raise BadUsage(f"run {self.base!r} does not say which suite it ran; give --suite")
         return str(named)
+
+    def _check_suite(self) -> None:
+        """Before anything is bought: scores of different versions of a suite mean different things."""
+        if self.stored is None:
+            return
+        digest = self.stored.run.info.plan.get("suite_digest")
+        if digest and digest != self.loaded.suite.digest:
+            raise BadUsage(
+                f"{self.base!r} ran the suite at {str(digest)[:15]} and {self.suite!r} is at "
+                f"{self.loaded.suite.digest[:15]} now: restore it, or run the baseline again"
+            )
 
     def _arms(self) -> list[str]:
         """Runs that are bought, the baseline first: both see the same hour."""
@@ -149,8 +181,6 @@ class _Staged:
                 raise BadUsage(
                     f"run {name!r} was begun with other settings ({begun}); use those, or choose another name"
                 )
-        if not self.settings.fresh and self.candidate in self.home.names():
-            refuse_mixed_suites(self.home.resolve(self.base), self.home.resolve(self.candidate))
 
     def _runs(self, due: Ints) -> int:
         return int(due.sum()) * len(self._arms())
@@ -168,6 +198,9 @@ class _Staged:
 
     def _buy(self, name: str, count: int, tasks: tuple[str, ...]) -> bool:
         agent = self.stages.base_agent if name == self.base else self.stages.agent
+        # the dollars are for all arms together
+        money = self.stages.max_usd
+        caps = AllCaps(experiment=Caps(usd=None if money is None else money / len(self._arms())))
         if name not in self.home.names():
             assert agent is not None
             options = RunOptions(
@@ -178,23 +211,30 @@ class _Staged:
                 engine=self.stages.engine,
                 max_concurrency=self.stages.max_concurrency,
                 redact=self.stages.redact,
-                caps=AllCaps(experiment=Caps(usd=self.stages.max_usd)),
+                caps=caps,
                 meta={META: promise(self.base, self.settings)},
             )
             return run_suite(self.suite, agent, options, home=self.home).stopped is not None
-        planned = self.home.resolve(name)
-        have = _planned(load_outcomes(planned), tasks)
-        short = tuple(t for t in tasks if have.get(t, 0) < count) or None
+        run = self.home.resolve(name)
+        have = planned_attempts(run, self.loaded, msgspec.convert(run.info.plan["options"], RunOptions))
+        short = tuple(t for t in tasks if have.get(t, 0) < count)
         result = resume_run(
-            name, k=count if short else None, tasks=short or (), suite=self.suite, agent=agent, home=self.home
+            name,
+            k=count if short else None,
+            tasks=short,
+            max_concurrency=self.stages.max_concurrency,
+            caps=None if money is None else caps,
+            suite=self.suite,
+            agent=agent,
+            home=self.home,
         )
         return result.stopped is not None
 
     def _outcomes(self) -> tuple[Outcomes, Outcomes]:
         if self.candidate not in self.home.names():
             raise BadUsage("the first look needs more runs than --max-runs allows; nothing was run")
-        one, two = load_outcomes(self.home.resolve(self.base)), load_outcomes(self.home.resolve(self.candidate))
-        return one, two
+        one = self.stored.outcomes if self.stored else load_outcomes(self.home.resolve(self.base))
+        return one, load_outcomes(self.home.resolve(self.candidate))
 
     def _judge(self) -> Judgement:
         return decided.judge(*self._outcomes(), self.plan, self.settings)
@@ -205,14 +245,14 @@ class _Staged:
         tasks = [t for t in worse if t in self.plan.tasks]
         if not tasks or self.settings.metric != "success":
             return []
+        more = self.stages.confirm
+        if self.stages.max_runs is not None:
+            more = min(more, (self.stages.max_runs - self._runs(due)) // len(tasks))
+        if more < 1:
+            self.tell(f"{len(tasks)} tasks moved, but --max-runs leaves nothing to attempt them again with")
+            return []
         at = {t: int(n) for t, n in zip(self.plan.tasks, due, strict=True)}
         for task in tasks:
-            self._buy(self.candidate, at[task] + self.stages.confirm, (task,))
+            self._buy(self.candidate, at[task] + more, (task,))
         one, two = self._outcomes()
         return confirm_moved(one, two, {t: at[t] for t in tasks}, self.settings.alpha)
-
-
-def _planned(outcomes: Outcomes, tasks: tuple[str, ...]) -> dict[str, int]:
-    chosen = outcomes.only(tasks)
-    counts = np.maximum(chosen.planned, 0)
-    return {t: int(n) for t, n in zip(tasks, counts, strict=True)}

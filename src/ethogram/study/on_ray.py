@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ethogram.cost import Budget
+from ethogram.cost import Amounts, Budget
 from ethogram.errors import BadUsage
 from ethogram.lab.suites import load_suite
 from ethogram.run.agents import load_agent
@@ -29,7 +29,7 @@ class BuildExecutor:
         self.folder = os.getcwd()
         self.paths = [p for p in sys.path if p]
 
-    def __call__(self, budget: Budget) -> Executor:
+    def __call__(self, budget: Budget, task_budget: Callable[[str], Budget]) -> Executor:
         """Build it here."""
         if Path(self.folder).is_dir():
             os.chdir(self.folder)
@@ -38,11 +38,18 @@ class BuildExecutor:
                 sys.path.append(path)
         home = open_home(self.home)
         loaded = load_suite(self.suite)
-        return make_executor(home, home.run(self.run), loaded, load_agent(self.agent), self.options, budget)
+        agent = load_agent(self.agent)
+        return make_executor(home, home.run(self.run), loaded, agent, self.options, budget, task_budget)
 
 
 def ray_engine(
-    home: Home, run: Run, suite: str, agent: str | Callable[..., Any], options: RunOptions, budget: Budget
+    home: Home,
+    run: Run,
+    suite: str,
+    agent: str | Callable[..., Any],
+    options: RunOptions,
+    budget: Budget,
+    spent: dict[str, Amounts],
 ) -> RayEngine:
     """An engine on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one."""
     if run.path != f"runs/{run.name}":
@@ -54,5 +61,11 @@ def ray_engine(
         return {e.head.episode for e in run.entries}
 
     return RayEngine(
-        build, budget, committed, concurrency=options.max_concurrency, address=os.environ.get("RAY_ADDRESS")
+        build,
+        budget,
+        committed,
+        concurrency=options.max_concurrency,
+        task_caps=options.caps.task,
+        spent=spent,
+        address=os.environ.get("RAY_ADDRESS"),
     )

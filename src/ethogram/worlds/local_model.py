@@ -175,7 +175,7 @@ careless = LocalAgent(temperature=1.5, hint="Answer as fast as you can.")
 def _use(episode: EpisodeHandle, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
     try:
         return str(episode.tools[name](**arguments)), False
-    except (LookupError, ValueError, TypeError, ArithmeticError) as error:
+    except (LookupError, ValueError, TypeError, ArithmeticError, RuntimeError) as error:
         return f"Error: {error}", True
 
 

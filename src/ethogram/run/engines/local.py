@@ -7,6 +7,7 @@ grow back by one at a time.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -78,8 +79,21 @@ class LocalEngine:
         self.concurrency = concurrency
 
     def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
-        """Carry out work until it ends or `stop` says so."""
-        asyncio.run(self._run(iter(work), report, stop))
+        """Carry out work until it ends or `stop` says so; a notebook, whose own loop is running, waits for it too."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            asyncio.run(self._run(iter(work), report, stop))
+            return
+        halted = threading.Event()
+        with ThreadPoolExecutor(1, thread_name_prefix="ethogram-engine") as aside:
+            going = self._run(iter(work), report, lambda: halted.is_set() or stop())
+            done = aside.submit(asyncio.run, going)
+            try:
+                done.result()
+            except BaseException:
+                halted.set()
+                raise
 
     def close(self) -> None:
         """Commit what is complete."""

@@ -23,7 +23,7 @@ FIRST_BATCH = 8
 MAX_BATCH = 512
 CLOSE_SECONDS = 10
 
-MakeExecutor = Callable[[Budget], Executor]
+MakeExecutor = Callable[[Budget, Callable[[str], Budget]], Executor]
 IsCommitted = Callable[[], set[str]]
 
 
@@ -37,65 +37,73 @@ def ray_module() -> Any:
 
 
 class RemoteBudget(Budget):
-    """The experiment's budget, kept by one actor for all workers; a level without caps costs no call."""
+    """The budget of the experiment or of a task, kept by one actor for all workers; without caps it costs no call."""
 
-    def __init__(self, caps: Caps, actor: Any) -> None:
+    def __init__(self, caps: Caps, actor: Any, task: str | None = None, parent: Budget | None = None) -> None:
         """`actor` is a handle on `BudgetKeeper`."""
-        super().__init__("experiment", caps)
+        super().__init__("experiment" if task is None else "task", caps, parent)
         self._actor = actor
+        self._task = task
 
     def take(self, want: Amounts) -> None:
         """Ask the keeper."""
         if self.caps:
-            reached = ray_module().get(self._actor.take.remote(want))
+            reached = ray_module().get(self._actor.take.remote(self._task, want))
             if reached is not None:
                 raise CapReached(*reached)
 
     def give_back(self, want: Amounts) -> None:
         """Tell the keeper."""
         if self.caps:
-            ray_module().get(self._actor.give_back.remote(want))
+            ray_module().get(self._actor.give_back.remote(self._task, want))
 
     def spend(self, want: Amounts, used: Amounts) -> None:
         """Tell the keeper."""
         if self.caps:
-            ray_module().get(self._actor.spend.remote(want, used))
+            ray_module().get(self._actor.spend.remote(self._task, want, used))
 
 
 class BudgetKeeper:
-    """The actor that keeps the experiment's budget."""
+    """The actor that keeps the budgets of the experiment and of its tasks."""
 
-    def __init__(self, caps: Caps, spent: Amounts) -> None:
+    def __init__(self, caps: Caps, spent: Amounts, task_caps: Caps, task_spent: dict[str, Amounts]) -> None:
         """Begin where an earlier session ended."""
-        self._budget = Budget("experiment", caps, spent=spent)
+        self._experiment = Budget("experiment", caps, spent=spent)
+        self._task_caps = task_caps
+        self._task_spent = task_spent
+        self._tasks: dict[str, Budget] = {}
 
-    def take(self, want: Amounts) -> tuple[str, str, float, float] | None:
+    def _budget(self, task: str | None) -> Budget:
+        if task is None:
+            return self._experiment
+        if task not in self._tasks:
+            self._tasks[task] = Budget("task", self._task_caps, spent=self._task_spent.get(task))
+        return self._tasks[task]
+
+    def take(self, task: str | None, want: Amounts) -> tuple[str, str, float, float] | None:
         """Set aside, or say which cap is reached."""
         try:
-            self._budget.take(want)
+            self._budget(task).take(want)
         except CapReached as reached:
             return reached.level, reached.resource, reached.cap, reached.used
         return None
 
-    def give_back(self, want: Amounts) -> None:
+    def give_back(self, task: str | None, want: Amounts) -> None:
         """Undo `take`."""
-        self._budget.give_back(want)
+        self._budget(task).give_back(want)
 
-    def spend(self, want: Amounts, used: Amounts) -> None:
+    def spend(self, task: str | None, want: Amounts, used: Amounts) -> None:
         """Settle."""
-        self._budget.spend(want, used)
-
-    def used(self) -> Amounts:
-        """What was used so far."""
-        return self._budget.used
+        self._budget(task).spend(want, used)
 
 
 class Worker:
     """The actor that carries out episodes."""
 
-    def __init__(self, make: MakeExecutor, caps: Caps, keeper: Any, concurrency: int) -> None:
+    def __init__(self, make: MakeExecutor, caps: Caps, task_caps: Caps, keeper: Any, concurrency: int) -> None:
         """Build the executor here, on the worker's own machine."""
-        self._executor = make(RemoteBudget(caps, keeper) if caps.named() else Budget("experiment", caps))
+        experiment = RemoteBudget(caps, keeper)
+        self._executor = make(experiment, lambda task: RemoteBudget(task_caps, keeper, task, experiment))
         self._concurrency = concurrency
 
     def ready(self) -> bool:
@@ -138,10 +146,13 @@ class RayEngine:
         committed: IsCommitted,
         *,
         concurrency: int,
+        task_caps: Caps,
+        spent: dict[str, Amounts],
         address: str | None = None,
         init: dict[str, Any] | None = None,
     ) -> None:
-        """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers."""
+        """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers;
+        `spent` is what earlier sessions used, by task."""
         self._ray = ray_module()
         self._own = not self._ray.is_initialized()
         if self._own:
@@ -150,14 +161,16 @@ class RayEngine:
             )
         self._make = make
         self._caps = Caps(**budget.caps)  # type: ignore[arg-type]
+        self._task_caps = task_caps
         self._committed = committed
         self._driver = budget
         cpus = int(self._ray.cluster_resources().get("CPU", 1)) or 1
         self._workers_wanted = max(1, min(cpus, concurrency))
         self._each = max(1, concurrency // self._workers_wanted)
-        self._keeper = (
-            self._ray.remote(num_cpus=0)(BudgetKeeper).remote(self._caps, budget.used) if self._caps.named() else None
-        )
+        self._keeper: Any = None
+        if self._caps.named() or task_caps.named():
+            keeper = self._ray.remote(num_cpus=0)(BudgetKeeper)
+            self._keeper = keeper.remote(self._caps, budget.used, task_caps, spent if task_caps.named() else {})
         self._workers: dict[Any, Any] = {}
         self._batch = FIRST_BATCH
 
@@ -215,7 +228,7 @@ class RayEngine:
         """Ask the cluster for workers; each counts once it answers."""
         actor = self._ray.remote(num_cpus=1, max_restarts=0)(Worker)
         for _ in range(count):
-            made = actor.remote(self._make, self._caps, self._keeper, self._each)
+            made = actor.remote(self._make, self._caps, self._task_caps, self._keeper, self._each)
             self._workers[made._actor_id] = made
             starting[made.ready.remote()] = made
         return starting

@@ -1,0 +1,285 @@
+"""`ethogram cost`."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.lab.costs import CostOptions, CostReport, assumed_cost, cost_of, price_list
+
+from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+
+
+def command(
+    run: Annotated[
+        str | None, typer.Argument(help="A run directory, a run's name, or latest.", show_default="latest")
+    ] = None,
+    prices: Annotated[
+        Path | None,
+        typer.Option(help="Your own prices: TOML, YAML or JSON; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."),
+    ] = None,
+    price: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="One of your own, NAME=FRESH/OUTPUT[/CACHED[/CACHE_WRITE]], $ per million tokens; repeatable."
+        ),
+    ] = None,
+    reprice: Annotated[bool, typer.Option("--reprice", help="Price anew what the log recorded a cost for.")] = False,
+    as_of: Annotated[
+        datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Prices of this day instead of each call's own.")
+    ] = None,
+    volume: Annotated[float | None, typer.Option(help="Runs a month.", show_default=False)] = None,
+    route: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="What if: CLASS=MODEL, after-tool:NAME=MODEL, N=MODEL (steps of a run), P%=MODEL; repeatable."
+        ),
+    ] = None,
+    routed_resolution: Annotated[
+        list[float] | None, typer.Option(help="What routed runs might resolve, e.g. 0.6; repeatable.")
+    ] = None,
+    assume: Annotated[
+        str | None,
+        typer.Option(help="No run: steps=20,input=12000,output=700,cached=0.6 (also written, reasoning)."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="With --assume: the model; by default the first --price.")] = None,
+    resolution: Annotated[
+        float | None, typer.Option(help="The share that is resolved, where it is not measured.", show_default=False)
+    ] = None,
+    level: Annotated[float, typer.Option(help="The confidence level of intervals.")] = 0.95,
+    condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
+    limit: Annotated[int, typer.Option(help="How many rows of each table to show.")] = 12,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Tell what a run cost: per run, step, tool and resolved task, with intervals; a month of it; what routing saves.
+
+    Classes of step, by what came before a model call: first, after-tool, after-error, after-user, after-model,
+    after-other.
+
+    Example: `ethogram cost latest --volume 10000 --route after-tool=gpt-4o-mini --routed-resolution 0.6`
+    """
+    if assume is not None and run is not None:
+        raise BadUsage("give a run or --assume, not both")
+    if assume is None and model is not None:
+        raise BadUsage("--model belongs to --assume; to try another model on a run use --route 100%=MODEL")
+    options = CostOptions(
+        reprice=reprice,
+        as_of=as_of.date() if as_of else None,
+        level=level,
+        volume=volume,
+        routes=tuple(route or ()),
+        resolution=resolution,
+        routed_resolution=tuple(routed_resolution or ()),
+        condition=condition,
+        agent=agent,
+    )
+    known = price_list(prices, tuple(price or ()))
+    if assume is not None:
+        result = assumed_cost(assume, prices=known, model=model, options=options)
+    else:
+        result = cost_of(run or "latest", home=home, prices=known, options=options)
+    if json:
+        print_json(result)
+    else:
+        _print(result, limit)
+    if result.per_run.value is not None:
+        return 0
+    _refuse(result)
+    return 2
+
+
+def _refuse(result: CostReport) -> None:
+    """Nothing is priced: say what to give."""
+    named = ", ".join(sorted({u.model for u in result.unpriced if u.model and u.usage.input is not None}))
+    hint = "the logs hold neither token counts nor costs, so no price can help"
+    if any(u.usage.input is not None or u.usage.output is not None for u in result.unpriced):
+        hint = (
+            f"give prices with --prices FILE or --price NAME=FRESH/OUTPUT (models: {named or 'not named in the log'})"
+        )
+    if not result.usage.calls:
+        hint = "there is no model call in it"
+    stderr().print(
+        f"ethogram cost: the cost of a run of {result.run!r} is not known: {hint}", markup=False, soft_wrap=True
+    )
+
+
+def usd(value: float | None) -> str:
+    """Dollars for people: cents where they matter, more digits where they do not suffice."""
+    if value is None:
+        return "–"
+    if value == float("inf"):
+        return "∞"
+    if value >= 1000:
+        return f"${value:,.0f}"
+    if value >= 10 or value == 0:
+        return f"${value:.2f}"
+    digits = 4 if value >= 0.01 else 1 - math.floor(math.log10(value))
+    return f"${value:.{digits}f}"
+
+
+def money(estimate: Estimate) -> str:
+    """An estimate in dollars, with what it rests on."""
+    if estimate.value is None and estimate.low is None:
+        return f"unknown ({estimate.why})" if estimate.why else "unknown"
+    shown = usd(estimate.value) if estimate.value is not None else f"at least {usd(estimate.low)}"
+    facts = []
+    if estimate.value is not None and estimate.low is not None:
+        shown += f" [{usd(estimate.low)}, {usd(estimate.high)}]"
+        facts.append(f"{100 * estimate.level:g} %, {estimate.method}")
+    if estimate.n:
+        facts.append(f"n = {estimate.n} {estimate.of}")
+    facts += [f"{n} {what}" for what, n in estimate.missing.items()]
+    facts += [estimate.why] if estimate.why else []
+    return f"{shown} ({', '.join(facts)})" if facts else shown
+
+
+def share(value: float | None) -> str:
+    """A share as a percentage."""
+    return "–" if value is None else f"{100 * value:.3g} %"
+
+
+def _rate(estimate: Estimate) -> str:
+    """A share with its interval."""
+    if estimate.value is None:
+        return f"unknown ({estimate.why})"
+    ends = "" if estimate.low is None else f" [{share(estimate.low)}, {share(estimate.high)}]"
+    facts = [estimate.method or estimate.why or "", *([f"n = {estimate.n} {estimate.of}"] if estimate.n else [])]
+    return f"{share(estimate.value)}{ends} ({', '.join(f for f in facts if f)})"
+
+
+def _print(result: CostReport, limit: int) -> None:
+    out = stdout()
+    _head(out, result)
+    rows: list[list[Any]] = [["per run", money(result.per_run)], ["resolution", _rate(result.resolution)]]
+    rows.append(["per resolved task", money(result.per_resolved)])
+    if result.monthly is not None:
+        rows.append([f"a month, {result.monthly.runs:,.0f} runs", money(result.monthly.cost)])
+    for name, value in rows:
+        out.print(f"{name:<22}{value}", markup=False, soft_wrap=True)
+    if result.paid_per_resolved is not None and result.missing:
+        spent = sum(result.missing_usd.values())
+        out.print(
+            f"{'missing outcomes':<22}{usd(spent)} were spent on them; with that, {usd(result.paid_per_resolved)} were "
+            "paid per resolved task",
+            markup=False,
+            soft_wrap=True,
+        )
+    _tables(out, result, limit)
+    if result.routing is not None:
+        _routing(out, result)
+    notes = stderr()
+    for note in result.notes:
+        notes.print(f"note: {note}", markup=False, soft_wrap=True)
+
+
+def _head(out: Console, result: CostReport) -> None:
+    use = result.usage
+    tokens = ", ".join(
+        f"{name} {value:,}"
+        for name, value in (
+            ("fresh", use.fresh),
+            ("cached", use.cached),
+            ("cache write", use.cache_write),
+            ("output", use.output),
+            ("reasoning", use.reasoning),
+        )
+        if value
+    )
+    if result.basis == "assumed":
+        out.print(f"[bold]assumed[/bold]  {use.calls:,} steps a run; tokens a run: {tokens}", soft_wrap=True)
+        return
+    missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
+    out.print(
+        f"[bold]{escape(str(result.run))}[/bold]  {result.episodes} episodes: {result.scored} scored, "
+        f"{result.resolved} resolved, {sum(result.missing.values())} missing{f' ({missing})' if missing else ''}",
+        soft_wrap=True,
+    )
+    by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
+    out.print(f"{usd(result.cost_usd)} in all; {use.calls:,} model calls ({by}); tokens: {tokens or 'unknown'}")
+    cache = result.cache
+    if cache.hit_rate is not None:
+        idle = f", {cache.idle} of them after more than five idle minutes" if cache.idle else ""
+        times = "1 prefix break" if cache.breaks == 1 else f"{cache.breaks:,} prefix breaks"
+        broken = f"; {times} lost {cache.lost_tokens:,} tokens, {usd(cache.cost_usd)}{idle}"
+        out.print(f"cache hit rate {share(cache.hit_rate)}{broken if cache.breaks else '; no prefix breaks'}")
+
+
+def _tables(out: Console, result: CostReport, limit: int) -> None:
+    if result.basis == "run":
+        steps = [
+            [
+                s.step,
+                s.usage.calls,
+                *(
+                    (s.usage.fresh, s.usage.cached, s.usage.cache_write, s.usage.output)
+                    if s.kind == "model"
+                    else [None] * 4
+                ),
+                usd(s.cost_usd),
+                share(s.share),
+                s.unpriced or None,
+            ]
+            for s in result.by_step
+        ]
+        names = ["step", "calls", "fresh", "cached", "cache write", "output", "cost", "share", "unpriced"]
+        _table(out, "by step", names, steps, limit)
+    tools = [
+        [t.tool, t.calls, t.tokens, t.largest, t.read_tokens, usd(t.cost_usd), t.after_calls, usd(t.after_usd)]
+        for t in result.by_tool
+    ]
+    columns = ["tool", "calls", "result tokens", "largest", "as read", "reading cost", "calls after", "their cost"]
+    _table(out, "by tool: what its results put into contexts", columns, tools, limit)
+    models = [
+        [
+            m.model or "–",
+            m.source,
+            m.usage.calls,
+            usd(m.cost_usd),
+            *((m.rates.fresh, m.rates.cached, m.rates.cache_write, m.rates.output) if m.rates else [None] * 4),
+        ]
+        for m in result.by_model
+    ]
+    rates = ["$/M fresh", "$/M cached", "$/M cache write", "$/M output"]
+    _table(out, "by model", ["model", "source", "calls", "cost", *rates], models, limit)
+    dark = [[u.model or "–", u.usage.calls, u.usage.input, u.usage.output, u.why] for u in result.unpriced]
+    _table(out, "unpriced", ["model", "calls", "input", "output", "why"], dark, limit)
+
+
+def _table(out: Console, title: str, columns: list[str], rows: list[list[Any]], limit: int) -> None:
+    if not rows:
+        return
+    out.print()
+    out.print(table(columns, rows[:limit], title=title))
+    if len(rows) > limit:
+        out.print(f"… and {len(rows) - limit} more; --limit shows more", style="dim")
+
+
+def _routing(out: Console, result: CostReport) -> None:
+    routing = result.routing
+    assert routing is not None
+    routes = ", ".join(f"{r.what} to {r.model} ({share(r.share)} of steps)" for r in routing.routes)
+    out.print()
+    out.print(f"[bold]routed[/bold]  {escape(routes)}", soft_wrap=True)
+    rows = [["per run", money(routing.per_run)], ["share of the cost", _rate(routing.share_of_cost)]]
+    if routing.monthly_usd is not None:
+        rows.append(["a month", usd(routing.monthly_usd)])
+    never = "; above 100 %: it cannot pay" if (routing.break_even.value or 0) > 1 else ""
+    rows.append(["break-even resolution", _rate(routing.break_even) + never])
+    for at in routing.at:
+        words = {True: "pays", False: "does not pay", None: "cannot be compared"}[at.pays]
+        rows.append([f"at {share(at.resolution)} resolved", f"{usd(at.per_resolved.value)} per resolved task: {words}"])
+    for name, value in rows:
+        out.print(f"{name:<22}{value}", markup=False, soft_wrap=True)
+    stderr().print(
+        "note: routing takes tokens and cache shares as they are; measure what routed runs resolve", soft_wrap=True
+    )

@@ -1,0 +1,139 @@
+"""`ethogram diff`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from ethogram.lab.diffs import DiffResult, Side, StepRow, diff
+
+from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout
+
+_STYLE = {"=": "dim", "~": "yellow", "-": "red", "+": "green"}
+CONTEXT = 2
+"""Equal steps shown on either side of a difference; longer stretches are folded."""
+
+ReadingOption = Annotated[str, typer.Option(help="What is aligned: steps, or the messages of a chat log.")]
+SignatureOption = Annotated[
+    str, typer.Option(help="structural, name, kind, traxr, or a function of your own: module:name or file.py:name.")
+]
+LanesOption = Annotated[
+    bool, typer.Option("--lanes/--no-lanes", help="Align concurrent agents lane by lane, so that timing is no change.")
+]
+
+
+def command(
+    first: Annotated[str, typer.Argument(metavar="TRACE_A", help="The baseline trace's id, or its start.")],
+    second: Annotated[str, typer.Argument(metavar="TRACE_B", help="The other trace's id, or its start.")],
+    run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
+    other_run: Annotated[str | None, typer.Option(help="Look for the second trace in this run.")] = None,
+    reading: ReadingOption = "steps",
+    signature: SignatureOption = "structural",
+    lanes: LanesOption = True,
+    whole: Annotated[bool, typer.Option("--all", help="Show equal stretches too.")] = False,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Compare two traces step by step: how far apart, from which step on, and how it showed.
+
+    Signs say what happened: `=` the same step, `~` another step, `-` only in the first, `+` only in the second.
+
+    Example: `ethogram diff 4f1c22 9ab01d --run latest`
+    """
+    result = diff(
+        first,
+        second,
+        run=run,
+        other_run=other_run,
+        reading=reading,
+        signature=signature,
+        by_lane=lanes,
+        home=home,
+    )
+    if json:
+        print_json(result)
+    else:
+        _print(result, whole)
+    return 0
+
+
+def _print(result: DiffResult, whole: bool) -> None:
+    out = stdout()
+    out.print(_title("-", result.first, result.reading), style="bold", markup=False)
+    out.print(_title("+", result.second, result.reading), style="bold", markup=False)
+    out.print()
+    _print_steps(out, result, whole)
+    out.print()
+    edits = result.edits
+    out.print(
+        f"d_norm {result.d_norm:.3f}: {edits.substitutions} substituted, {edits.insertions} inserted, "
+        f"{edits.deletions} deleted ({result.reading}, {result.signature}"
+        + (f", {result.lanes} lanes)" if result.lanes > 1 else ")")
+    )
+    if result.t_star is None:
+        out.print("t* none: the steps are the same")
+    else:
+        out.print(f"t* {result.t_star} (t*/T {result.t_star_norm:.3f}): the first step that differs")
+    out.print(f"{result.manifestation} ({result.group}): {result.rule}", style="bold", markup=False)
+    answer = {None: "unknown", True: "changed", False: "the same"}[result.answer_changed]
+    tokens = result.token_overhead if isinstance(result.token_overhead, str) else f"{result.token_overhead:.2f}×"
+    out.print(f"answer {answer}; control-flow changes {result.control_flow_changes}; tokens {tokens}")
+    floor = result.noise_floor
+    if result.within_noise_floor is not None and floor.max is not None:
+        where = "within" if result.within_noise_floor else "above"
+        out.print(
+            f"{where} the noise floor of {floor.reruns} re-runs (mean {floor.mean:.3f}, largest {floor.max:.3f}); "
+            f"tail probability {result.tail_probability:.2f}"
+        )
+    for told in result.warnings:
+        stderr().print(f"warning: {printable(told)}", style="yellow", markup=False)
+
+
+def _title(sign: str, side: Side, unit: str) -> str:
+    verdict = f"missing ({side.missing})" if side.missing else f"score {side.score:g}"
+    short = side.trace_id.removeprefix("b2:")[:12]
+    version = " ".join(printable(x) for x in (side.agent, side.condition) if x)
+    task = printable(side.task) or "unknown"
+    return f"{sign} {short}  task {task}  attempt {side.attempt}  {verdict}  {side.steps} {unit}  {version}".rstrip()
+
+
+def _print_steps(out: Console, result: DiffResult, whole: bool) -> None:
+    half = max(16, (out.width - (14 if result.lanes <= 1 else 34)) // 2)
+    for item in folded(result.steps, 0 if whole else CONTEXT):
+        if isinstance(item, int):
+            out.print(f"  … {item:,} equal {result.reading}", style="dim")
+            continue
+        line = Text()
+        line.append(f"{item.sign} ", style=f"bold {_STYLE[item.sign]}")
+        for place, words in ((item.first, item.first_signature), (item.second, item.second_signature)):
+            number = "" if place is None else str(place)
+            shown = printable(words or "").replace("\n", " ")
+            shown = shown if len(shown) <= half else shown[: half - 1] + "…"
+            line.append(f"{number:>4} ", style="dim")
+            line.append(f"{shown:<{half}}", style=_STYLE[item.sign])
+        if result.lanes > 1:
+            line.append(f" [{printable(item.lane) or 'main'}]", style="dim")
+        line.rstrip()
+        out.print(line, no_wrap=True, crop=True)
+
+
+def folded(steps: list[StepRow], context: int) -> list[StepRow | int]:
+    """Steps with long equal stretches as a number; a context of 0 folds nothing."""
+    if context <= 0:
+        return list(steps)
+    near: set[int] = set()
+    for i, step in enumerate(steps):
+        if step.sign != "=":
+            near.update(range(i - context, i + context + 1))
+    shown: list[StepRow | int] = []
+    for i, step in enumerate(steps):
+        if i in near:
+            shown.append(step)
+        elif shown and isinstance(shown[-1], int):
+            shown[-1] += 1
+        else:
+            shown.append(1)
+    return shown

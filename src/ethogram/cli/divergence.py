@@ -1,0 +1,129 @@
+"""`ethogram divergence`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from ethogram.lab.divergence import DivergenceResult, divergence
+
+from .diff import LanesOption, ReadingOption, SignatureOption
+from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
+
+NOT_MEASURABLE = 2
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run: its name, its directory, or latest.")] = "latest",
+    baseline: Annotated[str | None, typer.Option(help="Compare with this run, task by task.")] = None,
+    condition: Annotated[str | None, typer.Option(help="Only episodes under this condition.")] = None,
+    baseline_condition: Annotated[str | None, typer.Option(help="Only baseline episodes under this condition.")] = None,
+    reading: ReadingOption = "steps",
+    signature: SignatureOption = "structural",
+    lanes: LanesOption = True,
+    draws: Annotated[int, typer.Option(help="Random deals of the permutation test.")] = 9999,
+    seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
+    limit: Annotated[int, typer.Option(help="How many rows to show; 0 shows all.")] = 20,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Say how far repeats of a task are apart, or a run from a baseline, and whether that is more than noise.
+
+    Example: `ethogram divergence candidate --baseline main`
+    """
+    result = divergence(
+        run,
+        baseline,
+        condition=condition,
+        baseline_condition=baseline_condition,
+        reading=reading,
+        signature=signature,
+        by_lane=lanes,
+        draws=draws,
+        seed=seed,
+        home=home,
+    )
+    if json:
+        print_json(result)
+    else:
+        _print(result, limit or None)
+    return 0 if any(t.pairs for t in result.tasks.values()) else NOT_MEASURABLE
+
+
+def _print(result: DivergenceResult, limit: int | None) -> None:
+    out = stdout()
+    against = f" against {result.baseline}" if result.baseline else ", repeats of each task"
+    out.print(f"{result.run}{against} ({result.reading}, {result.signature})", style="bold", markup=False)
+    _print_tasks(out, result, limit)
+    floor = result.noise_floor
+    if floor.measured and floor.mean is not None and floor.q95 is not None and floor.max is not None:
+        out.print(
+            f"noise floor: mean {floor.mean:.3f}, 95 % below {floor.q95:.3f}, largest {floor.max:.3f} "
+            f"({floor.pairs:,} pairs of {floor.runs} runs, {floor.tasks} tasks)"
+        )
+    if result.mean_of_means is not None:
+        out.print(f"mean over tasks of the mean d_norm: {result.mean_of_means:.3f}")
+    if result.baseline is not None:
+        _print_comparison(out, result, limit)
+    if result.missing:
+        left = ", ".join(f"{reason} {n}" for reason, n in result.missing.items())
+        out.print(f"not looked at: {left}", style="dim", markup=False)
+    for told in result.warnings:
+        stderr().print(f"warning: {printable(told)}", style="bold yellow", markup=False)
+
+
+def _print_tasks(out: Console, result: DivergenceResult, limit: int | None) -> None:
+    compared = result.comparison.tasks if result.comparison else {}
+    rows = [
+        [
+            name or "unknown",
+            task.baseline_runs or None,
+            task.runs,
+            task.pairs,
+            task.mean,
+            task.max,
+            compared[name].p_value if name in compared else None,
+            compared[name].q_value if name in compared else None,
+        ]
+        for name, task in result.tasks.items()
+    ]
+    columns = ["task", "base runs", "runs", "pairs", "mean d_norm", "max", "p", "q"]
+    if result.baseline is None:
+        columns, rows = [c for c in columns if c not in ("base runs", "p", "q")], [[r[0], *r[2:6]] for r in rows]
+    out.print(table(columns, rows[:limit]))
+    if limit is not None and len(rows) > limit:
+        out.print(f"… and {len(rows) - limit} more tasks; --limit 0 shows all", style="dim")
+
+
+def _print_comparison(out: Console, result: DivergenceResult, limit: int | None) -> None:
+    seen = {k: v for k, v in result.prevalence.items() if v.value}
+    within = result.prevalence_within_floor
+    rows = [
+        [name, v.value, v.low, v.high, within[name].value if name in within else None]
+        for name, v in sorted(seen.items(), key=lambda kv: -(kv[1].value or 0))
+    ]
+    if rows:
+        out.print()
+        out.print(table(["manifestation", "share", "low", "high", "within the floor"], rows))
+    tested = result.comparison
+    out.print()
+    if tested is not None:
+        steps = [
+            [s.signature, s.base, s.candidate, s.z, s.p_value, s.edited_between, s.edited_within]
+            for s in tested.steps[: min(limit or 8, 8)]
+        ]
+        columns = ["step", "base per run", "candidate", "z", "adjusted p", "edited between", "edited within"]
+        out.print(table(columns, steps, title="steps that carry the difference"))
+        out.print(f"between the runs: {tested.between}", markup=False)
+        out.print(f"further apart than repeats by: {tested.effect}", markup=False)
+        spread = tested.t_star_between
+        if spread.median is not None:
+            out.print(
+                f"t*/T between: median {spread.median:.2f}, 10–90 % {spread.q10:.2f}–{spread.q90:.2f}; "
+                f"{spread.never} of {spread.pairs} pairs never differ"
+            )
+    p = "" if result.p_value is None else f" (p = {result.p_value:.2g})"
+    style = "bold red" if result.verdict == "different" else "bold yellow"
+    out.print(f"{result.verdict}{p}: {printable(result.evidence or '')}", style=style, markup=False)

@@ -1,0 +1,259 @@
+"""`ethogram field`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from ethogram.estimate import Estimate
+from ethogram.lab.field_results import CorridorCheck, FieldResult, StandardTable, standard_table
+from ethogram.lab.fields import field_of
+
+from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
+
+BAD, NOT_DECIDED = 1, 2
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    field: Annotated[str | None, typer.Option(help="A field of your own: path.py:Class or pkg.mod:Class.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="Standard dimensions for an agent that codes, serves or browses: --list.")
+    ] = None,
+    dimensions: Annotated[
+        str | None, typer.Option(help="Only these standard dimensions: steps,errors,seconds.", show_default=False)
+    ] = None,
+    states: Annotated[str | None, typer.Option(help="Milestones in YAML that name the stages of the task.")] = None,
+    rule: Annotated[
+        Literal["visited", "reached"], typer.Option(help="Who belongs to a state: those in it, or at least so far.")
+    ] = "visited",
+    reading: Annotated[
+        Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
+    ] = "steps",
+    against: Annotated[str | None, typer.Option(help="Compare with this run, task by task.")] = None,
+    corridor: Annotated[str | None, typer.Option(help="A corridor to hold this run against; exit 1 outside.")] = None,
+    save_corridor: Annotated[str | None, typer.Option(help="Save the successes of this run as a corridor.")] = None,
+    ablate: Annotated[bool, typer.Option("--ablate", help="Effects of the factors that conditions set.")] = False,
+    condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
+    trace: Annotated[list[str] | None, typer.Option(help="Only traces whose id begins so; may be repeated.")] = None,
+    join: Annotated[list[str] | None, typer.Option(help="A further run to take in; may be repeated.")] = None,
+    level: Annotated[float, typer.Option(help="The confidence level of intervals.", min=0.5, max=0.999)] = 0.95,
+    draws: Annotated[int, typer.Option(help="Random deals of the permutation tests.")] = 999,
+    seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
+    listed: Annotated[bool, typer.Option("--list", help="The table of standard dimensions, and stop.")] = False,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Say whether behaviour varies, whether it matters, where success and failure part, and what to change.
+
+    Example: `ethogram field latest --preset service --states milestones.yaml`
+    """
+    if listed:
+        _answer_list(standard_table(preset), json)
+        return 0
+    result = field_of(
+        run,
+        home=home,
+        field=field,
+        preset=preset,
+        dimensions=[d.strip() for d in dimensions.split(",")] if dimensions is not None else (),
+        states=states,
+        rule=rule,
+        reading=reading,
+        against=against,
+        corridor=corridor,
+        save_to=save_corridor,
+        ablation=ablate,
+        condition=condition,
+        agent=agent,
+        traces=trace or (),
+        join=join or (),
+        level=level,
+        draws=draws,
+        seed=seed,
+    )
+    if json:
+        print_json(result)
+    else:
+        _print(result)
+    return _code(result)
+
+
+def _code(result: FieldResult) -> int:
+    """1 outside the corridor; 2 where the question asked cannot be decided."""
+    if result.corridor is not None:
+        raised = result.corridor.alarm.raised
+        return BAD if raised else NOT_DECIDED if raised is None else 0
+    if result.one_class and result.comparison is None and result.ablation is None and result.saved_corridor is None:
+        ended = "succeeded" if result.successes else "failed"
+        stderr().print(
+            f"ethogram field: every scored trace {ended}, so nothing can part success from failure", markup=False
+        )
+        return NOT_DECIDED
+    return 0
+
+
+def _print(result: FieldResult) -> None:
+    out = stdout()
+    runs = " + ".join([result.run, *result.joined])
+    out.print(
+        f"{printable(runs)}: {result.K} traces of {_count(result.tasks, 'task')}, {result.successes} succeeded, "
+        f"{result.failures} failed; {result.d} dimensions ({printable(result.field)}, by {result.reading})",
+        style="bold",
+        markup=False,
+    )
+    for step in result.chain.steps:
+        out.print()
+        out.print(printable(step.text), markup=False)
+    out.print()
+    out.print(printable(result.advice_text), style="bold", markup=False)
+    out.print()
+    _print_dimensions(out, result)
+    if result.horizons:
+        out.print()
+        _print_horizons(out, result)
+    if result.comparison is not None:
+        out.print()
+        _print_comparison(out, result)
+    if result.corridor is not None:
+        out.print()
+        _print_corridor(out, result.corridor)
+    if result.ablation is not None:
+        out.print()
+        _print_ablation(out, result)
+    _print_notes(out, result)
+
+
+def _print_dimensions(out: Console, result: FieldResult) -> None:
+    """The strongest first; the default reading, with the plain values of the essay beside it."""
+    percent = f"{100 * result.level:g} %"
+    rows = []
+    ordered = sorted(result.dimensions.items(), key=lambda kv: -abs(kv[1].estimates["separation"].value or 0.0))
+    for name, row in ordered:
+        apart = row.estimates["separation"]
+        rows.append([name, _number(row.mean), *_cells(apart), *map(_number, (row.adjusted, row.separation, row.skew))])
+    columns = ["dimension", "mean", "separation sd", percent, "adjusted p", "plain separation", "plain skew"]
+    out.print(table(columns, rows))
+    out.print(
+        "separation: successes minus failures within tasks, log features in standard deviations; plain: tasks pooled",
+        style="dim",
+    )
+
+
+def _print_horizons(out: Console, result: FieldResult) -> None:
+    rows = []
+    for h in result.horizons:
+        drift = h.estimates.get("drift")
+        rows.append([h.state, h.K, h.successes, *map(_number, (h.width, h.convergence, h.drift)), *_cells(drift)])
+    columns = [result.rule, "K", "successes", "plain width", "convergence", "plain drift", "drift"]
+    out.print(table([*columns, f"{100 * result.level:g} %"], rows))
+    refused = {h.estimates["drift"].why for h in result.horizons if "drift" in h.estimates}
+    for why in sorted(w for w in refused if w):
+        out.print(f"drift: {printable(why)}", style="dim", markup=False)
+
+
+def _print_comparison(out: Console, result: FieldResult) -> None:
+    found = result.comparison
+    assert found is not None
+    out.print(f"{result.against} against {result.run}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
+    p = {t.of: t.p for t in found.tests}
+    centre = min((v for k, v in p.items() if k.startswith("centre") and v is not None), default=None)
+    rows = [
+        ["width ratio", *_cells(found.width_ratio), _number(p.get("width"))],
+        ["centre shift (widths)", *_cells(found.centre_shift), _number(centre)],
+        ["pass rate", *_cells(found.pass_rate_difference), _number(p.get("convergence"))],
+    ]
+    shifts = sorted(found.dimensions, key=lambda d: -abs(d.shift.value or 0.0))
+    rows += [[d.name, *_cells(d.shift), _number(d.adjusted)] for d in shifts[:12]]
+    out.print(table(["second minus first", "value", f"{100 * result.level:g} %", "p"], rows))
+    for side, names in (("first", found.only_in_first), ("second", found.only_in_second)):
+        if names:
+            out.print(f"only in the {side}: {printable(', '.join(names[:8]))}", style="dim", markup=False)
+
+
+def _print_corridor(out: Console, found: CorridorCheck) -> None:
+    out.print(f"against the corridor {printable(found.name)} ({_count(found.K, 'run')})", style="bold", markup=False)
+    rows = [
+        [g.state, g.K, _number(g.width_gap), *_cells(g.width_ratio), *_cells(g.distance), _number(g.p)]
+        for g in found.gaps
+    ]
+    out.print(table(["state", "K", "width gap", "width ratio", "", "centre distance", "", "p"], rows))
+    outside = [a for a in found.adherence if a.inside is False]
+    untold = sum(a.inside is None for a in found.adherence)
+    told = f"{len(outside)} of {len(found.adherence)} traces outside"
+    out.print(f"{told}{f', {untold} cannot be told' if untold else ''}")
+    for a in sorted(outside, key=lambda a: a.p)[:8]:
+        out.print(f"  {a.episode}  task {printable(a.task)}  p {a.p:.2g}", markup=False)
+    alarm = found.alarm
+    if alarm.raised is None:
+        out.print(f"no verdict: {printable(alarm.why or '')}", style="bold yellow", markup=False)
+    else:
+        word = "left the corridor" if alarm.raised else "within the corridor"
+        out.print(f"{word} (p = {_number(alarm.p)})", style="bold orange1" if alarm.raised else "bold bright_blue")
+    for name, why in found.not_compared.items():
+        out.print(f"not compared: {name}: {printable(why)}", style="dim", markup=False)
+
+
+def _print_ablation(out: Console, result: FieldResult) -> None:
+    found = result.ablation
+    assert found is not None
+    base = ", ".join(f"{k}={v}" for k, v in found.reference.items())
+    out.print(f"effects against {printable(base)}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
+    rows = [
+        [
+            e.name,
+            *_cells(e.width),
+            *_cells(e.pass_rate),
+            *_cells(e.centre),
+            _number(min(e.adjusted.values(), default=None)),
+        ]
+        for e in found.effects
+    ]
+    out.print(table(["effect", "width ratio", "", "pass rate", "", "centre (widths)", "", "least adjusted p"], rows))
+    for note in found.notes:
+        out.print(printable(note), style="dim", markup=False)
+
+
+def _print_notes(out: Console, result: FieldResult) -> None:
+    gone = ", ".join(f"{reason} {n}" for reason, n in result.missing.items())
+    if gone:
+        out.print(f"left out: {gone}", style="dim", markup=False)
+    reasons: dict[str, list[str]] = {}
+    for name, why in result.left_out.items():
+        reasons.setdefault(why, []).append(name)
+    for why, names in reasons.items():
+        out.print(f"not measured: {', '.join(names)} ({printable(why)})", style="dim", markup=False)
+    for note in result.notes:
+        stderr().print(f"note: {printable(note)}", style="yellow", markup=False)
+    if result.saved_corridor is not None:
+        out.print(f"corridor saved: {printable(result.saved_corridor)}", markup=False)
+    out.print(f"next: ethogram field {result.run} --against OTHER", style="dim", markup=False)
+
+
+def _answer_list(result: StandardTable, json: bool) -> None:
+    if json:
+        print_json(result)
+        return
+    rows = [[d.name, d.unit, d.formula, ", ".join(d.presets)] for d in result.dimensions]
+    stdout().print(table(["dimension", "unit", "formula", "presets"], rows))
+
+
+def _number(value: float | str | None) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return f"{value:.3g}"
+
+
+def _cells(estimate: Estimate | None) -> list[str | None]:
+    """The value and its interval."""
+    if estimate is None:
+        return [None, None]
+    known = estimate.low is not None and estimate.high is not None
+    return [_number(estimate.value), f"{estimate.low:.3g} to {estimate.high:.3g}" if known else None]
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"

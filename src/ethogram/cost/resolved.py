@@ -1,0 +1,190 @@
+"""Money per run and per resolved task, with intervals: tasks are clusters, and the ratio is never taken naively.
+
+From 20 tasks on the estimates speak of the population that the tasks were drawn from; below, of exactly these tasks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ethogram.estimate import Estimate
+from ethogram.stats import interval, passk, ratio
+from ethogram.stats.interval import Interval
+
+from .usage import Bools, Floats, Ints
+
+POPULATION_TASKS = 20
+"""With fewer tasks nothing is claimed about tasks that were not run."""
+_STUDENT = {"population": "skewed-t", "suite": "t"}
+OUTCOME_MISSING = "outcome missing"
+"""How estimates here count episodes without an outcome; whoever knows the reasons names them instead."""
+
+
+class Episodes(NamedTuple):
+    """Episodes as columns: the index of the task, dollars (NaN: unknown), whether it was resolved (NaN: missing)."""
+
+    task: Ints
+    cost: Floats
+    resolved: Floats
+
+    def where(self, mask: Bools) -> Episodes:
+        """Some of them, with tasks numbered anew."""
+        _, task = np.unique(self.task[mask], return_inverse=True)
+        return Episodes(task.astype(np.int64), self.cost[mask], self.resolved[mask])
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks they are of."""
+        return int(self.task.max()) + 1 if self.task.size else 0
+
+    def mean(self, values: Floats) -> Floats:
+        """The mean of each task's attempts."""
+        n = np.bincount(self.task, minlength=self.tasks)
+        return np.bincount(self.task, weights=values, minlength=self.tasks) / np.maximum(n, 1)
+
+
+def per_run(episodes: Episodes, level: float) -> Estimate:
+    """Mean dollars of a run, tasks weighing equally; episodes whose cost is unknown are left out and counted."""
+    used = episodes.where(~np.isnan(episodes.cost))
+    missing = _counted(cost_unknown=int(np.isnan(episodes.cost).sum()))
+    if not used.tasks:
+        return Estimate(value=None, level=level, of="tasks", missing=missing, why="no episode is priced")
+    value = float(used.mean(used.cost).mean())
+    if used.task.size < 2:
+        return Estimate(value=value, level=level, n=1, of="tasks", missing=missing, why="one run has no spread")
+    spent, _, name = _spent(used, level)
+    low, high = max(float(spent.low), 0.0), float(spent.high)
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        level=level,
+        method=f"{_STUDENT[name]} {name}",
+        n=used.tasks,
+        of="tasks",
+        missing=missing,
+    )
+
+
+def resolution(episodes: Episodes, level: float) -> Estimate:
+    """The share of runs that resolve their task, tasks weighing equally."""
+    used = episodes.where(~np.isnan(episodes.resolved))
+    missing = _counted(outcome_missing=int(np.isnan(episodes.resolved).sum()))
+    if not used.tasks:
+        return Estimate(value=None, level=level, of="tasks", missing=missing, why="no outcome is scored")
+    achieved, name = _achieved(used, level)
+    value = float(used.mean(used.resolved).mean())
+    return Estimate(
+        value=value,
+        low=min(float(achieved.low), value),
+        high=max(float(achieved.high), value),
+        level=level,
+        method=name,
+        n=used.tasks,
+        of="tasks",
+        missing=missing,
+    )
+
+
+def per_resolved(episodes: Episodes, level: float) -> Estimate:
+    """Mean dollars of a run over the mean share that is resolved, from episodes of which both are known."""
+    dark, unscored = np.isnan(episodes.cost), np.isnan(episodes.resolved)
+    missing = _counted(outcome_missing=int(unscored.sum()), cost_unknown=int((dark & ~unscored).sum()))
+    used = episodes.where(~dark & ~unscored)
+    if not used.tasks:
+        why = "no outcome is scored" if unscored.all() else "no scored episode is priced"
+        return Estimate(value=None, level=level, of="tasks", missing=missing, why=why)
+    x, y = float(used.mean(used.cost).mean()), float(used.mean(used.resolved).mean())
+    value = x / y if y > 0 else None
+    if used.task.size < 2:
+        why = "one run has no spread" if y > 0 else "nothing was resolved"
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
+    spent, means, name = _spent(used, level)
+    low, high = ratio.recovered(means, spent, _achieved(used, level)[0])
+    return Estimate(
+        value=value,
+        low=float(low) if value is None else min(float(low), value),
+        high=float(high) if value is None else max(float(high), value),
+        level=level,
+        method=f"mover-r {name}",
+        n=used.tasks,
+        of="tasks",
+        missing=missing,
+        why=None if y > 0 else f"nothing was resolved in {used.task.size} runs; the low end is what it costs at least",
+    )
+
+
+def product(share: Estimate, part: Estimate, level: float) -> Estimate:
+    """A product of two estimates, from their intervals on the logarithm (MOVER: Zou and Donner 2008)."""
+    if not share.value or not part.value:
+        return Estimate(
+            value=None, level=level, n=share.n, of=share.of, why=share.why or part.why or "nothing resolved"
+        )
+    value = share.value * part.value
+    ends = [share.low, part.low, share.high, part.high]
+    if any(end is None or end <= 0 for end in ends):
+        return Estimate(value=value, level=level, n=share.n, of=share.of, why="an end of its parts is unknown or 0")
+    a, b, c, d = (float(e or 0) for e in ends)
+    down = np.hypot(np.log(share.value / a), np.log(part.value / b))
+    up = np.hypot(np.log(c / share.value), np.log(d / part.value))
+    return Estimate(
+        value=value,
+        low=float(value * np.exp(-down)),
+        high=float(value * np.exp(up)),
+        level=level,
+        method="mover-log",
+        n=share.n,
+        of=share.of,
+        missing=share.missing,
+    )
+
+
+def cost_share(base: Episodes, other: Floats, level: float) -> Estimate:
+    """Mean dollars of the same runs with other prices, as a share of what they cost."""
+    known = ~np.isnan(base.cost) & ~np.isnan(other)
+    used = base.where(known)
+    missing = _counted(cost_unknown=int((~known).sum()))
+    if not used.tasks or used.cost.sum() <= 0:
+        return Estimate(value=None, level=level, of="tasks", missing=missing, why="no run has both costs")
+    x, y = other[known], used.cost
+    own_x, own_y = used.mean(x), used.mean(y)
+    value = float(own_x.mean() / own_y.mean())
+    if used.task.size < 2:
+        return Estimate(value=value, level=level, n=1, of="tasks", missing=missing, why="one run has no spread")
+    wide = used.tasks >= POPULATION_TASKS
+    means = ratio.between(own_x, own_y) if wide else ratio.within(x, y, used.task, used.tasks)
+    low, high = ratio.fieller(means, level)
+    return Estimate(
+        value=value,
+        low=min(float(low), value),
+        high=max(float(high), value),
+        level=level,
+        method=f"fieller {'population' if wide else 'suite'}",
+        n=used.tasks,
+        of="tasks",
+        missing=missing,
+    )
+
+
+def _spent(used: Episodes, level: float) -> tuple[Interval, ratio.Means, str]:
+    """The interval of mean dollars, with the means and covariances behind it."""
+    if used.tasks >= POPULATION_TASKS:
+        x = used.mean(used.cost)
+        resolved = used.mean(np.nan_to_num(used.resolved))
+        return interval.skewed_mean(x, level), ratio.between(x, resolved), "population"
+    means = ratio.within(used.cost, np.nan_to_num(used.resolved), used.task, used.tasks)
+    return interval.student(means.x, means.xx, means.df, level), means, "suite"
+
+
+def _achieved(used: Episodes, level: float) -> tuple[Interval, str]:
+    n = np.bincount(used.task, minlength=used.tasks)
+    passed = np.bincount(used.task, weights=used.resolved, minlength=used.tasks)
+    target: passk.Target = "population" if used.tasks >= POPULATION_TASKS else "suite"
+    found = passk.curve(passed, n, [1], level, kind="at", target=target)
+    return Interval(found.low[0], found.high[0]), f"wilson-neff {target}"
+
+
+def _counted(**counts: int) -> dict[str, int]:
+    return {name.replace("_", " "): n for name, n in counts.items() if n}

@@ -1,0 +1,190 @@
+"""The model behind the default strategy: a Gaussian process and a logistic model of effects, averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ethogram.stats.surface import (
+    Belief,
+    Features,
+    Fit,
+    average,
+    believe,
+    drawn_weights,
+    effect_features,
+    fit,
+    kernel_features,
+    one_thread,
+    renewed_variances,
+)
+
+from .explore import Floats, Ints, Problem, Tally
+
+RANK = 160
+LARGE = 20_000
+"""Points from which on single precision is used."""
+GROWTH = 1.7
+"""The kernel is looked at again when the data has grown by this factor."""
+RHOS = (0.05, 0.15, 0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.965, 0.983, 0.992, 0.998, 0.9999)
+SCALES = (0.3, 0.6, 1.2, 2.4, 4.8, 9.6, 19.2)
+OWNS = (0.02, 0.06, 0.2, 0.6, 1.8, 5.0)
+BASE_VARIANCE = 4.0
+EFFECT_BOUNDS = (1e-4, 25.0)
+
+
+class Kernel(NamedTuple):
+    """Places in the lists above: a correlation per axis, the variance of the surface, that of points' own effects."""
+
+    rho: tuple[int, ...]
+    scale: int
+    own: int
+
+
+class SharedSurface:
+    """What is believed of a rate over a grid when neighbours may inform each other."""
+
+    def __init__(self, problem: Problem, rank: int = RANK) -> None:
+        """Nothing is known yet; `look` brings data."""
+        self.problem = problem
+        self.rank = rank
+        self.kernel = Kernel((6,) * len(problem.axes), 3, 1)
+        self.offset = float(np.log(problem.tau / (1 - problem.tau)))
+        self._dtype = np.float32 if problem.points > LARGE else np.float64
+        self._features: Features | None = None
+        self._effects: tuple[Floats, Ints] | None = None
+        self._effect_prior = np.zeros(0)
+        self._searched_at = 0
+        self._last: tuple[Fit, Floats, Floats, Ints] | None = None
+        self._logits = (np.full(problem.points, self.offset), np.full(problem.points, self.offset))
+        self.belief = Belief(np.full(problem.points, self.offset), np.full(problem.points, 4.0))
+
+    def look(self, tally: Tally) -> None:
+        """Fit both models to all data."""
+        sampled = np.flatnonzero(tally.n)
+        if not len(sampled):
+            return
+        n, fails = tally.n[sampled].astype(float), tally.fails[sampled].astype(float)
+        with one_thread():
+            self._fit(tally, sampled, n, fails)
+
+    def _fit(self, tally: Tally, sampled: Ints, n: Floats, fails: Floats) -> None:
+        if tally.spent >= GROWTH * self._searched_at:
+            self._search(sampled, n, fails)
+            self._searched_at = tally.spent
+        first = self._process(sampled, n, fails)
+        second = self._logistic(sampled, n, fails)
+        self.parts = (first, second)
+        self.belief = average(first, second)
+
+    def draws(self, rng: np.random.Generator, count: int, rows: Ints | None = None) -> Floats:
+        """Joint draws (count × points) of the failure rates under the process; `rows` chooses points."""
+        if self._last is None:
+            raise ValueError("there is nothing to draw from before the first look")
+        found, z, own, sampled = self._last
+        rows = np.arange(self.problem.points) if rows is None else rows
+        kappa, working = np.zeros(len(own)), np.zeros(len(own))
+        common = z @ found.weights.astype(z.dtype)
+        kappa[sampled] = own[sampled] / (1 / found.pull + own[sampled])
+        working[sampled] = common[sampled] + (found.logit - self.offset - common[sampled]) / kappa[sampled]
+        with one_thread():
+            weights = drawn_weights(found, rng, count)
+            shared = (weights.astype(z.dtype) @ z[rows].T).astype(float)
+        noise = rng.standard_normal(shared.shape) * np.sqrt(own[rows] * (1 - kappa[rows]))
+        logits = self.offset + (1 - kappa[rows]) * shared + kappa[rows] * working[rows] + noise
+        return np.asarray(1 / (1 + np.exp(-logits)))
+
+    def _process(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
+        features = self._whole()
+        prior = SCALES[self.kernel.scale] * features.prior
+        own = OWNS[self.kernel.own] + SCALES[self.kernel.scale] * features.left
+        z, prior = with_base(features.z, prior)
+        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[0][sampled], self.offset, 3)
+        belief = believe(z, found, own, sampled, self.offset)
+        self._last = (found, z, own, sampled)
+        self._logits = (belief.mean, self._logits[1])
+        return belief
+
+    def _logistic(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
+        if self._effects is None:
+            columns, _, group = effect_features(self.problem.levels, self.problem.axes, self._dtype)
+            self._effects = (columns, group)
+            self._effect_prior = np.full(len(group), 0.3)
+        columns, group = self._effects
+        own = np.full(self.problem.points, OWNS[self.kernel.own])
+        z, prior = with_base(columns, self._effect_prior)
+        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[1][sampled], self.offset, 3)
+        groups = np.append(group, group.max() + 1 if len(group) else 0)
+        self._effect_prior = renewed_variances(found, prior, groups, *EFFECT_BOUNDS)[:-1]
+        belief = believe(z, found, own, sampled, self.offset)
+        self._logits = (self._logits[0], belief.mean)
+        return belief
+
+    def _whole(self) -> Features:
+        if self._features is None:
+            rho = [RHOS[i] for i in self.kernel.rho]
+            self._features = kernel_features(self.problem.levels, self.problem.axes, rho, self.rank, self._dtype)
+        return self._features
+
+    def _search(self, sampled: Ints, n: Floats, fails: Floats) -> None:
+        """One step up or down per setting of the kernel, by evidence, on the sampled points only."""
+        levels, start = self.problem.levels[sampled], self._logits[0][sampled]
+        known: dict[Kernel, float] = {}
+        features: dict[tuple[int, ...], Features] = {}
+
+        def worth(kernel: Kernel) -> float:
+            if kernel not in known:
+                if kernel.rho not in features:
+                    rho = [RHOS[i] for i in kernel.rho]
+                    features[kernel.rho] = kernel_features(levels, self.problem.axes, rho, self.rank)
+                found = self._fit_kernel(features[kernel.rho], kernel, n, fails, start)
+                known[kernel] = found.evidence + log_prior(kernel)
+            return known[kernel]
+
+        before = self.kernel.rho
+        for _ in range(2):
+            began = self.kernel
+            for near in _axes_of(self.kernel):
+                self.kernel = max((self.kernel, *near(self.kernel)), key=worth)
+            if self.kernel == began:
+                break
+        if self.kernel.rho != before:
+            self._features = None
+
+    def _fit_kernel(self, features: Features, kernel: Kernel, n: Floats, fails: Floats, start: Floats) -> Fit:
+        z, prior = with_base(features.z, SCALES[kernel.scale] * features.prior)
+        own = OWNS[kernel.own] + SCALES[kernel.scale] * features.left
+        return fit(z, prior, own, n, fails, start, self.offset, 4)
+
+
+def with_base(z: Floats, prior: Floats) -> tuple[Floats, Floats]:
+    """Features with a column of ones for the overall level."""
+    return np.hstack([z, np.ones((len(z), 1), dtype=z.dtype)]), np.append(prior, BASE_VARIANCE)
+
+
+def log_prior(kernel: Kernel) -> float:
+    """A weak opinion about kernels: neighbours are alike, and a point is mostly what its surroundings make of it."""
+    rho = sum(-0.5 * ((i - 7) / 3.0) ** 2 for i in kernel.rho)
+    return rho - 0.5 * ((kernel.scale - 3) / 1.5) ** 2 - 0.5 * (kernel.own / 2.0) ** 2
+
+
+def _axes_of(kernel: Kernel) -> Sequence[_Near]:
+    return [*(_Near("rho", d) for d in range(len(kernel.rho))), _Near("scale", 0), _Near("own", 0)]
+
+
+class _Near(NamedTuple):
+    """The neighbours of a kernel along one of its settings."""
+
+    what: str
+    axis: int
+
+    def __call__(self, kernel: Kernel) -> list[Kernel]:
+        steps = (-1, 1)
+        if self.what == "rho":
+            moved = [(*kernel.rho[: self.axis], kernel.rho[self.axis] + s, *kernel.rho[self.axis + 1 :]) for s in steps]
+            return [kernel._replace(rho=m) for m in moved if 0 <= m[self.axis] < len(RHOS)]
+        known = len(SCALES) if self.what == "scale" else len(OWNS)
+        value = getattr(kernel, self.what)
+        return [kernel._replace(**{self.what: value + s}) for s in steps if 0 <= value + s < known]

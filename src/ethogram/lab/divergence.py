@@ -1,0 +1,331 @@
+"""All repeats of each task, or one run against a baseline run: how far apart, and is that more than noise?
+
+The noise floor is kept nowhere: it is a function of the stored baseline run and is computed from its columns each
+time, so it can neither grow stale nor disagree with the traces. `baseline_floor` is what a gate asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.measure.divergence import distances, upper
+from ethogram.measure.floor import NoiseFloor, against_floor, noise_floor, warning
+from ethogram.measure.kbyk import DRAWS, KbyK, Verdict, k_by_k
+from ethogram.measure.manifestation import (
+    GROUPS,
+    MANIFESTATIONS,
+    Group,
+    Manifestation,
+    prevalence,
+)
+from ethogram.measure.pair import PairSide, compare_pair
+from ethogram.stats.distance import Alphabet
+from ethogram.store import Home, Run, open_home
+
+from .diffs import EditCounts, Overhead
+from .readings import UNKNOWN_TASK, Episode, How, Loaded, answer_of, by_version, load_readings
+from .result import Result
+
+
+class TaskDivergence(msgspec.Struct, frozen=True, kw_only=True):
+    """One task: distances over its pairs. `runs` are the run's, `baseline_runs` the baseline's, if there is one."""
+
+    runs: int
+    baseline_runs: int
+    pairs: int
+    mean: float | None
+    max: float | None
+    min: float | None
+
+
+class PairRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run against the baseline run of the same attempt (by order where attempts do not match)."""
+
+    task: str
+    baseline_trace: str
+    trace: str
+    d_norm: float
+    t_star: int | None
+    t_star_norm: float | None
+    edits: EditCounts
+    control_flow_changes: int
+    answer_changed: bool | None
+    answer_sealed: bool
+    manifestation: Manifestation
+    group: Group
+    rule: str
+    token_overhead: Overhead
+    within_noise_floor: bool | None
+    tail_probability: float | None
+
+
+class DivergenceResult(Result, kw_only=True):
+    """Distances by task and the floor; with a baseline also pairs, prevalence and the test of K against K.
+
+    `prevalence_within_floor` is the part of each prevalence that lies within the noise floor: same denominator.
+    """
+
+    run: str
+    baseline: str | None
+    reading: str
+    signature: str
+    by_lane: bool
+    tasks: dict[str, TaskDivergence]
+    mean_of_means: float | None
+    noise_floor: NoiseFloor
+    missing: dict[str, int]
+    unpaired: list[str]
+    warnings: list[str]
+    p_value: float | None = None
+    verdict: Verdict | None = None
+    evidence: str | None = None
+    comparison: KbyK | None = None
+    pairs: list[PairRow] = []
+    prevalence: dict[str, Estimate] = {}
+    groups: dict[str, Estimate] = {}
+    prevalence_within_floor: dict[str, Estimate] = {}
+    within_noise_floor: Estimate | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per pair with the baseline, or one per task."""
+        if self.pairs:
+            return [msgspec.to_builtins(p) for p in self.pairs]
+        return [{"task": name, **msgspec.to_builtins(t)} for name, t in self.tasks.items()]
+
+
+def divergence(
+    run: str | Run = "latest",
+    baseline: str | Run | None = None,
+    *,
+    condition: str | None = None,
+    baseline_condition: str | None = None,
+    reading: str = "steps",
+    signature: str | Callable[..., str] = "structural",
+    by_lane: bool = True,
+    draws: int = DRAWS,
+    seed: int = 0,
+    home: Home | str | None = None,
+) -> DivergenceResult:
+    """How far repeats of each task are apart, or a run from a baseline run of the same tasks.
+
+    One run can be both: `condition` and `baseline_condition` then say which of its episodes stand on which side.
+    """
+    if draws < 99:
+        raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")
+    if baseline_condition is not None and baseline is None:
+        raise BadUsage("a baseline condition needs a baseline run; name it with --baseline (it may be the same run)")
+    how = How(reading=reading, signature=signature, by_lane=by_lane)
+    lake = home if isinstance(home, Home) else open_home(home)
+    found = _resolved(lake, run)
+    mine = load_readings(found, how, condition=condition)
+    if baseline is None:
+        return _repeats(found, mine, how)
+    base = _resolved(lake, baseline)
+    if base.path == found.path and base.files.address == found.files.address and condition == baseline_condition:
+        raise BadUsage(f"run {found.name!r} would be compared with itself; name another baseline, or conditions")
+    return _versus(found, mine, base, load_readings(base, how, condition=baseline_condition), how, draws, seed)
+
+
+def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
+    """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
+    how = how or How()
+    lake = home if isinstance(home, Home) else open_home(home)
+    return noise_floor(_squares(load_readings(_resolved(lake, run), how), how, Alphabet()))
+
+
+def _resolved(home: Home, run: str | Run) -> Run:
+    return run if isinstance(run, Run) else home.resolve(run)
+
+
+def _squares(loaded: Loaded, how: How, letters: Alphabet) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
+    """Distances within each task, version by version."""
+    found = []
+    for episodes in loaded.tasks.values():
+        for repeats in by_version(episodes):
+            runs = [e.reading for e in repeats]
+            found.append(distances(runs, runs, letters, by_lane=how.by_lane).d_norm)
+    return found
+
+
+def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
+    """Every pair of repeats of each task."""
+    letters = Alphabet()
+    tasks, squares = {}, []
+    for name, episodes in mine.tasks.items():
+        inside: list[float] = []
+        for repeats in by_version(episodes):
+            runs = [e.reading for e in repeats]
+            square = distances(runs, runs, letters, by_lane=how.by_lane).d_norm
+            squares.append(square)
+            inside.extend(upper(square))
+        tasks[name] = _task(inside, len(episodes), 0)
+    floor = noise_floor(squares)
+    told = _nameless(mine.missing)
+    told += [] if floor.measured else ["no task has two runs by one agent under one condition: there is no pair"]
+    return DivergenceResult(
+        run=run.name,
+        baseline=None,
+        reading=how.reading,
+        signature=how.name,
+        by_lane=how.by_lane,
+        tasks=tasks,
+        mean_of_means=_mean_of_means(tasks),
+        noise_floor=floor,
+        missing=mine.missing,
+        unpaired=[name for name, t in tasks.items() if not t.pairs],
+        warnings=told,
+    )
+
+
+def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: int, seed: int) -> DivergenceResult:
+    letters = Alphabet()
+    shared = [t for t in theirs.tasks if t in mine.tasks]
+    tasks, pairs, squares = {}, [], []
+    for name in shared:
+        one, two = theirs.tasks[name], mine.tasks[name]
+        runs, others = [e.reading for e in one], [e.reading for e in two]
+        square = distances(runs, runs, letters, by_lane=how.by_lane).d_norm
+        across = distances(runs, others, letters, by_lane=how.by_lane).d_norm
+        squares.append(square)
+        tasks[name] = _task(list(map(float, across.ravel())), len(two), len(one))
+        for i, j in _matched(one, two):
+            own = np.delete(square[i], i)
+            pairs.append(_pair(name, (base, one[i]), (run, two[j]), own, how))
+    floor = noise_floor(squares)
+    tested = k_by_k(
+        {t: [e.reading for e in theirs.tasks[t]] for t in shared},
+        {t: [e.reading for e in mine.tasks[t]] for t in shared},
+        seed=seed,
+        draws=draws,
+        by_lane=how.by_lane,
+    )
+    judged = [(p.task, p.within_noise_floor) for p in pairs if p.within_noise_floor is not None]
+    return DivergenceResult(
+        run=run.name,
+        baseline=base.name,
+        reading=how.reading,
+        signature=how.name,
+        by_lane=how.by_lane,
+        tasks=tasks,
+        mean_of_means=_mean_of_means(tasks),
+        noise_floor=floor,
+        missing=_sum(mine.missing, theirs.missing),
+        unpaired=sorted(set(mine.tasks) ^ set(theirs.tasks)),
+        warnings=_told(shared, mine, theirs, floor, sum(p.answer_sealed for p in pairs)),
+        p_value=tested.p_value if tested else None,
+        verdict=tested.verdict if tested else "undecided",
+        evidence=tested.evidence if tested else "the two runs have no task in common",
+        comparison=tested,
+        pairs=pairs,
+        prevalence=prevalence([(p.task, p.manifestation) for p in pairs], MANIFESTATIONS),
+        groups=prevalence([(p.task, p.group) for p in pairs], GROUPS),
+        prevalence_within_floor=prevalence(
+            [(p.task, p.manifestation if p.within_noise_floor else "above") for p in pairs], MANIFESTATIONS
+        )
+        if floor.measured
+        else {},
+        within_noise_floor=prevalence([(t, "within" if w else "above") for t, w in judged], ["within"])["within"]
+        if judged
+        else None,
+    )
+
+
+def _nameless(missing: Mapping[str, int]) -> list[str]:
+    if UNKNOWN_TASK not in missing:
+        return []
+    return [
+        f"left out, because they do not name their task and so may not be repeats of each other: "
+        f"{missing[UNKNOWN_TASK]} of the traces; ethogram import --task-from names tasks"
+    ]
+
+
+def _told(shared: Sequence[str], mine: Loaded, theirs: Loaded, floor: NoiseFloor, sealed: int) -> list[str]:
+    told = _nameless(_sum(mine.missing, theirs.missing))
+    alone = len(set(mine.tasks) ^ set(theirs.tasks))
+    if not shared:
+        told.append("the two runs have no task in common: nothing can be compared")
+    elif alone:
+        told.append(f"{alone} tasks are in one of the runs only, and are left out")
+    for side, loaded, option in (("baseline", theirs, "--baseline-condition"), ("run", mine, "--condition")):
+        versions = {(e.entry.head.condition, e.entry.head.agent) for v in loaded.tasks.values() for e in v}
+        if len(versions) > 1:
+            told.append(
+                f"the {side} holds {len(versions)} versions (conditions or agents), taken for one here; choose "
+                f"one with {option}"
+            )
+    if sealed:
+        told.append(f"{sealed} pairs have a sealed answer whose key is not at hand: answers are not compared there")
+    if shared and (about := warning(floor)):
+        told.append(about)
+    return told
+
+
+def _matched(base: Sequence[Episode], mine: Sequence[Episode]) -> list[tuple[int, int]]:
+    """Which run goes with which: the same attempt, since attempts share their seed; by order where that fails."""
+    place = {e.entry.head.attempt: i for i, e in enumerate(base)}
+    attempts = [e.entry.head.attempt for e in mine]
+    if len(place) == len(base) and len(set(attempts)) == len(attempts) and set(attempts) <= place.keys():
+        return [(place[a], j) for j, a in enumerate(attempts)]
+    return [(j % len(base), j) for j in range(len(mine))]
+
+
+def _pair(
+    task: str,
+    first: tuple[Run, Episode],
+    second: tuple[Run, Episode],
+    own: np.ndarray[Any, np.dtype[np.float64]],
+    how: How,
+) -> PairRow:
+    (base, one), (run, two) = first, second
+    (before, one_known), (after, two_known) = answer_of(base, one.entry), answer_of(run, two.entry)
+    facts = compare_pair(
+        PairSide(one.reading, before, one.entry.totals, one_known),
+        PairSide(two.reading, after, two.entry.totals, two_known),
+        by_lane=how.by_lane,
+    )
+    found, shown, overhead = facts.divergence, facts.showing, facts.token_overhead
+    against = against_floor(found.d_norm, own)
+    return PairRow(
+        task=task,
+        baseline_trace=one.entry.head.trace_id,
+        trace=two.entry.head.trace_id,
+        d_norm=found.d_norm,
+        t_star=found.t_star,
+        t_star_norm=found.t_star_norm,
+        edits=EditCounts(**found.edits._asdict()),
+        control_flow_changes=facts.flow.total,
+        answer_changed=facts.answer_changed,
+        answer_sealed=not (one_known and two_known),
+        manifestation=shown.manifestation,
+        group=shown.group,
+        rule=shown.rule,
+        token_overhead="unavailable" if overhead is None else overhead,
+        within_noise_floor=against.within_noise_floor,
+        tail_probability=against.tail_probability,
+    )
+
+
+def _task(values: Sequence[float], runs: int, baseline_runs: int) -> TaskDivergence:
+    return TaskDivergence(
+        runs=runs,
+        baseline_runs=baseline_runs,
+        pairs=len(values),
+        mean=float(np.mean(values)) if values else None,
+        max=max(values, default=None),
+        min=min(values, default=None),
+    )
+
+
+def _mean_of_means(tasks: Mapping[str, TaskDivergence]) -> float | None:
+    means = [t.mean for t in tasks.values() if t.mean is not None]
+    return float(np.mean(means)) if means else None
+
+
+def _sum(one: Mapping[str, int], two: Mapping[str, int]) -> dict[str, int]:
+    return {name: one.get(name, 0) + two.get(name, 0) for name in sorted({*one, *two})}

@@ -1,0 +1,236 @@
+"""How a change showed up: control-flow changes of a pair, its category by rules in order, its group, prevalence."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, get_args
+
+import msgspec
+import numpy as np
+
+from ethogram.estimate import Estimate
+from ethogram.stats import interval, passk
+from ethogram.trace import Totals
+
+from .divergence import Divergence
+from .reading import ANSWER_HANDED_OVER, Reading
+
+Manifestation = Literal[
+    "catastrophic_failure",
+    "early_termination",
+    "loop_or_extended_execution",
+    "silent_semantic_corruption",
+    "strategy_reroute",
+    "structural_divergence_with_outcome_change",
+    "structural_divergence_recovered",
+    "no_observable_effect",
+]
+Group = Literal["combined_disruption", "behavioral_detours", "silent_corruption", "no_observable_effect"]
+MANIFESTATIONS: tuple[Manifestation, ...] = get_args(Manifestation)
+GROUPS: tuple[Group, ...] = get_args(Group)
+GROUP_OF: Mapping[Manifestation, Group] = MappingProxyType(
+    {
+        "catastrophic_failure": "combined_disruption",
+        "early_termination": "combined_disruption",
+        "silent_semantic_corruption": "silent_corruption",
+        "no_observable_effect": "no_observable_effect",
+        "loop_or_extended_execution": "behavioral_detours",
+        "strategy_reroute": "behavioral_detours",
+        "structural_divergence_with_outcome_change": "behavioral_detours",
+        "structural_divergence_recovered": "behavioral_detours",
+    }
+)
+MAJOR, LONG_CHANGES, LONG_DISTANCE = 0.5, 3, 0.2
+"""d_norm of a major disruption; control-flow changes or d_norm that make a longer run a loop."""
+
+
+class ControlFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of control flow from the first trace to the second."""
+
+    reroutes: int = 0
+    extra_routing_cycles: int = 0
+    missing_routing_cycles: int = 0
+    tool_failures_introduced: int = 0
+    tool_failures_avoided: int = 0
+    tool_calls_added: int = 0
+    tool_calls_removed: int = 0
+    early_termination: bool = False
+    extended_execution: bool = False
+
+    @property
+    def total(self) -> int:
+        """All of them, an early end and an extension counting one each."""
+        return sum(int(getattr(self, name)) for name in self.__struct_fields__)
+
+
+class Showing(NamedTuple):
+    """The category of a pair, its group, and the rule that fired, with the facts that made it fire."""
+
+    manifestation: Manifestation
+    group: Group
+    rule: str
+
+
+def control_flow(first: Reading, second: Reading, found: Divergence) -> ControlFlow:
+    """Compare two aligned readings.
+
+    A reroute is a handoff to somebody else at the same place of the alignment; where a log has no handoffs, a step that
+    another agent took. Cycles and tool calls are differences of counts, so that one event is not counted twice.
+    """
+    introduced = avoided = reroutes = 0
+    routed = first.count("handoff") + second.count("handoff") > 0
+    several = min(len(set(first.agents)), len(set(second.agents))) > 1
+    for sign, i, j in found.alignment:
+        if i is None or j is None:
+            continue
+        if first.kinds[i] == second.kinds[j] == "tool" and first.names[i] == second.names[j]:
+            introduced += second.failed[j] and not first.failed[i]
+            avoided += first.failed[i] and not second.failed[j]
+        if routed:
+            chosen = (first.names[i], second.names[j])
+            hands = first.kinds[i] == second.kinds[j] == "handoff" and ANSWER_HANDED_OVER not in chosen
+            reroutes += hands and chosen[0] != chosen[1]
+        elif several and sign == "~":
+            reroutes += first.agents[i] != second.agents[j]
+    cycles = second.count("handoff") - first.count("handoff")
+    calls = second.count("tool") - first.count("tool")
+    longer = turns(second, first) - turns(first, second)
+    return ControlFlow(
+        reroutes=reroutes,
+        extra_routing_cycles=max(cycles, 0),
+        missing_routing_cycles=max(-cycles, 0),
+        tool_failures_introduced=introduced,
+        tool_failures_avoided=avoided,
+        tool_calls_added=max(calls, 0),
+        tool_calls_removed=max(-calls, 0),
+        early_termination=longer < 0,
+        extended_execution=longer > 0,
+    )
+
+
+def turns(reading: Reading, other: Reading) -> int:
+    """Distinct turns: the log's own numbers; else model calls, since tools and results belong to the call before them;
+    else, where neither trace has a model call, all steps."""
+    if reading.turns is not None and (other.turns is not None or not len(other)):
+        return len(set(reading.turns))
+    if reading.count("model") or other.count("model"):
+        return reading.count("model")
+    return len(reading)
+
+
+def answer_changed(first: Any, second: Any) -> bool | None:
+    """Whether two answers differ once written alike; None where neither run gave one."""
+    if first is None and second is None:
+        return None
+    return not same_answer(first, second)
+
+
+def same_answer(first: Any, second: Any) -> bool:
+    """Equal as numbers where both read as numbers, as text without regard to case, width and spaces otherwise."""
+    if first is None or second is None:
+        return first is second
+    if isinstance(first, bool) or isinstance(second, bool):
+        return _plain(first) == _plain(second)
+    one, two = _number(first), _number(second)
+    if one is not None and two is not None:
+        return one == two
+    return _plain(first) == _plain(second)
+
+
+def _number(value: Any) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float | str) else math.nan
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _plain(value: Any) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def classify(d_norm: float, flow: ControlFlow, changed: bool | None, *, null_answer: bool) -> Showing:
+    """The first rule that holds, in order. `null_answer`: the second run gave no answer where the first gave one.
+
+    Where neither run has an answer (`changed` is None) nothing is claimed about answers.
+    """
+    total = flow.total
+    rules: tuple[tuple[Manifestation, bool, str], ...] = (
+        (
+            "catastrophic_failure",
+            null_answer and (flow.early_termination or d_norm >= MAJOR),
+            f"no answer, and {'it stopped early' if flow.early_termination else f'd_norm {d_norm:.3g} ≥ {MAJOR}'}",
+        ),
+        ("early_termination", flow.early_termination, "fewer turns than the baseline"),
+        (
+            "loop_or_extended_execution",
+            flow.extended_execution and (total >= LONG_CHANGES or d_norm >= LONG_DISTANCE),
+            f"more turns than the baseline, {total} control-flow changes, d_norm {d_norm:.3g}",
+        ),
+        (
+            "silent_semantic_corruption",
+            bool(changed) and d_norm == 0 and total == 0,
+            "the answer changed, the steps did not",
+        ),
+        ("strategy_reroute", flow.reroutes > 0, f"{flow.reroutes} times another agent was chosen"),
+        (
+            "structural_divergence_with_outcome_change",
+            bool(changed) and (d_norm > 0 or total > 0),
+            f"d_norm {d_norm:.3g}, {total} control-flow changes, another answer",
+        ),
+        (
+            "structural_divergence_recovered",
+            d_norm > 0 or total > 0,
+            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
+            + ("no answer on either side to compare" if changed is None else "the same answer"),
+        ),
+    )
+    for name, holds, why in rules:
+        if holds:
+            return Showing(name, GROUP_OF[name], why)
+    answer = "no answer on either side to compare" if changed is None else "the same answer"
+    return Showing("no_observable_effect", "no_observable_effect", f"the same steps, {answer}")
+
+
+def token_overhead(first: Totals, second: Totals) -> float | None:
+    """All tokens of the second run over all tokens of the first; None where either log has no usage."""
+    one, two = all_tokens(first), all_tokens(second)
+    return None if not one or two is None else two / one
+
+
+def all_tokens(totals: Totals) -> int | None:
+    """Input, cache and output together; None where the log never said. Reasoning is part of the output."""
+    counts = (totals.input_tokens, totals.cache_read_tokens, totals.cache_write_tokens, totals.output_tokens)
+    known = [c for c in counts if c is not None]
+    return sum(known) if known else None
+
+
+def prevalence(pairs: Sequence[tuple[str, str]], names: Iterable[str], level: float = 0.95) -> dict[str, Estimate]:
+    """The share of pairs with each name, from (task, name) rows: the mean over tasks, which are the clusters.
+
+    One task has no clusters to learn a spread from: its pairs are then taken as independent, and the method says so.
+    """
+    by_task: dict[str, list[str]] = {}
+    for task, name in pairs:
+        by_task.setdefault(task, []).append(name)
+    sizes = np.array([len(v) for v in by_task.values()], dtype=np.float64)
+    found = {}
+    for name in names:
+        if not by_task:
+            found[name] = Estimate(value=None, level=level, of="pairs", why="there are no pairs")
+            continue
+        rates = np.array([v.count(name) / len(v) for v in by_task.values()])
+        if len(by_task) == 1:
+            low, high = interval.wilson(rates[0] * sizes[0], sizes[0], level)
+            value, method = float(rates[0]), "wilson"
+        else:
+            curve = passk.population(rates[:, None], sizes, [1], level)
+            value, low, high, method = float(curve.value[0]), curve.low[0], curve.high[0], "wilson-neff"
+        found[name] = Estimate(
+            value=value, low=float(low), high=float(high), level=level, method=method, n=len(pairs), of="pairs"
+        )
+    return found

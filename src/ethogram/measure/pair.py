@@ -1,0 +1,41 @@
+"""One pair, whole: a baseline run and a changed run of the same task, and everything that is said of the two."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ethogram.trace import Totals
+
+from .divergence import Divergence, diverge
+from .manifestation import ControlFlow, Showing, answer_changed, classify, control_flow, token_overhead
+from .reading import Reading
+
+
+class PairSide(NamedTuple):
+    """One side of a pair; `answer_known` is false where the answer cannot be read, which is not "no answer"."""
+
+    reading: Reading
+    answer: Any
+    totals: Totals
+    answer_known: bool = True
+
+
+class PairFacts(NamedTuple):
+    """What a pair shows; `answer_changed` and `token_overhead` are None where they cannot be known."""
+
+    divergence: Divergence
+    flow: ControlFlow
+    answer_changed: bool | None
+    showing: Showing
+    token_overhead: float | None
+
+
+def compare_pair(first: PairSide, second: PairSide, *, by_lane: bool = True) -> PairFacts:
+    """Align, count changes of control flow, compare answers and tokens, and name how the change showed up."""
+    found = diverge(first.reading, second.reading, by_lane=by_lane)
+    flow = control_flow(first.reading, second.reading, found)
+    known = first.answer_known and second.answer_known
+    changed = answer_changed(first.answer, second.answer) if known else None
+    silent = known and first.answer is not None and second.answer is None
+    shown = classify(found.d_norm, flow, changed, null_answer=silent)
+    return PairFacts(found, flow, changed, shown, token_overhead(first.totals, second.totals))

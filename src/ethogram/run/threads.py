@@ -1,0 +1,50 @@
+"""Blocking calls beside the event loop, in threads that never keep the process from ending."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[..., T], *args: Any) -> T:
+    """Call a function in a daemon thread of its own.
+
+    A pool's threads are waited for when the loop closes and when the interpreter ends, so that Ctrl-C would have to
+    wait for the slowest agent. How many run at once is the engine's business.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(give: Callable[[Any], None], what: Any) -> None:
+        if not future.done():  # cancelled meanwhile: nobody waits any more
+            give(what)
+
+    def body() -> None:
+        give: Callable[[Any], None] = future.set_result
+        what: Any
+        try:
+            what = context.run(function, *args)
+        except BaseException as error:
+            give, what = future.set_exception, _raisable(error)
+        try:
+            loop.call_soon_threadsafe(tell, give, what)
+        except RuntimeError:  # the loop is closed: the run was interrupted long ago
+            return
+
+    threading.Thread(target=body, daemon=True, name="ethogram-agent").start()
+    return await future
+
+
+def _raisable(error: BaseException) -> BaseException:
+    """A future cannot carry StopIteration, and only the keyboard interrupts the whole run."""
+    if isinstance(error, StopIteration | KeyboardInterrupt):
+        told = RuntimeError(f"{type(error).__name__}: {error}")
+        told.__cause__ = error
+        return told
+    return error

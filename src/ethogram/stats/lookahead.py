@@ -1,0 +1,40 @@
+"""What more episodes at a point are worth: the expected fall of the chance to call it wrongly."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import ndtr, owens_t
+
+from ._numeric import Floats, floats
+from .surface import Belief
+
+
+def expected_gain(belief: Belief, threshold: float, more: Sequence[int]) -> Floats:
+    """The most that an episode at each point is worth: max over r of gain(r) / r (Letham et al. 2022, in closed form).
+
+    With d the distance of the mean from the threshold and s its deviation, r episodes bring s to s'; the expected
+    error then is 2 T(d / s, s' / sqrt(s² - s'²)), with Owen's T.
+    """
+    d = belief.mean - threshold
+    s = np.sqrt(belief.variance)
+    p = 1 / (1 + np.exp(-belief.mean))
+    now = ndtr(-np.abs(d / s))
+    best = np.zeros_like(d)
+    for r in more:
+        after = 1 / (1 / belief.variance + r * p * (1 - p))
+        told = np.maximum(belief.variance - after, 1e-300)
+        gain = now - 2 * owens_t(d / s, np.sqrt(after / told))
+        best = np.maximum(best, gain / r)
+    return floats(best)
+
+
+def straddle(belief: Belief, threshold: float, width: float) -> Floats:
+    """How far the interval reaches over the threshold (Bryan et al. 2005)."""
+    return floats(width * np.sqrt(belief.variance) - np.abs(belief.mean - threshold))
+
+
+def wrong(belief: Belief, threshold: float) -> Floats:
+    """The chance that the likelier side of the threshold is the wrong one."""
+    return floats(ndtr(-np.abs(belief.mean - threshold) / np.sqrt(belief.variance)))

@@ -1,0 +1,222 @@
+"""Labels dealt anew within groups: max-T over features, two norms of a centre's shift, and how far p can fall.
+
+The null is that labels could have been dealt otherwise inside each group (Fisher 1935), so what differs between groups
+(the difficulty of tasks) never counts. `group` is the index of each row's task.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._numeric import Bools, Floats, Ints, Numbers, floats, log_choose, normal_cdf
+from .multiplicity import max_t
+
+_CHUNK = 4_000_000
+
+
+class MaxT(NamedTuple):
+    """Per feature: the statistic in its permutation standard deviations, p alone, and p adjusted over all features."""
+
+    z: Floats
+    p: Floats
+    adjusted: Floats
+
+
+class CentreTests(NamedTuple):
+    """Two norms against dealing the arms anew: of the shift averaged over groups, and of every group's own shift.
+
+    `features` is max-T over the averaged shift's components.
+    """
+
+    pooled: float
+    per_group: float
+    features: MaxT
+
+
+def deal(values: Numbers, group: Numbers, draws: int, rng: np.random.Generator) -> Floats:
+    """Values permuted within groups, (draws, rows)."""
+    y, at = floats(values), np.asarray(group, dtype=np.int64)
+    inside = y[np.argsort(at, kind="stable")]
+    order = np.argsort(at + rng.random((draws, y.size)), axis=1)
+    out = np.empty((draws, y.size))
+    np.put_along_axis(out, order, np.broadcast_to(inside, out.shape), axis=1)
+    return out
+
+
+def log_arrangements(group: Numbers, second: Numbers, groups: int) -> float:
+    """The logarithm of the number of ways to deal two labels within groups: 1 over it bounds p from below."""
+    at, own = np.asarray(group, dtype=np.int64), np.asarray(second, dtype=bool)
+    n = np.bincount(at, minlength=groups)
+    return float(np.sum(log_choose(n, np.bincount(at[own], minlength=groups))))
+
+
+def association(x: Numbers, y: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator) -> MaxT:
+    """Does y go with any column of x inside groups? Σ ỹ x̃ over its exact permutation sd; step-down max-T.
+
+    Westfall and Young (1993). A column without spread inside groups has z = 0 and p = 1.
+    """
+    xs, ys, at = _inside(x, y, group, groups)
+    sd = np.sqrt(np.diag(_permutation_covariance(xs, ys, at, groups)))
+    weight = np.divide(1.0, sd, out=np.zeros(sd.shape), where=sd > 0)
+    z = xs.T @ ys * weight
+    drawn = np.empty((draws, z.size))
+    step = max(1, _CHUNK // max(ys.size, 1))
+    for start in range(0, draws, step):
+        size = min(step, draws - start)
+        drawn[start : start + size] = deal(ys, at, size, rng) @ xs
+    drawn = np.abs(drawn * weight)
+    return _ranked(z, drawn)
+
+
+def association_normal(
+    x: Numbers, y: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
+) -> MaxT:
+    """The same for many rows: the permutation distribution is normal by then, so its maximum is drawn from that."""
+    xs, ys, at = _inside(x, y, group, groups)
+    return max_t_normal(xs.T @ ys, _permutation_covariance(xs, ys, at, groups), draws, rng)
+
+
+def max_t_normal(score: Numbers, covariance: Numbers, draws: int, rng: np.random.Generator) -> MaxT:
+    """Step-down max-T of scores that are jointly normal under the null with this covariance."""
+    values, cov = floats(score), floats(covariance)
+    sd = np.sqrt(np.maximum(np.diag(cov), 0.0))
+    weight = np.divide(1.0, sd, out=np.zeros(sd.shape), where=sd > 0)
+    z = values * weight
+    roots, axes = np.linalg.eigh(cov * np.outer(weight, weight))
+    drawn = np.abs(rng.standard_normal((draws, z.size)) @ (axes * np.sqrt(np.maximum(roots, 0.0))).T)
+    found = _ranked(z, drawn)
+    return found._replace(p=np.minimum(2 * normal_cdf(-np.abs(z)), 1.0))
+
+
+def centre_tests(
+    x: Numbers, second: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
+) -> CentreTests:
+    """Has the centre moved between two arms? Arms are dealt anew within groups that have both; `x` is standardised.
+
+    The first norm sees what all groups do alike, the second what each does its own way: report both, Holm over them.
+    """
+    data, own, at = floats(x), np.asarray(second, dtype=bool), np.asarray(group, dtype=np.int64)
+    n = np.bincount(at, minlength=groups)
+    taken = np.bincount(at[own], minlength=groups)
+    both = (taken > 0) & (taken < n)
+    keep = both[at]
+    count = int(both.sum())
+    if count == 0:
+        d = data.shape[1]
+        return CentreTests(1.0, 1.0, MaxT(np.zeros(d), np.ones(d), np.ones(d)))
+    data, own, at = data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]]
+    size_all, size_own = n[both].astype(np.float64), taken[both].astype(np.float64)
+    # with rows taken from their group's mean, the shift of a group is N / (nA nB) times the second arm's sum
+    xs, _, _ = _inside(data, own, at, count)
+    pull = size_all / (size_own * (size_all - size_own))
+    weight = pull[at] / count
+    order = np.argsort(at, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(size_all)[:-1]]).astype(np.int64)
+    averaged, each = np.empty((draws + 1, data.shape[1])), np.empty(draws + 1)
+    step = max(1, _CHUNK // max(own.size * data.shape[1], 1))
+    for start in range(0, draws + 1, step):
+        size = min(step, draws + 1 - start)
+        labels = deal(own.astype(np.float64), at, size, rng)
+        if start == 0:
+            labels[0] = own
+        averaged[start : start + size] = (labels * weight) @ xs
+        sums = np.add.reduceat(labels[:, order, None] * xs[order], starts, axis=1)
+        each[start : start + size] = np.mean(pull**2 * np.sum(sums * sums, axis=2), axis=1)
+    norm = np.sum(averaged**2, axis=1)
+    sd = np.sqrt(np.diag(_dealt_covariance(xs, at, size_all, size_own, pull / count)))
+    unit = np.divide(1.0, sd, out=np.zeros(sd.shape), where=sd > 0)
+    features = _ranked(averaged[0] * unit, np.abs(averaged[1:] * unit))
+    return CentreTests(_tail(norm), _tail(each), features)
+
+
+def distance_test(
+    x: Numbers, new: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Do new rows lie further from the old rows' centre than old rows dealt as new would? The mean squared distance
+    within groups that have both, and its one-sided p-value.
+
+    Each deal takes its own centre, so that the level holds at any size.
+    """
+    data, own, at = floats(x), np.asarray(new, dtype=bool), np.asarray(group, dtype=np.int64)
+    n, taken = np.bincount(at, minlength=groups), np.bincount(at[own], minlength=groups)
+    both = (taken > 0) & (taken < n)
+    if not both.any():
+        return np.nan, 1.0
+    keep = both[at]
+    count = int(both.sum())
+    data, own, at = data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]]
+    old = (n - taken)[both].astype(np.float64)
+    xs, _, _ = _inside(data, own, at, count)
+    square = np.sum(xs * xs, axis=1)
+    order = np.argsort(at, kind="stable")
+    starts = np.concatenate([[0], np.cumsum(n[both])[:-1]]).astype(np.int64)
+    drawn = np.empty(draws + 1)
+    step = max(1, _CHUNK // max(own.size * data.shape[1], 1))
+    for start in range(0, draws + 1, step):
+        size = min(step, draws + 1 - start)
+        labels = deal(own.astype(np.float64), at, size, rng)
+        if start == 0:
+            labels[0] = own
+        sums = np.add.reduceat(labels[:, order, None] * xs[order], starts, axis=1)
+        # rows are centred, so the old rows' sum is minus the new rows' sum
+        centre = -sums / old[:, None]
+        new_n = taken[both].astype(np.float64)
+        far = labels @ square - np.sum(2 * sums * centre - new_n[:, None] * centre**2, axis=(1, 2))
+        drawn[start : start + size] = far / own.sum()
+    return float(drawn[0]), _tail(drawn)
+
+
+def conformal_p(x: Numbers, new: Numbers) -> tuple[float, float]:
+    """How many of n + 1 exchangeable points lie at least as far out as the new one, over n + 1; and its distance.
+
+    Vovk, Gammerman and Shafer (2005): under exchangeability P(p ≤ α) ≤ α for every n. The new point takes part in
+    centre and scale, so that all n + 1 are treated alike. Features without spread among all of them are left out.
+    The distance is over the median of the reference points, 1 being ordinary.
+    """
+    data = np.concatenate([floats(x), floats(new)[None]])
+    sd = data.std(axis=0)
+    alive = sd > 1e-12 * np.maximum(np.abs(data).max(axis=0), 1e-300)
+    if not alive.any():
+        return 1.0, 0.0
+    score = np.sqrt(np.sum(((data - data.mean(axis=0))[:, alive] / sd[alive]) ** 2, axis=1))
+    p = float(np.sum(score >= score[-1] - 1e-9)) / score.size
+    ordinary = float(np.median(score[:-1]))
+    return p, float(score[-1] / ordinary) if ordinary > 0 else np.inf
+
+
+def _inside(x: Numbers, y: Numbers, group: Numbers, groups: int) -> tuple[Floats, Floats, Ints]:
+    """x and y taken from the mean of their group."""
+    data, values, at = floats(x), floats(y), np.asarray(group, dtype=np.int64)
+    n = np.maximum(np.bincount(at, minlength=groups), 1)
+    if groups == 1:
+        return data - data.mean(axis=0), values - values.mean(), at
+    means = np.stack([np.bincount(at, weights=c, minlength=groups) / n for c in data.T], axis=1)
+    return data - means[at], values - (np.bincount(at, weights=values, minlength=groups) / n)[at], at
+
+
+def _permutation_covariance(xs: Floats, ys: Floats, at: Ints, groups: int) -> Floats:
+    """The covariance of Σ ỹ x̃ when y is dealt within groups: Σ over groups of Σ ỹ² Σ x̃ x̃ᵀ / (n - 1)."""
+    n = np.bincount(at, minlength=groups)
+    factor = np.bincount(at, weights=ys * ys, minlength=groups) / np.maximum(n - 1, 1)
+    return floats(xs.T @ (factor[at][:, None] * xs))
+
+
+def _dealt_covariance(xs: Floats, at: Ints, n: Floats, taken: Floats, weight: Floats) -> Floats:
+    """The covariance of Σ over groups of weight × the second arm's sum, arms dealt within groups."""
+    factor = weight**2 * taken * (n - taken) / (n * np.maximum(n - 1, 1.0))
+    return floats(xs.T @ (factor[at][:, None] * xs))
+
+
+def _ranked(z: Floats, drawn: Floats) -> MaxT:
+    seen = np.abs(z)
+    p = (1 + np.sum(drawn >= seen - 1e-9, axis=0)) / (1 + drawn.shape[0])
+    return MaxT(z, floats(p), max_t(seen - 1e-9, drawn))
+
+
+def _tail(values: Floats) -> float:
+    """p of the first value among all, itself included (Phipson and Smyth 2010)."""
+    slack = 1e-9 * max(1.0, abs(float(values[0])))
+    mask: Bools = values >= values[0] - slack
+    return float(mask.sum() / values.size)

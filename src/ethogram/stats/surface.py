@@ -1,0 +1,199 @@
+"""A rate over a grid of settings, with strength shared between neighbours: logistic models under Gaussian priors.
+
+Both models are logit p = Z w + u: features Z with a prior on their weights, and an effect u of each point's own, so
+that a point's own data can always overrule its neighbours. They differ only in their features: a Gaussian process
+whose kernel is a product over the axes (Saatçi 2011), cut to its leading features, or main effects and two-way
+interactions with one variance per effect (MacKay 1992). Fits are Laplace's (Breslow & Clayton 1993).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ._numeric import Floats, Ints, floats
+from ._threads import one_thread as one_thread
+
+REACH = 12.0
+"""Logits beyond this are certainty; nothing is lost by stopping there."""
+
+
+class Axis(NamedTuple):
+    """One parameter of a grid: how many values, and whether their order means anything."""
+
+    size: int
+    ordered: bool
+
+
+class Features(NamedTuple):
+    """Features of points (n × r), the prior variance of their weights, and what variance the features leave out."""
+
+    z: Floats
+    prior: Floats
+    left: Floats
+
+
+class Fit(NamedTuple):
+    """Laplace's posterior: weights, the factor of their precision, logits of the sampled points, log evidence."""
+
+    weights: Floats
+    factor: Floats
+    logit: Floats
+    pull: Floats
+    evidence: float
+
+
+class Belief(NamedTuple):
+    """Mean and variance of the logit at every point."""
+
+    mean: Floats
+    variance: Floats
+
+
+def kernel_axes(axes: Sequence[Axis], rho: Sequence[float]) -> list[tuple[Floats, Floats]]:
+    """Eigenvalues and vectors of each axis: correlation rho^(distance²) along an order, rho between categories.
+
+    Distances are in steps of a four-level axis, so that finer axes do not look rougher.
+    """
+    found = []
+    for axis, r in zip(axes, rho, strict=True):
+        at = np.arange(axis.size)
+        gap = np.abs(at[:, None] - at).astype(float)
+        corr = r ** ((gap * 3 / max(axis.size - 1, 1)) ** 2) if axis.ordered else np.where(gap > 0, r, 1.0)
+        values, vectors = np.linalg.eigh(corr)
+        found.append((np.maximum(values[::-1], 0.0), np.ascontiguousarray(vectors[:, ::-1])))
+    return found
+
+
+def kernel_features(
+    levels: Ints, axes: Sequence[Axis], rho: Sequence[float], rank: int, dtype: Any = float
+) -> Features:
+    """The leading features of a product kernel of unit variance, with what they leave out at each point."""
+    parts = kernel_axes(axes, rho)
+    spectrum = np.ones(1)
+    for values, _ in parts:
+        spectrum = np.multiply.outer(spectrum, values).ravel()
+    keep = min(rank, spectrum.size)
+    # a stable order: equal eigenvalues by their place, so that every machine keeps the same ones
+    top = np.argsort(-np.round(spectrum, 12), kind="stable")[:keep]
+    places = np.unravel_index(top, [a.size for a in axes])
+    z = np.ones((len(levels), keep), dtype=dtype)
+    for d, (_, vectors) in enumerate(parts):
+        z *= vectors[:, places[d]].astype(dtype)[levels[:, d]]
+    prior = np.maximum(spectrum[top], 1e-10)
+    left = np.maximum(1.0 - np.einsum("ij,ij,j->i", z, z, prior.astype(dtype)), 0.0)
+    return Features(z, prior, floats(left))
+
+
+def contrasts(axis: Axis, most: int = 3) -> Floats:
+    """Orthogonal contrasts of an axis, each of unit variance: polynomials along an order, else differences."""
+    if axis.size < 2:
+        return np.zeros((axis.size, 0))
+    if axis.ordered:
+        x = np.linspace(-1, 1, axis.size)
+        basis = np.vander(x, min(most, axis.size - 1) + 1, increasing=True)
+    else:
+        basis = np.hstack([np.ones((axis.size, 1)), np.eye(axis.size)[:, 1:]])
+    q, r = np.linalg.qr(basis)
+    return floats((q * np.sign(np.diag(r)))[:, 1:] * np.sqrt(axis.size))
+
+
+def effect_features(
+    levels: Ints, axes: Sequence[Axis], dtype: Any = float
+) -> tuple[Floats, list[tuple[int, ...]], Ints]:
+    """Main effects and two-way interactions: columns, the axes of each effect, and the effect of each column."""
+    mains = [contrasts(axis).astype(dtype)[levels[:, d]] for d, axis in enumerate(axes)]
+    columns: list[Floats] = []
+    effects: list[tuple[int, ...]] = []
+    group: list[int] = []
+    for effect in (*((d,) for d in range(len(axes))), *combinations(range(len(axes)), 2)):
+        if len(effect) == 1:
+            block = mains[effect[0]]
+        else:
+            first, second = (mains[d] for d in effect)
+            block = (first[:, :, None] * second[:, None, :]).reshape(len(levels), -1)
+        if block.shape[1]:
+            group += [len(effects)] * block.shape[1]
+            effects.append(effect)
+            columns.append(block)
+    whole = np.hstack(columns) if columns else np.zeros((len(levels), 0), dtype=dtype)
+    return whole, effects, np.asarray(group, dtype=np.int64)
+
+
+def fit(
+    z: Floats, prior: Floats, own: Floats, n: Floats, fails: Floats, start: Floats, offset: float, steps: int
+) -> Fit:
+    """Laplace's posterior of logit p = offset + Z w + u from `fails` of `n` at sampled points (rows of `z`).
+
+    `own` is the variance of each point's own effect u; `start` the logits to begin from.
+    """
+    from scipy.linalg import cho_solve
+
+    logit = start
+    for step in range(steps):
+        p = 1 / (1 + np.exp(-logit))
+        pull = np.maximum(n * p * (1 - p), 1e-9)
+        working = logit - offset + (fails - n * p) / pull
+        omega = 1 / (1 / pull + own)
+        scaled = z * np.sqrt(omega).astype(z.dtype)[:, None]
+        precision = (scaled.T @ scaled).astype(float)
+        precision[np.diag_indices_from(precision)] += 1 / prior
+        factor = np.linalg.cholesky(precision)
+        weights = cho_solve((factor, True), floats(z.T @ (omega * working).astype(z.dtype)), check_finite=False)
+        common = floats(z @ weights.astype(z.dtype))
+        new = offset + common + own * omega * (working - common)
+        new = np.clip(new, logit - 3.0, logit + 3.0) if step < steps - 1 else new
+        moved, logit = float(np.max(np.abs(new - logit), initial=0.0)), np.clip(new, -REACH, REACH)
+        if moved < 1e-6:
+            break
+    effect = logit - offset - common
+    evidence = float(
+        np.sum(fails * logit - n * np.logaddexp(0, logit))
+        - 0.5 * np.sum(weights**2 / prior)
+        - 0.5 * np.sum(effect**2 / own)
+        - np.sum(np.log(np.diag(factor)))
+        - 0.5 * np.sum(np.log(prior))
+        - 0.5 * np.sum(np.log1p(pull * own))
+    )
+    return Fit(weights, factor, logit, pull, evidence)
+
+
+def believe(z: Floats, found: Fit, own: Floats, sampled: Ints, offset: float) -> Belief:
+    """Mean and variance of the logit at every point (rows of `z`), sampled or not."""
+    from scipy.linalg import solve_triangular
+
+    mean = offset + floats(z @ found.weights.astype(z.dtype))
+    half = solve_triangular(found.factor.astype(z.dtype), z.T, lower=True, check_finite=False, overwrite_b=False)
+    shared = floats(np.einsum("ij,ij->j", half, half))
+    variance = shared + own
+    kappa = own[sampled] / (1 / found.pull + own[sampled])
+    mean[sampled] = found.logit
+    variance[sampled] = (1 - kappa) ** 2 * shared[sampled] + own[sampled] * (1 - kappa)
+    return Belief(mean, np.maximum(variance, 1e-8))
+
+
+def drawn_weights(found: Fit, rng: np.random.Generator, count: int) -> Floats:
+    """Draws (count × r) of the weights."""
+    from scipy.linalg import solve_triangular
+
+    noise = rng.standard_normal((len(found.weights), count))
+    return floats(found.weights + solve_triangular(found.factor, noise, lower=True, trans="T", check_finite=False).T)
+
+
+def renewed_variances(found: Fit, prior: Floats, group: Ints, least: float, most: float) -> Floats:
+    """One step of MacKay's update: the variance of each effect from how far the data moved its weights."""
+    from scipy.linalg import solve_triangular
+
+    inverse = solve_triangular(found.factor, np.eye(len(prior)), lower=True, check_finite=False)
+    kept = np.einsum("ij,ij->j", inverse, inverse)
+    squares = np.bincount(group, found.weights**2 + kept)
+    return floats(np.clip((squares / np.bincount(group))[group], least, most))
+
+
+def average(first: Belief, second: Belief) -> Belief:
+    """Two opinions as one: the mean of both, and a variance that grows with their disagreement."""
+    gap = first.mean - second.mean
+    return Belief((first.mean + second.mean) / 2, (first.variance + second.variance) / 2 + gap * gap / 4)

@@ -1,0 +1,252 @@
+"""Compaction: a slow run leaves a few small files for every half second; merge them into few.
+
+Rows are copied as they are, never read one by one. The merged files are published first, then one ledger segment that
+replaces the small ones, then the small files go: a crash at any point leaves either the old run or the new one.
+Nothing happens while a writer is at work, and a text that cannot be opened stays where it is.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ethogram.errors import EthogramError, Sealed
+from ethogram.trace import TraceId
+
+from . import lease, ledger
+from .lake import Run
+from .ledger import DataFile, Entry, Place, Segment
+from .segment import damage, open_parquet
+from .verify import sweep
+from .writer import publish_lines, publish_table
+
+SMALL_BYTES = 256 << 10
+"""A ledger segment whose files are smaller than this together is worth merging."""
+MERGED_BYTES = 4 << 20
+"""About how much goes into one merged segment: what is held in memory at a time."""
+FEW = 4
+"""So many small segments are left alone."""
+REPLACED = "replaced by a later attempt"
+
+
+class Compaction(msgspec.Struct, frozen=True, kw_only=True):
+    """What a compaction did: ledger segments before and after."""
+
+    run: str
+    segments_before: int
+    segments_after: int
+
+
+def compact(run: Run, *, few: int = FEW) -> Compaction:
+    """Merge the small segments of a run if there are more than a few; refused (`Locked`) while others write."""
+    before = len(run.files.names(f"{run.path}/{ledger.FOLDER}"))
+    if before <= few:
+        return Compaction(run=run.name, segments_before=before, segments_after=before)
+    name = "c" + secrets.token_hex(4)
+    lease.take(run.files, run.path, name, alone=True)
+    try:
+        found = ledger.read_all(run.files, run.path, ledger.Slim())
+        small = _small(found)
+        for number, batch in enumerate(_batches(small) if len(small) > few else ()):
+            whole = [_whole(run, s.name) for s in batch]  # of all others only a little is in memory
+            _Merger(run, f"{name}-{number:06d}", whole, found).write()
+    finally:
+        lease.release(run.files, run.path, name)
+        run.forget_cache()
+    sweep(run)
+    after = len(run.files.names(f"{run.path}/{ledger.FOLDER}"))
+    return Compaction(run=run.name, segments_before=before, segments_after=after)
+
+
+def _small(found: Sequence[Segment]) -> list[Segment]:
+    """Segments in force that can be merged, in order of commit, as they were written.
+
+    One with revisions stays, for it speaks of entries elsewhere; so does one with a trace that a second writer wrote
+    too: in one file the two could not be told apart.
+    """
+    force = [s.name for s in ledger.in_force(found)]
+    written = {s.name: s for s in found}
+    segments = [written[name] for name in force]
+    writers = Counter(e.head.trace_id for s in segments for e in s.entries)
+    return [
+        s
+        for s in segments
+        if not s.revisions and _bytes(s) < SMALL_BYTES and all(writers[e.head.trace_id] == 1 for e in s.entries)
+    ]
+
+
+def _whole(run: Run, name: str) -> Segment:
+    return ledger.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
+
+
+def _bytes(segment: Segment) -> int:
+    return sum(f.bytes for f in segment.header.files)
+
+
+def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    """Segments in groups that fit into memory; one alone is not worth the trouble."""
+    batch: list[Segment] = []
+    size = 0
+    for segment in segments:
+        if size + _bytes(segment) > MERGED_BYTES and len(batch) > 1:
+            yield batch
+            batch, size = [], 0
+        batch.append(segment)
+        size += _bytes(segment)
+    if len(batch) > 1:
+        yield batch
+
+
+class _Merger:
+    """Merges one group of segments."""
+
+    def __init__(self, run: Run, name: str, segments: Sequence[Segment], found: Sequence[Segment]) -> None:
+        """`found` is the whole ledger, with what was replaced and is still there."""
+        self.run = run
+        self.name = name
+        self.segments = segments
+        live = {e.head.trace_id for e in ledger.standing(ledger.in_force(found)).live}
+        self.dead = {e.head.trace_id for s in segments for e in s.entries} - live
+        merged = {s.name for s in segments}
+        # text segments that somebody else names must keep their names
+        others = [s for s in found if s.name not in merged]
+        self.named = {text for s in others for e in s.entries for text in e.texts}
+        self.named |= {text for s in others for r in s.revisions for text in r.texts}
+        # what these had replaced themselves, and did not get to remove, stays replaced
+        there = {s.name for s in found} - merged
+        self.replaces = (*merged, *sorted(there & {n for s in segments for n in s.header.replaces}))
+        self.files: dict[str, DataFile] = {}
+        self.made: list[str] = []
+        self.moved: dict[str, tuple[str, int]] = {}
+
+    def write(self) -> None:
+        """Publish the merged files, then the segment that replaces the old ones."""
+        try:
+            self._spans()
+            self._texts()
+            self._labels()
+            segment = self._segment()
+        except BaseException:
+            self._discard()
+            raise
+        # from here on the segment may be there even if we are told otherwise, so nothing is taken away any more
+        self.run.files.publish(f"{self.run.path}/{ledger.FOLDER}/{self.name}.jsonl", segment)
+
+    def _discard(self) -> None:
+        for name in self.made:
+            with suppress(EthogramError):
+                self.run.files.delete(f"{self.run.path}/{name}")
+
+    def _named(self, start: str) -> list[DataFile]:
+        return [f for s in self.segments for f in s.header.files if f.name.startswith(start)]
+
+    def _spans(self) -> None:
+        """Rows of all traces that count, in order; `moved` tells where the rows of each old file begin."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        tables, row = [], 0
+        name = f"spans-{self.name}.parquet"
+        for file in self._named("spans-"):
+            table = self._read(file, None)
+            if self.dead & set(table.column("trace_id").unique().to_pylist()):
+                gone = pa.array(sorted(self.dead), pa.string())
+                table = table.filter(pc.invert(pc.is_in(table.column("trace_id"), value_set=gone)))
+                self._moved_rows(file, table)
+            self.moved[file.name] = (name, row)
+            row += table.num_rows
+            tables.append(table)
+        if row:
+            self._publish(name, pa.concat_tables(tables), None, None)
+
+    def _moved_rows(self, file: DataFile, table: Any) -> None:
+        """Where rows were taken out, every trace of the file has a place of its own."""
+        for row, trace in enumerate(table.column("trace_id").to_pylist()):
+            self.moved.setdefault(f"{file.name}\0{trace}", (file.name, row))
+
+    def _texts(self) -> None:
+        """Every text once, by key; what cannot be opened, or is named elsewhere, stays as it is."""
+        import pyarrow as pa
+
+        by_key: dict[str | None, list[DataFile]] = {}
+        for file in self._named("texts-"):
+            by_key.setdefault(file.key, []).append(file)
+        for count, (key_name, files) in enumerate(by_key.items()):
+            try:
+                key = self.run.keys.get(key_name) if key_name else None
+            except Sealed:
+                key = b""
+            free = [f for f in files if f.name not in self.named] if key != b"" else []
+            self.files.update({f.name: f for f in files if f not in free})
+            if not free:
+                continue
+            name = f"texts-{self.name}{f'-{count}' if count else ''}.parquet"
+            tables, seen = [], set[str]()
+            for file in free:
+                table = self._read(file, key)
+                refs = table.column("ref").to_pylist()
+                fresh = [r not in seen for r in refs]
+                seen.update(refs)
+                tables.append(table if all(fresh) else table.filter(pa.array(fresh, pa.bool_())))
+                self.moved[file.name] = (name, 0)
+            self._publish(name, pa.concat_tables(tables), key_name, key)
+
+    def _labels(self) -> None:
+        """Labels of traces that count, in order; other notes stay as they are."""
+        decoder = msgspec.json.Decoder(_Labelled)
+        lines: list[bytes] = []
+        for file in (f for s in self.segments for f in s.header.files if not f.name.endswith(".parquet")):
+            if not file.name.startswith(ledger.LABELS + "/"):
+                self.files[file.name] = file
+                continue
+            found = self.run.files.read(f"{self.run.path}/{file.name}").splitlines()
+            lines += [x for x in found if not self.dead or decoder.decode(x).trace_id not in self.dead]
+        if lines:
+            name = f"{ledger.LABELS}/{self.name}.jsonl"
+            self.made.append(name)
+            self.files[name] = publish_lines(self.run.files, self.run.path, name, lines)
+
+    def _segment(self) -> bytes:
+        writer, _, number = self.name.rpartition("-")
+        header = ledger.Header(
+            schema_version=ledger.SCHEMA_VERSION,
+            writer=writer,
+            number=int(number),
+            # first of all: entries that count keep counting wherever the segments in between stand
+            committed_ns=self.segments[0].header.committed_ns,
+            files=tuple(self.files.values()),
+            replaces=self.replaces,
+        )
+        return ledger.encode_segment(header, [self._entry(e) for s in self.segments for e in s.entries])
+
+    def _entry(self, entry: Entry) -> Entry:
+        if entry.head.trace_id in self.dead:
+            # its spans go, but what it cost was paid
+            head = msgspec.structs.replace(entry.head, answer=None)
+            return msgspec.structs.replace(entry, head=head, spans=(), texts=(), forgotten=entry.forgotten or REPLACED)
+        places = []
+        for place in entry.spans:
+            name, start = self.moved[place.file]
+            own = self.moved.get(f"{place.file}\0{entry.head.trace_id}")
+            places.append(Place(name, start + (place.row if own is None else own[1]), place.rows))
+        texts = sorted({self.moved[t][0] if t in self.moved else t for t in entry.texts})
+        return msgspec.structs.replace(entry, spans=tuple(places), texts=tuple(texts))
+
+    def _read(self, file: DataFile, key: bytes | None) -> Any:
+        with damage(file.name), self.run.files.open(f"{self.run.path}/{file.name}") as source:
+            return open_parquet(source, key).read()
+
+    def _publish(self, name: str, table: Any, key_name: str | None, key: bytes | None) -> None:
+        self.made.append(name)
+        self.files[name] = publish_table(self.run.files, self.run.path, name, table.combine_chunks(), key_name, key)
+
+
+class _Labelled(msgspec.Struct):
+    """Of a label, whose it is."""
+
+    trace_id: TraceId

@@ -1,0 +1,179 @@
+"""Exploring any agent on any suite: a grid point is a condition that the harness hands to the agent and its world."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.exploration import Batch, Metadata, Rounds, cell
+from ethogram.lab.suites import LoadedSuite
+from ethogram.plan import Episode, Suite, episode_seed
+from ethogram.plan.grid import Grid, grid_from
+from ethogram.run.agents import Agent, load_agent, load_object
+from ethogram.store import Home, Run, RunWriter, open_home
+from ethogram.trace import Missing, Outcome, Scored, episode_id
+
+from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Watch, explore_plan
+from .options import AllCaps, RunOptions
+from .planning import check_meters, load
+from .session import Quiet, Session
+
+GridSpec = str | Path | Grid
+
+
+def load_grid(spec: GridSpec) -> Grid:
+    """A grid from a YAML or JSON file, or from Python (`module:name`, `file.py:name`)."""
+    if isinstance(spec, Grid):
+        return spec
+    path = Path(spec)
+    if path.suffix in (".yaml", ".yml", ".json"):
+        import yaml
+
+        try:
+            return grid_from(yaml.safe_load(path.read_text(encoding="utf-8")), str(spec))
+        except FileNotFoundError:
+            raise NotFound(f"no grid at {spec}") from None
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise BadInput(f"the grid {spec} cannot be read: {str(error).splitlines()[0]}") from None
+    found = load_object(str(spec))
+    found = found() if callable(found) and not isinstance(found, Grid) else found
+    if not isinstance(found, Grid):
+        raise BadInput(f"{spec} is not a grid but a {type(found).__name__}; make one with ethogram.plan.grid")
+    return found
+
+
+def explore_suite(
+    suite: str | Path | Suite,
+    agent: str | Agent | Callable[..., Any] | None,
+    grid: GridSpec | None,
+    options: ExploreOptions | None = None,
+    *,
+    caps: AllCaps | None = None,
+    home: Home | str | None = None,
+    watch: Watch | None = None,
+) -> ExploreResult:
+    """Explore an agent over a grid of conditions: `explore_suite("suite/", "agent.py:solve", "grid.yaml")`."""
+    if agent is None or grid is None:
+        raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
+    options = options or ExploreOptions()
+    lake = home if isinstance(home, Home) else open_home(home)
+    loaded, acting, chosen = load(suite), load_agent(agent), load_grid(grid)
+    spec = agent if isinstance(agent, str) else acting.name
+    running = RunOptions(
+        engine=options.engine, max_concurrency=max(options.workers, 1), caps=caps or AllCaps(), seed=options.seed
+    )
+    check_meters(acting, running)
+    plan = Plan(
+        grid=chosen,
+        world=loaded.suite.name,
+        synthetic=False,
+        truth=None,
+        settings={"suite_digest": loaded.suite.digest, "agent": spec},
+        record={"suite": loaded.suite.name if isinstance(suite, Suite) else str(suite), "agent": spec},
+    )
+
+    def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
+        return SuiteBuyer(lake, run, loaded, acting, spec, chosen, metadata, running)
+
+    return explore_plan(plan, options, buyer, home=lake, watch=watch)
+
+
+class SuiteRows:
+    """Lines of `agent_results.csv` for episodes of a suite."""
+
+    def __init__(self, buyer: SuiteBuyer) -> None:
+        names = buyer.grid.names
+        self.columns = ("round_id", "grid_idx", "episode_idx", "episode_seed", "success", "task", "attempt", *names)
+        self._buyer = buyer
+
+    def __call__(self, identity: str, batch: Batch) -> Iterable[str]:
+        """One line per episode; a missing outcome leaves `success` empty."""
+        tail = ",".join(cell(v) for v in self._buyer.grid.settings(batch.point).values())
+        for i, letter in enumerate(batch.outcomes):
+            episode = self._buyer.episode(batch.point, batch.first + i)
+            success = "" if letter == "-" else letter
+            yield f"{identity},{batch.point},{i},{episode.seed},{success},{episode.task},{episode.attempt},{tail}"
+
+
+class SuiteBuyer:
+    """Buys episodes from the harness. Attempts at a point are numbered over all rounds; tasks take turns."""
+
+    def __init__(
+        self,
+        home: Home,
+        run: Run,
+        loaded: LoadedSuite,
+        agent: Agent,
+        spec: str,
+        grid: Grid,
+        metadata: Metadata,
+        options: RunOptions,
+    ) -> None:
+        """`spec` names the agent for engines elsewhere."""
+        self.grid = grid
+        self.rows = SuiteRows(self)
+        self.stopped: str | None = None
+        self._home, self._run, self._loaded, self._agent = home, run, loaded, agent
+        self._spec, self._metadata, self._options = spec, metadata, options
+        self._tasks = [t.id for t in loaded.suite.tasks]
+        self._bought: Counter[int] = Counter()
+        for batch in Rounds(run).batches().values():
+            self._bought[batch.point] += len(batch.outcomes)
+
+    def episode(self, point: int, number: int) -> Episode:
+        """The n-th episode at a point. The point is part of the seed: neighbours must not share their luck."""
+        task = self._tasks[number % len(self._tasks)]
+        attempt = number // len(self._tasks)
+        condition = self.grid.condition(point).name
+        return Episode(
+            id=episode_id("explore", self._metadata.run_uuid, condition, task, str(attempt)),
+            task=task,
+            agent=self._agent.name,
+            attempt=attempt,
+            seed=episode_seed(f"{self._metadata.run_uuid}:{point}", task, attempt),
+            condition=condition,
+        )
+
+    def buy(self, number: int, wanted: Sequence[tuple[int, int]]) -> Iterator[list[Batch]]:
+        """Run what the ledger lacks, then read the outcomes of all from it."""
+        plan = {point: [self.episode(point, self._bought[point] + i) for i in range(count)] for point, count in wanted}
+        self._run.forget_cache()
+        self._execute([e for episodes in plan.values() for e in episodes], list(plan))
+        self._run.forget_cache()
+        outcomes: dict[str, Outcome] = {e.head.episode: e.head.outcome for e in self._run.entries}
+        whole = {p: episodes for p, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
+        found = [self._batch(number, p, [outcomes[e.id] for e in episodes]) for p, episodes in whole.items()]
+        for batch in found:
+            self._bought[batch.point] += len(batch.outcomes)
+        if found:
+            yield found
+
+    def close(self) -> None:
+        """Nothing is held between rounds."""
+
+    def _batch(self, number: int, point: int, outcomes: Sequence[Outcome]) -> Batch:
+        threshold = self._loaded.suite.success_at
+        letters = "".join(
+            "-" if isinstance(o, Missing) else str(int(isinstance(o, Scored) and o.success(threshold)))
+            for o in outcomes
+        )
+        missing = Counter(o.reason for o in outcomes if isinstance(o, Missing))
+        return Batch(
+            round=number,
+            point=point,
+            first=self._bought[point],
+            outcomes=letters,
+            missing=dict(sorted(missing.items())),
+        )
+
+    def _execute(self, episodes: Sequence[Episode], points: Sequence[int]) -> None:
+        conditions = tuple(self.grid.condition(p) for p in points)
+        options = msgspec.structs.replace(self._options, conditions=conditions)
+        session = Session(self._home, self._run, self._loaded, self._agent, self._spec, options)
+        stopped = session.go(episodes, (), Quiet()).stopped
+        self.stopped = "budget" if stopped == "cap.experiment" else stopped

@@ -1,0 +1,243 @@
+"""One session of a run: from a plan and a ledger to a longer ledger."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from ethogram.cost import Amounts, Budget
+from ethogram.errors import EthogramError, NotFound
+from ethogram.lab.result import Result
+from ethogram.lab.suites import LoadedSuite
+from ethogram.plan import Episode
+from ethogram.run.agents import Agent
+from ethogram.run.engines.local import Engine, LocalEngine
+from ethogram.run.executor import EpisodeReport, Work
+from ethogram.store import Entry, Home, Run, compact, ledger
+from ethogram.store.stop import POLL_SECONDS, pulled
+from ethogram.trace import Missing, Scored
+
+from .executors import make_executor
+from .options import RunOptions
+
+ENGINES = ("local", "ray")
+
+
+class RunResult(Result, kw_only=True):
+    """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do."""
+
+    run: str
+    planned: int
+    scored: int
+    missing: dict[str, int]
+    not_run: int
+    successes: int
+    cost_usd: float
+    tokens: int
+    seconds: float
+    stopped: str | None = None
+    executed: int = 0
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C: what was complete is committed, and `result` says what that is."""
+
+    def __init__(self, result: RunResult) -> None:
+        """It is a `KeyboardInterrupt`, so that loops around a run end too."""
+        super().__init__(f"run {result.run} was interrupted")
+        self.result = result
+
+
+class Watcher(Protocol):
+    """Follows a run while it goes."""
+
+    def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
+        """The run begins; `done` is what an earlier session did."""
+        ...
+
+    def done(self, report: EpisodeReport) -> None:
+        """An episode ended."""
+        ...
+
+
+class Quiet:
+    """A watcher that says nothing."""
+
+    def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
+        """Nothing."""
+
+    def done(self, report: EpisodeReport) -> None:
+        """Nothing."""
+
+
+class Books(msgspec.Struct, frozen=True):
+    """What the ledger says of a run, in little room: outcomes that count, and all that was spent."""
+
+    live: tuple[Entry, ...]
+    total: Amounts
+    tasks: dict[str, Amounts]
+
+
+def read_books(run: Run) -> Books:
+    """Read the ledger once; wasted tries and replaced outcomes were paid for too."""
+    segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
+    books = Books(ledger.standing(segments).live, Amounts(), {})
+    for entry in (e for s in segments for e in s.entries):
+        used = _used(entry)
+        books.total.add(used)
+        books.tasks.setdefault(entry.head.task, Amounts()).add(used)
+    return books
+
+
+def _used(entry: Entry) -> Amounts:
+    totals, meta = entry.totals, entry.head.meta
+    counts = (totals.input_tokens, totals.output_tokens, totals.cache_read_tokens, totals.cache_write_tokens)
+    return Amounts(
+        usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
+        tokens=sum(c or 0 for c in counts) + _number(meta.get("wasted_tokens")),
+        steps=totals.model_calls + totals.tool_calls,
+    )
+
+
+def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = ()) -> list[Work]:
+    """What the ledger lacks, and what is missing for one of these reasons."""
+    before = {e.head.episode: e.head for e in books.live}
+    return [
+        Work(e, before[e.id].trace_id if e.id in before else None)
+        for e in episodes
+        if e.id not in before or _is_retried(before[e.id].outcome, retry)
+    ]
+
+
+class Session:
+    """One session of a run."""
+
+    def __init__(self, home: Home, run: Run, loaded: LoadedSuite, agent: Agent, spec: str, options: RunOptions) -> None:
+        """`spec` is how another process finds the agent."""
+        self.home = home
+        self.run = run
+        self.loaded = loaded
+        self.agent = agent
+        self.spec = spec
+        self.options = options
+        self.stopped: str | None = None
+        self._polled = 0.0
+
+    def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
+        """Run what is left to run."""
+        started = time.monotonic()
+        self.run.forget_cache()
+        books = read_books(self.run)
+        work = work_left(books, episodes, retry)
+        redone = {w.episode.id for w in work}
+        threshold = self.loaded.suite.success_at
+        watcher.started(
+            self.run.name,
+            len(episodes),
+            [_old_report(e, threshold) for e in books.live if e.head.episode not in redone],
+            self.options.caps.experiment.usd,
+        )
+        count = 0
+
+        def report(done: EpisodeReport) -> None:
+            nonlocal count
+            count += 1
+            if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
+                self.stopped = "cap.experiment"
+            watcher.done(done)
+
+        if work:
+            budget = Budget("experiment", self.options.caps.experiment, spent=books.total)
+            engine = self._engine(budget, books.tasks)
+            del books
+            try:
+                engine.run(iter(work), report, lambda: self._stop(budget))
+            except KeyboardInterrupt:
+                self.stopped = "interrupted"
+            finally:
+                engine.close()
+            if self.stopped != "interrupted":
+                with suppress(EthogramError):  # many small files are a nuisance, not a failure of the run
+                    compact(self.run)
+        result = self._result(episodes, count, time.monotonic() - started)
+        if self.stopped == "interrupted":
+            raise RunInterrupted(result)
+        return result
+
+    def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine:
+        """The engine; `tasks` is what earlier sessions spent on each."""
+        options = self.options
+        if options.engine == "ray":
+            from ethogram.study.on_ray import ray_engine
+
+            return ray_engine(self.home, self.run, self.run.info.plan["suite"], self.spec, options, budget, tasks)
+        if options.engine != "local":
+            raise NotFound.named("engine", options.engine, list(ENGINES))
+
+        def task_budget(task: str) -> Budget:
+            return Budget("task", options.caps.task, budget, tasks.get(task))
+
+        executor = make_executor(self.home, self.run, self.loaded, self.agent, options, budget, task_budget)
+        return LocalEngine(executor, options.max_concurrency)
+
+    def _stop(self, budget: Budget) -> bool:
+        """Whether to start nothing more: the switch was pulled, or the experiment's budget is used up."""
+        if self.stopped is not None:
+            return True
+        now = time.monotonic()
+        if now - self._polled >= POLL_SECONDS:
+            self._polled = now
+            if pulled(self.run.files, self.run.path) is not None:
+                self.stopped = "killed"
+        if self.stopped is None and budget.exhausted() is not None:
+            self.stopped = "cap.experiment"
+        return self.stopped is not None
+
+    def _result(self, episodes: Sequence[Episode], executed: int, seconds: float) -> RunResult:
+        self.run.forget_cache()
+        books = read_books(self.run)
+        planned = {e.id for e in episodes}
+        entries = [e for e in books.live if e.head.episode in planned]
+        missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
+        threshold = self.loaded.suite.success_at
+        return RunResult(
+            run=self.run.name,
+            planned=len(episodes),
+            scored=len(entries) - missing.total(),
+            missing=dict(sorted(missing.items())),
+            not_run=len(episodes) - len(entries),
+            successes=sum(isinstance(e.head.outcome, Scored) and e.head.outcome.success(threshold) for e in entries),
+            cost_usd=books.total.usd,
+            tokens=int(books.total.tokens),
+            seconds=seconds,
+            stopped=self.stopped,
+            executed=executed,
+        )
+
+
+def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
+    return isinstance(outcome, Missing) and outcome.reason in retry
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _old_report(entry: Entry, threshold: float) -> EpisodeReport:
+    head, used = entry.head, _used(entry)
+    return EpisodeReport(
+        episode=head.episode,
+        task=head.task,
+        attempt=head.attempt,
+        condition=head.condition,
+        outcome=head.outcome,
+        seconds=0.0,
+        tokens=used.tokens,
+        usd=used.usd,
+        success_at=threshold,
+    )

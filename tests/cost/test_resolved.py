@@ -1,0 +1,163 @@
+"""Cost per resolved task: by hand, against the bootstrap, at the edges, and by simulation beside the naive ratio."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ethogram.cost.resolved import Episodes, cost_share, per_resolved, per_run, product, resolution
+from ethogram.estimate import Estimate
+from ethogram.stats import interval, passk, ratio, resample
+
+LEVEL = 0.95
+
+
+def drawn(seed: int, tasks: int = 40, attempts: int = 3) -> Episodes:
+    rng = np.random.default_rng(seed)
+    p = rng.beta(1.4, 0.6, tasks)
+    task = np.repeat(np.arange(tasks), attempts)
+    resolved = (rng.random(task.size) < p[task]).astype(float)
+    cost = np.exp(0.5 * rng.standard_normal(tasks))[task] * np.where(resolved > 0, 1.0, 1.6)
+    return Episodes(task, cost, resolved)
+
+
+def test_it_is_the_proved_ratio_over_tasks():
+    episodes = drawn(1)
+    x, y = (v.reshape(40, 3).mean(axis=1) for v in (episodes.cost, episodes.resolved))
+    achieved = passk.population(y[:, None], np.full(40, 3), [1], LEVEL)
+    wanted = ratio.recovered(
+        ratio.between(x, y),
+        interval.skewed_mean(x, LEVEL),
+        interval.Interval(achieved.low[0], achieved.high[0]),
+    )
+    found = per_resolved(episodes, LEVEL)
+    assert found.value == pytest.approx(x.mean() / y.mean())
+    assert (found.low, found.high) == (pytest.approx(float(wanted.low)), pytest.approx(float(wanted.high)))
+    assert (found.n, found.of, found.method) == (40, "tasks", "mover-r population")
+
+
+def test_an_independent_method_agrees_where_there_is_much_data():
+    episodes = drawn(2, tasks=400, attempts=4)
+    x, y = (v.reshape(400, 4).mean(axis=1) for v in (episodes.cost, episodes.resolved))
+    low, high = resample.bca(
+        np.stack([x, y], axis=1), lambda m: m[..., 0] / m[..., 1], LEVEL, 4000, np.random.default_rng(3)
+    )
+    found = per_resolved(episodes, LEVEL)
+    width = float(high - low)
+    assert abs(found.low - low) < 0.15 * width
+    assert abs(found.high - high) < 0.15 * width
+
+
+def test_few_tasks_speak_of_themselves_only():
+    found = per_resolved(drawn(3, tasks=8), LEVEL)
+    assert found.method == "mover-r suite"
+    assert found.low < found.value < found.high < np.inf
+    assert per_run(drawn(3, tasks=8), LEVEL).method == "t suite"
+    assert per_run(drawn(3, tasks=20), LEVEL).method == "skewed-t population"
+
+
+def test_nothing_resolved_costs_at_least_something():
+    episodes = drawn(4)._replace(resolved=np.zeros(120))
+    found = per_resolved(episodes, LEVEL)
+    assert (found.value, found.high) == (None, np.inf)
+    assert found.low > 1.0
+    assert "nothing was resolved in 120 runs" in (found.why or "")
+
+
+def test_everything_resolved_keeps_its_width():
+    found = per_resolved(drawn(5)._replace(resolved=np.ones(120), cost=np.ones(120)), LEVEL)
+    assert found.value == 1.0
+    assert found.low == pytest.approx(1.0)
+    assert found.high > 1.02
+
+
+def test_what_is_missing_is_counted_and_left_out():
+    episodes = drawn(6)
+    cost, resolved = episodes.cost.copy(), episodes.resolved.copy()
+    cost[:6], resolved[3:12] = np.nan, np.nan
+    found = per_resolved(episodes._replace(cost=cost, resolved=resolved), LEVEL)
+    assert found.missing == {"outcome missing": 9, "cost unknown": 3}
+    assert found.n == 36
+    rest = Episodes(episodes.task[12:], episodes.cost[12:], episodes.resolved[12:])
+    assert found.value == pytest.approx(per_resolved(rest.where(np.ones(108, dtype=bool)), LEVEL).value)
+    assert per_run(episodes._replace(cost=cost), LEVEL).missing == {"cost unknown": 6}
+    assert resolution(episodes._replace(resolved=resolved), LEVEL).missing == {"outcome missing": 9}
+
+
+@pytest.mark.parametrize(
+    ("cost", "resolved", "why"),
+    [
+        ([np.nan, np.nan], [1.0, 0.0], "no scored episode is priced"),
+        ([1.0, 2.0], [np.nan, np.nan], "no outcome is scored"),
+        ([1.0], [0.0], "nothing was resolved"),
+        ([1.0], [1.0], "one run has no spread"),
+    ],
+)
+def test_too_little_says_why(cost, resolved, why):
+    found = per_resolved(Episodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
+    assert (found.low, found.high, found.why) == (None, None, why)
+    assert (found.value is None) == (why != "one run has no spread")
+
+
+def test_tasks_weigh_equally_whatever_their_attempts():
+    episodes = Episodes(np.asarray([0, 0, 0, 1]), np.asarray([1.0, 1.0, 1.0, 3.0]), np.asarray([1.0, 1.0, 1.0, 0.0]))
+    assert per_run(episodes, LEVEL).value == 2.0
+    assert resolution(episodes, LEVEL).value == 0.5
+    assert per_resolved(episodes, LEVEL).value == 4.0
+
+
+def test_a_cheaper_price_scales_everything():
+    episodes = drawn(7)
+    found = cost_share(episodes, 0.25 * episodes.cost, LEVEL)
+    assert (found.value, found.low, found.high) == (0.25, pytest.approx(0.25), pytest.approx(0.25))
+    even = product(found, resolution(episodes, LEVEL), LEVEL)
+    rate = resolution(episodes, LEVEL)
+    assert even.value == pytest.approx(0.25 * rate.value)
+    assert (even.low, even.high) == (pytest.approx(0.25 * rate.low), pytest.approx(0.25 * rate.high))
+
+
+def test_a_product_by_hand():
+    a, b = (Estimate(value=v, low=v / 2, high=v * 3, n=9, of="tasks") for v in (0.5, 0.4))
+    found = product(a, b, LEVEL)
+    assert found.value == pytest.approx(0.2)
+    assert found.low == pytest.approx(0.2 * np.exp(-np.sqrt(2) * np.log(2)))
+    assert found.high == pytest.approx(0.2 * np.exp(np.sqrt(2) * np.log(3)))
+    assert product(a, Estimate(value=0.0, low=0.0, high=0.1), LEVEL).value is None
+
+
+@given(st.integers(0, 10_000), st.integers(2, 30), st.integers(1, 4))
+@settings(deadline=None, max_examples=60, derandomize=True)
+def test_the_value_lies_in_its_interval(seed, tasks, attempts):
+    episodes = drawn(seed, tasks, attempts)
+    for found in (per_run(episodes, LEVEL), per_resolved(episodes, LEVEL), resolution(episodes, LEVEL)):
+        if found.value is not None and found.low is not None:
+            assert 0 <= found.low <= found.value <= found.high
+
+
+@pytest.mark.parametrize("tasks", [8, 50])
+def test_it_covers_and_the_naive_ratio_does_not(tasks):
+    """Total dollars over resolved runs, with runs as if independent and money as if fixed: far too sure of itself."""
+    rng = np.random.default_rng(11)
+    p = rng.beta(1.4, 0.6, tasks)
+    base = np.exp(rng.standard_normal(tasks))
+    task = np.repeat(np.arange(tasks), 4)
+    ours = naive = 0
+    draws = 400
+    for _ in range(draws):
+        if tasks >= 20:
+            p, base = rng.beta(1.4, 0.6, tasks), np.exp(rng.standard_normal(tasks))
+        resolved = (rng.random(task.size) < p[task]).astype(float)
+        cost = base[task] * np.where(resolved > 0, 1.0, 1.6) * np.exp(0.3 * rng.standard_normal(task.size))
+        if tasks >= 20:
+            truth = np.exp((1 + 0.09) / 2) * (0.7 + 1.6 * 0.3) / 0.7
+        else:
+            truth = float(np.mean(base * (p + 1.6 * (1 - p)) * np.exp(0.045)) / p.mean())
+        found = per_resolved(Episodes(task, cost, resolved), LEVEL)
+        ours += found.low <= truth <= found.high
+        rate = interval.wilson(resolved.sum(), resolved.size, LEVEL)
+        naive += bool(cost.mean() / rate.high <= truth <= cost.mean() / rate.low)
+    assert ours / draws >= 0.90
+    if tasks >= 20:
+        assert naive / draws < 0.7

@@ -1,0 +1,311 @@
+"""The gate on arrays: planned looks, verdicts that stand, nothing that passes in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate, planning_rates, session_variance
+from ethogram.errors import BadUsage, NotFound
+from ethogram.measure.noise import noise_floor
+from ethogram.measure.outcomes import Outcomes, outcomes_of
+from ethogram.stats import power
+
+Made = Callable[..., Outcomes]
+TABLE = {1: 1.64, 2: 1.74, 3: 1.80, 4: 1.83, 5: 1.86, 6: 1.87, 8: 1.90, 10: 1.93, 15: 1.95, 20: 1.98}
+
+
+def asked(base: Outcomes, candidate: Outcomes, **given: Any) -> Judgement:
+    promised = GateSettings(**{"margin": 0.1, **given})
+    return judge(base, candidate, plan_gate(base, promised, base.tasks), promised)
+
+
+@pytest.fixture(scope="module")
+def rates() -> np.ndarray:
+    return np.random.default_rng(2).beta(1.4, 0.6, 50)
+
+
+@pytest.fixture(scope="module")
+def base(made: Made, rates: np.ndarray) -> Outcomes:
+    return made(np.random.default_rng(3).random((20, 50)) < rates)
+
+
+def test_bounds_are_those_of_the_table(made: Made) -> None:
+    """c t^(-1/4) with the constants that were found elsewhere, for looks at equal steps of information."""
+    plan = power.staged(power.effect_on(np.full(400, 0.7), 0.05, 400), 0.05, 0.8, np.arange(1, 6), 0.25, 0.0)
+    assert plan.upper[-1] == pytest.approx(TABLE[5], abs=0.01)
+    seen = {}
+    for margin in (0.05, 0.06, 0.08, 0.1, 0.15, 0.2):
+        pilot = made(np.tile([[1.0] * 25 + [0.0] * 25, [0.0] * 25 + [1.0] * 25], (4, 1)))
+        promised = GateSettings(margin=margin, fresh=True, every=1.0)
+        plan = plan_gate(pilot, promised, pilot.tasks)
+        seen[len(plan.looks)] = plan.upper[-1]
+        np.testing.assert_allclose(plan.upper, plan.upper[-1] * np.array(plan.fractions) ** -0.25, rtol=1e-6)
+    checked = [looks for looks in seen if looks in TABLE]
+    assert len(checked) >= 2
+    for looks in checked:
+        assert seen[looks] == pytest.approx(TABLE[looks], abs=0.02)
+
+
+def test_a_broken_candidate_is_found_at_the_first_look(made: Made, base: Outcomes) -> None:
+    found = asked(base, made(np.zeros((20, 50))))
+    assert (found.verdict, found.decided_at, len(found.looks)) == ("regression", 1, 1)
+    assert found.difference.high < 0
+    assert found.looks[0].z >= found.looks[0].bound
+    assert found.looks[0].worst_case <= 1.0
+    assert "a drop above 0 is established at look 1" in found.why
+    assert (found.next_runs, found.remaining_runs) == (0, 0)
+
+
+def test_a_better_candidate_passes_and_says_what_is_ruled_out(made: Made, base: Outcomes) -> None:
+    found = asked(base, made(np.ones((20, 50))))
+    assert found.verdict == "pass"
+    assert found.looks[-1].worst_case < 0.1
+    assert "a drop of 0.1 is ruled out at look" in found.why
+
+
+def test_too_few_runs_are_undecided_and_counted(made: Made, base: Outcomes, rates: np.ndarray) -> None:
+    some = made(np.random.default_rng(5).random((20, 50)) < rates)
+    promised = GateSettings(margin=0.05)
+    plan = plan_gate(base, promised, base.tasks)
+    due = plan.attempts()
+    none = judge(base, some.where(some.attempt < 0), plan, promised)
+    assert none.verdict == "undecided"
+    assert (none.next_runs, none.remaining_runs) == (int(due[0].sum()), int(due[-1].sum()))
+    assert "not all there yet" in none.why
+    assert none.difference.value is None
+    # all but one attempt of the first look: the look has not come
+    order = np.flatnonzero((some.attempt == 0) & (some.task < 25))
+    almost = np.zeros(some.task.size, dtype=bool)
+    almost[order[:-1]] = True
+    short = judge(base, some.where(almost), plan, promised)
+    assert (short.verdict, short.looks, short.next_runs) == ("undecided", [], 1)
+
+
+def test_a_used_up_plan_never_passes_in_silence(made: Made, base: Outcomes, rates: np.ndarray) -> None:
+    """Half the margin is neither nothing nor too much: what is still possible is said."""
+    rng = np.random.default_rng(8)
+    said = []
+    for _ in range(60):
+        found = asked(base, made(rng.random((20, 50)) < power.shifted(rates, 0.06)))
+        said.append(found.verdict)
+        if found.verdict == "undecided":
+            assert found.looks[-1].worst_case >= 0.1
+            assert "is still possible" in found.why
+        if found.verdict == "pass":
+            assert found.looks[-1].worst_case < 0.1
+    assert "undecided" in said
+
+
+def test_all_missing_is_undecided(made: Made, base: Outcomes) -> None:
+    found = asked(base, made(np.full((20, 50), np.nan)))
+    assert found.verdict == "undecided"
+    assert found.why == "no attempt that is due has a score on both sides"
+    assert found.difference.value is None
+    with pytest.raises(BadUsage, match="no attempt with a known success"):
+        asked(made(np.full((20, 50), np.nan)), base)
+
+
+def test_low_coverage_is_undecided_however_clear_the_rest(made: Made, base: Outcomes) -> None:
+    torn = np.where(np.arange(1000).reshape(20, 50) % 10 < 3, np.nan, 0.0)
+    found = asked(base, made(torn))
+    assert found.verdict == "undecided"
+    assert found.why == "only 70% of the attempts due have a score; 80% are needed"
+    assert asked(base, made(torn), min_coverage=0.6).verdict == "regression"
+
+
+@pytest.mark.parametrize("value", [1.0])
+def test_all_pass_passes(made: Made, value: float) -> None:
+    sure = made(np.full((20, 50), value))
+    assert asked(sure, sure).verdict == "pass"
+    assert asked(sure, made(np.zeros((20, 50)))).verdict == "regression"
+
+
+def test_where_no_such_drop_is_possible_the_margin_is_refused(made: Made) -> None:
+    with pytest.raises(BadUsage, match="no drop of 0.1 is possible; choose a smaller --margin"):
+        asked(made(np.zeros((20, 50))), made(np.zeros((20, 50))))
+
+
+def test_one_task_and_few_tasks_have_looks_without_attempts(made: Made) -> None:
+    """Half a pass over one task is none: that look is skipped."""
+    one = made(np.ones((30, 1)))
+    assert asked(one, one, margin=0.5).verdict == "pass"
+    assert asked(one, made(np.zeros((30, 1))), margin=0.5).verdict == "regression"
+    three = made(np.ones((30, 3)))
+    assert asked(three, three, margin=0.3, every=0.05).verdict == "pass"
+
+
+def test_a_baseline_that_is_too_small_is_said_to_be(made: Made, rates: np.ndarray) -> None:
+    small = made(np.random.default_rng(9).random((2, 50)) < rates)
+    plan = plan_gate(small, GateSettings(margin=0.05), small.tasks)
+    assert not plan.reachable
+    assert plan.power < 0.8
+    assert plan.looks[-1] == 4.0
+    assert plan_gate(small, GateSettings(margin=0.05, fresh=True), small.tasks).reachable
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [
+        ({"margin": 0.0}, "--margin"),
+        ({"margin": -1.0}, "--margin"),
+        ({"alpha": 0.0}, "--alpha"),
+        ({"alpha": 0.5}, "--alpha"),
+        ({"power": 0.5}, "--power"),
+        ({"power": 1.0}, "--power"),
+        ({"min_coverage": 1.1}, "--min-coverage"),
+        ({"every": 0.0}, "--every"),
+    ],
+)
+def test_settings_that_make_no_sense(given: dict[str, float], word: str) -> None:
+    with pytest.raises(BadUsage, match=word):
+        GateSettings(**given).checked()
+    assert GateSettings(min_coverage=0.0).checked().min_coverage == 0.0
+    with pytest.raises(NotFound):
+        GateSettings(metric="costs").checked()
+
+
+@pytest.mark.parametrize("name", ["cost", "steps", "tokens", "seconds"])
+def test_what_one_pays_is_gated_by_its_share(made: Made, name: str) -> None:
+    rng = np.random.default_rng(10)
+    level = rng.uniform(1, 9, 40)
+
+    def paid(factor: float) -> Outcomes:
+        return made(np.ones((20, 40)), **{name: factor * level * rng.gamma(9, 1 / 9, (20, 40))})
+
+    before = paid(1.0)
+    promised = GateSettings(margin=0.1, metric=name)
+    plan = plan_gate(before, promised, before.tasks)
+    assert plan.margin == pytest.approx(0.1 * float(level.mean()), rel=0.1)
+    assert asked(before, paid(1.3), metric=name).verdict == "regression"
+    assert asked(before, paid(0.9), metric=name).verdict == "pass"
+    assert asked(before, paid(1.3), metric=name).difference.low > 0
+
+
+def test_metrics_that_nobody_recorded(made: Made) -> None:
+    rng = np.random.default_rng(11)
+    before = made(np.ones((20, 40)), cost=rng.gamma(9, 1, (20, 40)))
+    with pytest.raises(BadUsage, match="says nothing of seconds"):
+        asked(before, before, metric="seconds")
+    silent = asked(before, made(np.ones((20, 40))), metric="cost")
+    assert (silent.verdict, silent.why) == ("undecided", "no attempt that is due has a known cost on both sides")
+    half = rng.random((20, 40)) < 0.5
+    partly = asked(before, made(np.ones((20, 40)), cost=np.where(half, np.nan, 9.0)), metric="cost")
+    assert partly.verdict == "undecided"
+    assert "have a known cost; 80% are needed" in partly.why
+
+
+def test_figures_without_any_spread(made: Made) -> None:
+    three = made(np.ones((20, 40)), steps=np.full((20, 40), 3.0))
+    assert asked(three, three, metric="steps").verdict == "pass"
+    assert asked(three, made(np.ones((20, 40)), steps=np.full((20, 40), 4.0)), metric="steps").verdict == "regression"
+
+
+def test_two_identical_fresh_arms_never_alarm(made: Made) -> None:
+    rng = np.random.default_rng(12)
+    for _ in range(20):
+        arm = made(rng.random((30, 20)) < rng.beta(1.4, 0.6, 20))
+        promised = GateSettings(margin=0.15, fresh=True)
+        plan = plan_gate(arm, promised, arm.tasks)
+        found = judge(arm, arm, plan, promised)
+        assert found.verdict != "regression"
+        assert all(look.z == 0.0 and look.change == 0.0 for look in found.looks)
+
+
+def test_the_interval_is_without_zero_exactly_at_an_alarm(made: Made, base: Outcomes, rates: np.ndarray) -> None:
+    rng = np.random.default_rng(13)
+    seen = set()
+    for drop in np.linspace(0.001, 0.15, 40):
+        found = asked(base, made(rng.random((20, 50)) < power.shifted(rates, drop)))
+        seen.add(found.verdict)
+        assert found.difference.level == pytest.approx(0.9)
+        assert (found.difference.high < 0) == (found.verdict == "regression")
+        assert found.difference.low <= found.difference.value <= found.difference.high
+    assert {"regression", "pass"} <= seen
+
+
+def test_rates_to_plan_by_are_drawn_together(made: Made) -> None:
+    rng = np.random.default_rng(14)
+    true = rng.beta(1.4, 0.6, 4000)
+    few = planning_rates(made(rng.random((4, 4000)) < true))
+    assert few.mean() == pytest.approx(true.mean(), abs=0.01)
+    assert np.std(few) == pytest.approx(np.std(true), rel=0.05)
+    assert np.std((rng.random((4, 4000)) < true).mean(axis=0)) > 1.1 * np.std(true), "which the raw rates do not"
+    single = planning_rates(made((rng.random((1, 500)) < 0.7)))
+    assert np.ptp(single) == 0.0, "one attempt each: all alike is the worst case"
+    np.testing.assert_array_equal(planning_rates(outcomes_of([], planned={"a": 1, "b": 1})), [0.5, 0.5])
+
+
+def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates: np.ndarray) -> None:
+    rng = np.random.default_rng(15)
+    logit = np.log(rates / (1 - rates)) + 0.8 * rng.standard_normal((20, 1))
+    values = rng.random((20, 50)) < 1 / (1 + np.exp(-logit))
+    times = np.repeat(np.arange(20) * 3_600_000_000_000, 50)
+    apart, together = made(values, at_ns=times), made(values)
+    promised = GateSettings(margin=0.1)
+    plan = plan_gate(apart, promised, apart.tasks)
+    extra = session_variance(noise_floor(apart), plan)
+    assert extra > 0
+    assert session_variance(noise_floor(together), plan) == 0.0
+    fresh = plan_gate(apart, GateSettings(margin=0.1, fresh=True), apart.tasks)
+    assert session_variance(noise_floor(apart), fresh) == 0.0
+    later = made(rng.random((20, 50)) < power.shifted(rates, 0.08))
+    wide, narrow = (judge(o, later, plan, promised).looks[0] for o in (apart, together))
+    assert abs(wide.z) < abs(narrow.z)
+    assert wide.worst_case > narrow.worst_case
+
+
+@st.composite
+def arrivals(draw: Any) -> tuple[np.ndarray, np.ndarray, list[int], bool]:
+    tasks = draw(st.integers(2, 8))
+    seed = draw(st.integers(0, 10_000))
+    rng = np.random.default_rng(seed)
+    rates = rng.beta(1.4, 0.6, tasks)
+    drop = draw(st.sampled_from([0.0, 0.3, 0.6]))
+    first = (rng.random((12, tasks)) < rates).astype(float)
+    second = (rng.random((12, tasks)) < rates * (1 - drop)).astype(float)
+    second[rng.random(second.shape) < 0.1] = np.nan
+    order = list(rng.permutation(second.size)) if draw(st.booleans()) else list(range(second.size))
+    return first, second, order, draw(st.booleans())
+
+
+@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(arrivals())
+def test_asking_after_every_episode_never_changes_a_verdict_that_stands(
+    made: Made, drawn: tuple[np.ndarray, np.ndarray, list[int], bool]
+) -> None:
+    first, second, order, fresh = drawn
+    base, whole = made(first), made(second)
+    promised = GateSettings(margin=0.3, fresh=fresh, min_coverage=0.5)
+    if base.successes.sum() / base.attempts.sum() <= 0.35:
+        return
+    plan = plan_gate(base, promised, base.tasks)
+    final = judge(base, whole, plan, promised)
+    verdict, looks = "undecided", []
+    step = max(len(order) // 25, 1)
+    for count in [*range(0, len(order), step), len(order)]:
+        keep = np.zeros(len(order), dtype=bool)
+        keep[order[:count]] = True
+        found = judge(base, whole.where(keep), plan, promised)
+        again = judge(base, whole.where(keep), plan, promised)
+        assert again == found
+        assert found.looks[: len(looks)] == looks, "a look once taken is taken for good"
+        if verdict != "undecided":
+            assert found.verdict == verdict
+        verdict, looks = found.verdict, found.looks
+    assert (verdict, looks) == (final.verdict, final.looks)
+
+
+def test_a_closed_log_is_judged_with_what_it_has(made: Made, base: Outcomes) -> None:
+    """An imported log gets no more attempts: one missing line must not keep the gate from looking."""
+    promised = GateSettings(margin=0.1)
+    plan = plan_gate(base, promised, base.tasks)
+    broken = made(np.zeros((20, 50)))
+    holed = broken.where(~((broken.task == 3) & (broken.attempt == 0)))
+    assert judge(base, holed, plan, promised).verdict == "undecided"
+    assert judge(base, holed, plan, promised, closed=True).verdict == "regression"

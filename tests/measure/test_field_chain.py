@@ -1,0 +1,98 @@
+"""The chain, read aloud: it names its evidence, gives a direction, and refuses where it must."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from ethogram.measure import Chain, Field, read_aloud
+
+
+def field(
+    seed: int = 0, tasks: int = 10, each: int = 8, *, effect: float = 0.0, help_: float = 0.0, rate: float = 0.5
+) -> Field:
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(tasks), each)
+    y = rng.random(task.size) < rate
+    noise = rng.normal(size=(task.size, 3)) * 0.3
+    logs = 2 + rng.normal(size=tasks)[task][:, None] * 0.5 + noise
+    logs[:, 0] -= effect * y
+    logs[:, 1] += help_ * y
+    states = ["ab" if ok or i % 2 else "a" for i, ok in enumerate(y)]
+    return Field.from_arrays(np.exp(logs), y.astype(float), ["edits", "tests", "reads"], tasks=task, states=states)
+
+
+def test_failures_that_do_too_much_are_to_be_constrained() -> None:
+    chain = read_aloud(field(effect=0.5))
+    assert chain.advice == "constrain"
+    assert [f.dimension for f in chain.flags] == ["edits"]
+    assert chain.step("separation").answer == "yes"
+    assert "more edits goes with failure" in chain.step("skew").text.lower()
+    assert "constrain edits" in chain.advice_text
+    assert "compare the two fields" in chain.advice_text
+    assert chain.flags[0].separation.high is not None
+    assert chain.flags[0].separation.high < 0
+
+
+def test_failures_that_do_too_little_are_to_be_given_room() -> None:
+    assert read_aloud(field(help_=0.5)).advice == "expand"
+    both = read_aloud(field(effect=0.5, help_=0.5))
+    assert both.advice == "mixed"
+    assert {f.dimension: f.action for f in both.flags} == {"edits": "constrain", "tests": "expand"}
+
+
+def test_numbers_and_intervals_are_in_the_text() -> None:
+    chain = read_aloud(field(effect=0.5))
+    rate = chain.step("convergence").estimates["pass_rate"]
+    assert rate.low is not None
+    assert rate.high is not None
+    assert f"[{rate.low:.3g}, {rate.high:.3g}]" in chain.text
+    assert "80 runs of 10 tasks" in chain.text
+    assert [s.name for s in chain.steps] == ["width", "convergence", "separation", "skew", "stages"]
+    assert "visited each state: a 80" in chain.step("stages").text
+
+
+def test_thin_evidence_is_refused_with_what_is_needed() -> None:
+    few = read_aloud(field(tasks=1, each=6, rate=0.3))
+    assert few.advice == "not enough evidence"
+    assert few.step("separation").answer == "unknown"
+    assert "it needs" in few.advice_text
+    thin = read_aloud(field(3, tasks=2, each=8))
+    assert thin.advice == "not enough evidence"
+    assert "remain possible" in thin.text
+    assert "about" in thin.advice_text
+
+
+def test_many_runs_without_a_difference_point_elsewhere() -> None:
+    chain = read_aloud(field(5, tasks=20, each=20))
+    assert chain.advice == "look elsewhere"
+    assert chain.step("separation").answer == "no"
+
+
+def test_no_failure_is_nothing_to_fix_but_not_certainty() -> None:
+    chain = read_aloud(field(rate=1.1))
+    assert chain.advice == "nothing to fix"
+    assert "may still be as low as" in chain.advice_text
+
+
+def test_no_variation_and_no_outcome() -> None:
+    still = read_aloud(Field.from_arrays(np.ones((6, 2)), [1, 0, 1, 0, 1, 0], ["a", "b"]))
+    assert still.step("width").answer == "no"
+    assert still.advice == "not enough evidence"
+    blind = read_aloud(Field.from_arrays(np.arange(12.0).reshape(6, 2), None, ["a", "b"]))
+    assert blind.step("convergence").answer == "unknown"
+    assert "score them first" in blind.text
+    assert blind.missing == {"unscored": 6}
+
+
+def test_a_claim_about_stages_needs_ten_successes() -> None:
+    chain = read_aloud(field(tasks=1, each=12, rate=0.4))
+    assert chain.step("stages").answer == "unknown"
+    assert "not interpreted" in chain.step("stages").text
+
+
+def test_it_survives_json_and_its_rule_is_named() -> None:
+    chain = read_aloud(field(effect=0.5), rule="reached", seed=4)
+    assert msgspec.json.decode(msgspec.json.encode(chain), type=Chain) == chain
+    assert (chain.rule, chain.seed) == ("reached", 4)
+    assert "reached each state" in chain.text

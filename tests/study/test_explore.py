@@ -1,0 +1,626 @@
+"""Exploration on disk: the files and their order, resume after any kill, every engine, every wrong input."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ethogram.decide.acquire import V1Weights, top, v1_score
+from ethogram.decide.explore import StopRule, Tally
+from ethogram.errors import BadInput, BadUsage, Locked, NotFound, Refused
+from ethogram.lab.exploration import Rounds, open_exploration
+from ethogram.lab.maps import explain_exploration, export_exploration, map_exploration, near_setting, slice_exploration
+from ethogram.plan import Check, Suite, Task
+from ethogram.plan.grid import grid
+from ethogram.store import Home, verify
+from ethogram.store.stop import pull
+from ethogram.study.explore import ExploreOptions
+from ethogram.study.explore_suite import explore_suite, load_grid
+from ethogram.study.explore_world import explore
+from ethogram.study.race import race
+from ethogram.worlds.toy_v1 import ToyWorld, agent_seed, play, play_synthetic, v1_grid
+
+SAME = (
+    "summary.csv",
+    "beta_posteriors.npz",
+    "rounds/*/metrics.json",
+    "rounds/*/agent_results.csv",
+    "rounds/*/active*.json",
+)
+V1 = ExploreOptions(strategy="v1", rounds=2, seed=11111, targets_per_round=8)
+
+
+def content(place: Path) -> dict[str, bytes]:
+    """Everything that must be the same whenever a run is repeated."""
+    return {str(f.relative_to(place)): f.read_bytes() for pattern in SAME for f in sorted(place.glob(pattern))}
+
+
+def at(place: Path, options: ExploreOptions = V1, **more):
+    import msgspec
+
+    return msgspec.structs.replace(options, run_dir=str(place), **more)
+
+
+def plain_loop(
+    uuid: str, rounds: int, targets: int, synthetic: bool
+) -> tuple[list[list[tuple[int, int, int, int]]], Tally]:
+    """The definition of v1, written once more with plain loops."""
+    made = v1_grid()
+    world = ToyWorld(synthetic=synthetic)
+    n, fails = np.zeros(1024, dtype=np.int64), np.zeros(1024, dtype=np.int64)
+    found = []
+    for number in range(1, rounds + 1):
+        rows = []
+        for point in top(v1_score(Tally(n, fails), V1Weights()), targets).tolist():
+            settings = world.settings(made.settings(point))
+            for i in range(256):
+                seed = int.from_bytes(
+                    blake2b(f"{uuid}:{number}:{point}:{i}".encode(), digest_size=8).digest(), "little"
+                )
+                success = play_synthetic(settings, seed) if synthetic else play(settings, seed)
+                rows.append((point, i, seed, int(success)))
+                n[point] += 1
+                fails[point] += not success
+        found.append(rows)
+    return found, Tally(n, fails)
+
+
+@pytest.mark.parametrize("synthetic", [True, False])
+def test_v1_is_its_definition_to_the_last_digit(tmp_path, home, synthetic):
+    place = tmp_path / "r"
+    result = explore(ToyWorld(synthetic=synthetic), at(place, run_uuid="abc", targets_per_round=4), home=home)
+    rounds, tally = plain_loop("abc", 2, 4, synthetic)
+    for number, rows in enumerate(rounds, 1):
+        text = (place / f"rounds/R{number:04d}_abc/agent_results.csv").read_text()
+        read = list(csv.DictReader(io.StringIO(text)))
+        assert [
+            (int(r["grid_idx"]), int(r["episode_idx"]), int(r["episode_seed"]), int(r["success"])) for r in read
+        ] == rows
+        assert float(read[0]["verify_flip"]) == v1_grid().settings(rows[0][0])["verify_flip"]
+    with np.load(place / "beta_posteriors.npz") as stored:
+        assert stored["alpha"].tolist() == (tally.fails + 1).tolist()
+        assert stored["beta"].tolist() == (tally.n - tally.fails + 1).tolist()
+    assert (result.rounds, result.episodes, result.stopped) == (2, 2 * 4 * 256, "rounds")
+
+
+def test_the_files_of_the_seed_are_there(tmp_path, home):
+    place = tmp_path / "r"
+    result = explore(ToyWorld(synthetic=True), at(place), home=home)
+    assert {f.name for f in place.iterdir()} >= {
+        "grid.npz",
+        "run_metadata.json",
+        "beta_posteriors.npz",
+        "summary.csv",
+        "rounds",
+    }
+    folder = next((place / "rounds").glob("R0002_*"))
+    names = ["round_pre.json", "active_sampling_plan.json", "agent_results.csv", "metrics.json", "round_post.json"]
+    assert {f.name for f in folder.iterdir()} == set(names)
+    times = [(folder / n).stat().st_mtime_ns for n in names]
+    assert times == sorted(times)
+    with np.load(place / "grid.npz") as stored:
+        assert stored["memory_tokens"].tolist()[:5] == [16, 32, 64, 128, 16]
+        assert int(stored["n_points"]) == 1024
+    metrics = [json.loads(next((place / "rounds").glob(f"R000{n}_*/metrics.json")).read_text()) for n in (1, 2)]
+    rows = list(csv.DictReader((place / "summary.csv").open()))
+    assert [float(r["tube_var"]) for r in rows] == [m["tube"]["tube_var_sum"] for m in metrics]
+    assert [m["seed"] for m in metrics] == [11111, 11112]
+    assert metrics[0]["status"] == "FIRST_ROUND"
+    assert (
+        metrics[1]["tube"]["tube_var_delta_prev"]
+        == metrics[0]["tube"]["tube_var_sum"] - metrics[1]["tube"]["tube_var_sum"]
+    )
+    assert Rounds(Home(home.files).resolve(str(place))).consistent() == []
+    assert result.metrics.tube.misleads.startswith("tube_var_sum only counts")
+
+
+def test_the_consistency_check_sees_a_changed_figure(tmp_path, home):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    summary = place / "summary.csv"
+    rows = summary.read_text().splitlines()
+    changed = rows[2].split(",")
+    changed[4] = "0.5"
+    summary.write_text("\n".join([*rows[:2], ",".join(changed)]) + "\n")
+    problems = open_exploration(str(place), home=home).consistent()
+    assert len(problems) == 1
+    assert "tube_var" in problems[0]
+
+
+def test_seeds_repeat_runs_and_uuids_say_which(tmp_path, home):
+    one, two, three = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    first = explore(ToyWorld(), at(one), home=home)
+    explore(ToyWorld(), at(two), home=home)
+    other = explore(ToyWorld(), at(three, seed=2), home=home)
+    assert content(one) == content(two)
+    assert first.run_uuid != other.run_uuid
+    named = explore(ToyWorld(), at(tmp_path / "d", seed=99, run_uuid=first.run_uuid), home=home)
+    assert content(tmp_path / "d").keys() == content(one).keys()
+    assert named.metrics.tube == first.metrics.tube
+
+
+def test_fixed_seeds_are_recorded_as_such(tmp_path, home):
+    result = explore(ToyWorld(synthetic=True), at(tmp_path / "r", seed_mode="fixed"), home=home)
+    assert [row["seed"] for row in result.summary] == [11111, 11111]
+
+
+def test_rounds_are_additional_and_until_round_is_not(tmp_path, home):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    explore(ToyWorld(), at(whole, rounds=4), home=home)
+    explore(ToyWorld(), at(parts, rounds=1), home=home)
+    explore(ToyWorld(), at(parts, rounds=2), home=home)
+    last = explore(ToyWorld(), at(parts, rounds=None, until_round=4), home=home)
+    again = explore(ToyWorld(), at(parts, rounds=None, until_round=4), home=home)
+    assert (last.new_rounds, again.new_rounds, again.rounds) == (1, 0, 4)
+    assert content(whole) == content(parts)
+
+
+@pytest.mark.parametrize("strategy", ["default", "uniform", "random", "lsa"])
+def test_any_strategy_resumes_to_the_same_end(tmp_path, home, strategy):
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    options = ExploreOptions(strategy=strategy, seed=5, targets_per_round=8)
+    explore(ToyWorld(), at(whole, options, rounds=6), home=home)
+    for _ in range(3):
+        explore(ToyWorld(), at(parts, options, rounds=2), home=home)
+    assert content(whole) == content(parts)
+
+
+def test_two_processes_give_what_one_gives(tmp_path, home):
+    explore(ToyWorld(), at(tmp_path / "one"), home=home)
+    explore(ToyWorld(), at(tmp_path / "two", workers=2), home=home)
+    assert content(tmp_path / "one") == content(tmp_path / "two")
+
+
+@pytest.mark.xdist_group("ray")
+@pytest.mark.filterwarnings("ignore")
+def test_ray_gives_what_this_process_gives(tmp_path, home):
+    pytest.importorskip("ray", reason="the extra 'ray' is not installed")
+    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
+    explore(ToyWorld(), at(tmp_path / "here", rounds=1), home=home)
+    explore(ToyWorld(), at(tmp_path / "ray", rounds=1, engine="ray"), home=home)
+    assert content(tmp_path / "here") == content(tmp_path / "ray")
+
+
+KILLED = """
+import sys
+from ethogram.study import explore_world
+from ethogram.study.explore import ExploreOptions
+from ethogram.worlds.toy_v1 import ToyWorld
+explore_world.WINDOW = 0.0
+o = ExploreOptions(strategy=sys.argv[2], until_round=int(sys.argv[3]), seed=7, run_dir=sys.argv[1], targets_per_round=8)
+print("ready", flush=True)
+explore_world.explore(ToyWorld(), o, home=sys.argv[4])
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("strategy", "rounds"), [("v1", 12), ("default", 25)])
+def test_twenty_kills_change_nothing(tmp_path, home, strategy, rounds):
+    place, whole = tmp_path / "killed", tmp_path / "whole"
+    rng = random.Random(1)
+    began = time.monotonic()
+    command = [sys.executable, "-c", KILLED, "{}", strategy, str(rounds), str(tmp_path / "home")]
+    subprocess.run([w.format(whole) for w in command], check=True, capture_output=True)
+    usual = time.monotonic() - began
+    kills = done = 0
+    deadline = time.monotonic() + 150
+    while not done and time.monotonic() < deadline:
+        running = subprocess.Popen([w.format(place) for w in command], stdout=subprocess.PIPE, text=True)
+        assert running.stdout is not None
+        running.stdout.readline()
+        if kills < 20:
+            time.sleep(rng.uniform(0.0, max(0.05, usual / 8)))
+            running.send_signal(signal.SIGKILL)
+            kills += 1
+        done = "done" in running.stdout.read()
+        running.stdout.close()
+        running.wait()
+    assert done
+    assert kills >= 10  # the last session may end before its kill comes
+    assert content(place) == content(whole)
+    found = verify(Home(home.files).resolve(str(place)))
+    assert found.ok, found.damaged
+
+
+def test_a_kill_between_posteriors_and_commit_counts_nothing_twice(tmp_path, home):
+    place, whole = tmp_path / "r", tmp_path / "whole"
+    explore(ToyWorld(), at(whole, rounds=3), home=home)
+    explore(ToyWorld(), at(place, rounds=2), home=home)
+    last = next((place / "rounds").glob("R0002_*"))
+    for name in ("metrics.json", "round_post.json"):
+        (last / name).unlink()
+    (place / "summary.csv").write_text("".join((place / "summary.csv").read_text().splitlines(True)[:2]))
+    result = explore(ToyWorld(), at(place, rounds=None, until_round=3), home=home)
+    assert result.new_rounds == 2
+    assert content(place) == content(whole)
+
+
+def test_a_kill_between_commit_and_summary_is_mended(tmp_path, home):
+    place, whole = tmp_path / "r", tmp_path / "whole"
+    explore(ToyWorld(), at(whole, rounds=2), home=home)
+    explore(ToyWorld(), at(place, rounds=2), home=home)
+    (place / "summary.csv").unlink()
+    next((place / "rounds").glob("R0002_*/round_post.json")).unlink()
+    explore(ToyWorld(), at(place, rounds=None, until_round=2), home=home)
+    assert content(place) == content(whole)
+    assert list((place / "rounds").glob("R0002_*/round_post.json"))
+
+
+def test_the_kill_switch_stops_between_batches_and_resume_goes_on(tmp_path, home):
+    place, whole = tmp_path / "r", tmp_path / "whole"
+    explore(ToyWorld(), at(whole, rounds=2), home=home)
+    explore(ToyWorld(), at(place, rounds=1), home=home)
+    from ethogram.study import explore as module
+
+    plain = module.release
+    module.release = lambda files, path: pull(files, path, "test")
+    try:
+        stopped = explore(ToyWorld(), at(place, rounds=1), home=home)
+    finally:
+        module.release = plain
+    assert (stopped.stopped in ("killed", "rounds"), stopped.rounds >= 1) == (True, True)
+    explore(ToyWorld(), at(place, rounds=None, until_round=2), home=home)
+    assert content(place) == content(whole)
+
+
+def test_a_budget_is_kept_to_the_episode(tmp_path, home):
+    result = explore(ToyWorld(), at(tmp_path / "r", ExploreOptions(max_episodes=333)), home=home)
+    assert (result.episodes, result.stopped, result.enough) == (333, "budget", False)
+    again = explore(ToyWorld(), at(tmp_path / "r", ExploreOptions(max_episodes=333)), home=home)
+    assert again.new_rounds == 0
+    more = explore(ToyWorld(), at(tmp_path / "r", ExploreOptions(max_episodes=400)), home=home)
+    assert more.episodes == 400
+
+
+def test_the_default_stops_by_itself_and_says_what_is_established(tmp_path, home):
+    small = grid(
+        {
+            "tool_noise": [0, 3],
+            "verify_flip": [0.0, 0.05],
+            "hint_ambiguity": [0, 3],
+            "distractor_count": [0, 6],
+            "memory_tokens": [16, 64],
+        }
+    )
+    result = explore(ToyWorld(), at(tmp_path / "r", ExploreOptions(max_episodes=6000)), grid=small, home=home)
+    assert (result.stopped, result.enough) == ("enough", True)
+    assert result.metrics.truth is not None
+    assert result.metrics.truth.balanced_accuracy >= 0.95
+    assert "points are safe" in result.established
+    bound = StopRule(balanced=None, undecided=1.0, in_a_row=1)
+    early = explore(ToyWorld(), at(tmp_path / "s", ExploreOptions(stop=bound)), grid=small, home=home)
+    assert early.stopped == "enough"
+    assert early.episodes < result.episodes
+
+
+def test_explorations_lie_in_the_home(home):
+    result = explore(ToyWorld(synthetic=True), ExploreOptions(strategy="v1", rounds=1, targets_per_round=2), home=home)
+    run = home.resolve(result.run)
+    assert run.info.kind == "explore"
+    assert open_exploration(home=home).run.name == result.run
+    assert verify(run).ok
+    with pytest.raises(NotFound, match="there is no exploration"):
+        open_exploration(home=str(home.files.root / "other"))
+
+
+def test_traces_are_stored_when_asked_for(home):
+    options = ExploreOptions(max_episodes=20, trace=True, name="traced")
+    result = explore(ToyWorld(), options, home=home)
+    traces = list(home.run("traced").traces())
+    assert len(traces) == result.episodes == 20
+    kinds = {s.name for t in traces for s in t.spans}
+    assert kinds <= {"toy_v1", "hint", "lookup", "verify"}
+    assert sum(not t.head.outcome.success() for t in traces) == sum(
+        p.failures for p in map_exploration("traced", home=home).points
+    )
+    plain = explore(ToyWorld(), ExploreOptions(max_episodes=20, name="plain"), home=home)
+    assert len(home.run("plain").entries) == 0
+    assert plain.metrics.tube == result.metrics.tube
+
+
+def break_posteriors(place: Path) -> None:
+    (place / "beta_posteriors.npz").write_bytes(b"PK\x03\x04 this is not a zip file")
+
+
+def shift_posteriors(place: Path) -> None:
+    np.savez(place / "beta_posteriors.npz", alpha=np.ones(1024, dtype=int), beta=np.full(1024, 7))
+
+
+def break_grid(place: Path) -> None:
+    (place / "grid.npz").write_bytes(b"nothing")
+
+
+def break_metrics(place: Path) -> None:
+    next((place / "rounds").glob("R0001_*/metrics.json")).write_text("{")
+
+
+def lose_round(place: Path) -> None:
+    next((place / "rounds").glob("R0001_*/metrics.json")).unlink()
+
+
+def lose_metadata(place: Path) -> None:
+    (place / "run_metadata.json").unlink()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (break_posteriors, "beta_posteriors.npz .* cannot be read"),
+        (shift_posteriors, "is not what its committed rounds give"),
+        (break_grid, "grid.npz .* cannot be read"),
+        (break_metrics, "metrics.json .* cannot be read"),
+        (lose_round, "rounds of 'r' are missing"),
+        (lose_metadata, "has rounds but no run_metadata.json"),
+    ],
+)
+def test_damage_is_told_in_one_sentence_and_nothing_is_overwritten(tmp_path, home, damage, words):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    damage(place)
+    before = {f: f.read_bytes() for f in place.rglob("*") if f.is_file()}
+    with pytest.raises(Exception, match=words) as told:
+        explore(ToyWorld(synthetic=True), at(place), home=home)
+    assert "\n" not in str(told.value)
+    assert {f: f.read_bytes() for f in place.rglob("*") if f.is_file() and f.parent.name != "writers"} == before
+
+
+def test_posteriors_that_were_moved_away_are_rebuilt(tmp_path, home):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    before = (place / "beta_posteriors.npz").read_bytes()
+    (place / "beta_posteriors.npz").unlink()
+    explore(ToyWorld(synthetic=True), at(place, rounds=None, until_round=2), home=home)
+    assert (place / "beta_posteriors.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"run_uuid": "another"}, "is the run .*, not another"),
+        ({"strategy": "default"}, "was begun with strategy 'v1'"),
+        ({"tau": 0.3}, "was begun with tau"),
+        ({"seed": 4}, "was begun with --seed 11111"),
+    ],
+)
+def test_an_exploration_is_not_continued_as_another(tmp_path, home, changes, words):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    before = content(place)
+    with pytest.raises(BadUsage, match=words):
+        explore(ToyWorld(synthetic=True), at(place, **changes), home=home)
+    with pytest.raises(BadUsage, match="synthetic"):
+        explore(ToyWorld(), at(place), home=home)
+    assert content(place) == before
+
+
+def test_a_changed_grid_is_refused(tmp_path, home):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    before = content(place)
+    other = grid(
+        {
+            "tool_noise": [0, 1],
+            "verify_flip": [0.0],
+            "hint_ambiguity": [0],
+            "distractor_count": [0],
+            "memory_tokens": [16],
+        }
+    )
+    with pytest.raises(BadInput, match="is not the grid of this exploration"):
+        explore(ToyWorld(synthetic=True), at(place), grid=other, home=home)
+    (place / "grid.npz").unlink()
+    with pytest.raises(BadUsage, match="the grid has changed"):
+        explore(ToyWorld(synthetic=True), at(place), grid=other, home=home)
+    assert content(place) == before
+
+
+def test_two_sessions_at_once_are_refused(tmp_path, home):
+    place = tmp_path / "r"
+    explore(ToyWorld(synthetic=True), at(place), home=home)
+    run = open_exploration(str(place), home=home).run
+    from ethogram.store import Policy
+
+    with run.writer(home.redactor(Policy(kinds=()))), pytest.raises(Locked, match="being explored by another process"):
+        explore(ToyWorld(synthetic=True), at(place), home=home)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rounds": 0},
+        {"targets_per_round": 0},
+        {"tau": 1.0},
+        {"zone": 0.3},
+        {"level": 0.4},
+        {"seed_mode": "odd"},
+        {"engine": "slurm"},
+    ],
+)
+def test_options_that_make_no_sense(tmp_path, home, changes):
+    with pytest.raises(BadInput):
+        explore(ToyWorld(), at(tmp_path / "r", **changes), home=home)
+
+
+# -- any agent and suite ----------------------------------------------------------------------------------------------
+
+SUITE = Suite(
+    name="colours",
+    tasks=tuple(Task(id=f"t{i}", prompt="?", expected="right", checks=(Check(kind="equals"),)) for i in range(3)),
+)
+ROOM = grid({"noise": [0, 1, 2], "style": ["curt", "kind"]})
+
+
+def shaky(task, episode):
+    """Fails often in the noise, and always when it is curt in it; the network is gone now and then."""
+    from ethogram.run.faults import NetworkFault
+
+    draw = episode.rng.random()
+    if episode.condition["noise"] == 1 and draw < 0.1:
+        raise NetworkFault("the line is dead")
+    rate = (0.02, 0.05, 0.5)[episode.condition["noise"]] + (0.4 if episode.condition["style"] == "curt" else 0.0)
+    return "wrong" if episode.rng.random() < rate else "right"
+
+
+def test_a_grid_point_is_a_condition_of_the_harness(home):
+    options = ExploreOptions(max_episodes=300, name="rooms", zone=0.05)
+    result = explore_suite(SUITE, shaky, ROOM, options, home=home)
+    run = home.run("rooms")
+    assert len(run.entries) == 300
+    assert {e.head.condition for e in run.entries} == {f"g{i:04d}" for i in range(6)}
+    assert {e.head.task for e in run.entries} == {"t0", "t1", "t2"}
+    verdicts = {tuple(p.settings.values()): p for p in map_exploration("rooms", home=home).points}
+    assert verdicts[2, "curt"].verdict == "unsafe"
+    assert verdicts[0, "kind"].rate.value < 0.2
+    missing = result.metrics.counts.missing
+    assert set(missing) <= {"infrastructure.network"}
+    assert result.episodes + sum(missing.values()) == 300
+    # what is missing counts neither as a failure nor as an episode
+    assert sum(p.episodes for p in verdicts.values()) == result.episodes
+    again = explore_suite(SUITE, shaky, ROOM, options, home=home)
+    assert (again.new_rounds, again.episodes) == (0, result.episodes)
+
+
+def test_a_suite_resumes_to_the_same_end(home):
+    def steady(task, episode):
+        return "wrong" if episode.rng.random() < 0.15 * (1 + episode.condition["noise"]) else "right"
+
+    whole = explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=4, name="whole"), home=home)
+    for _ in range(2):
+        parts = explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=2, name="parts"), home=home)
+    assert parts.metrics == whole.metrics
+
+
+def test_another_suite_does_not_continue_an_exploration(home):
+    explore_suite(SUITE, shaky, ROOM, ExploreOptions(rounds=1, name="rooms"), home=home)
+    other = Suite(name="colours", tasks=SUITE.tasks[:1])
+    with pytest.raises(BadUsage, match="was begun with settings"):
+        explore_suite(other, shaky, ROOM, ExploreOptions(rounds=1, name="rooms"), home=home)
+
+
+def test_when_every_outcome_is_missing_it_stops(home):
+    def gone(task, episode):
+        from ethogram.run.faults import NetworkFault
+
+        raise NetworkFault("nobody answers")
+
+    import ethogram.run.executor as executor
+
+    seconds, executor.BACKOFF_SECONDS = executor.BACKOFF_SECONDS, 0.0
+    try:
+        result = explore_suite(SUITE, gone, ROOM, ExploreOptions(max_episodes=6), home=home)
+    finally:
+        executor.BACKOFF_SECONDS = seconds
+    assert (result.stopped, result.episodes) == ("no outcomes", 0)
+
+
+def test_grids_from_files_and_from_python(tmp_path):
+    (tmp_path / "g.yaml").write_text(
+        "parameters:\n  noise: [0, 1]\n  style: [curt, kind]\nconstraints: ['noise < 1 or style == \"kind\"']\n"
+    )
+    assert len(load_grid(tmp_path / "g.yaml")) == 3
+    (tmp_path / "g.py").write_text("from ethogram.plan.grid import grid\nG = grid({'a': [1, 2]})\nN = 3\n")
+    assert len(load_grid(f"{tmp_path}/g.py:G")) == 2
+    with pytest.raises(BadInput, match="is not a grid but a int"):
+        load_grid(f"{tmp_path}/g.py:N")
+    with pytest.raises(NotFound, match="no grid at"):
+        load_grid(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("parameters: [")
+    with pytest.raises(BadInput, match="cannot be read"):
+        load_grid(tmp_path / "bad.yaml")
+
+
+# -- understanding ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def explored(home) -> Home:
+    explore(ToyWorld(), ExploreOptions(max_episodes=1500, seed=1), home=home)
+    return home
+
+
+def test_effects_name_what_matters_and_what_is_dead(explored):
+    found = explain_exploration(home=explored)
+    assert [e.parameters[0] for e in found.main[:2]] == ["hint_ambiguity", "tool_noise"]
+    dead = {e.parameters[0]: e for e in found.main}
+    assert dead["distractor_count"].share.high < 0.05
+    assert dead["memory_tokens"].spread.value < 0.06
+    assert found.interactions[0].parameters == ["tool_noise", "hint_ambiguity"]
+    assert all(e.share.low <= e.share.value <= e.share.high for e in (*found.main, *found.interactions))
+    truth = np.mean([ToyWorld().rate(v1_grid().settings(i)) for i in range(1024) if v1_grid().level(i)[0] == 3])
+    rate = next(r.rate for r in found.levels if (r.parameter, r.value) == ("tool_noise", 3))
+    assert rate.low - 0.02 <= truth <= rate.high + 0.02
+
+
+def test_neighbours_slices_and_export_agree_with_the_map(explored, tmp_path):
+    here = {"tool_noise": 1, "verify_flip": 0.05, "hint_ambiguity": 0, "distractor_count": 2, "memory_tokens": 64}
+    found = near_setting(here, home=explored)
+    assert found.safest.change == {"tool_noise": 0}
+    assert found.most_dangerous.change == {"hint_ambiguity": 1}
+    assert len(found.neighbours) == 2 + 2 + 1 + 2 + 2
+    cells = slice_exploration("tool_noise", "hint_ambiguity", {"verify_flip": 0.0}, home=explored).cells
+    assert len(cells) == 16
+    assert all(c.points == 16 for c in cells)
+    assert cells[0].rate.value < cells[-1].rate.value
+    whole = map_exploration(home=explored)
+    assert whole.safe + whole.unsafe + whole.undecided == 1024
+    assert sum(p.episodes for p in whole.points) == 1500
+    export_exploration(tmp_path / "m.csv", home=explored)
+    export_exploration(tmp_path / "m.parquet", home=explored)
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(tmp_path / "m.parquet")
+    rows = list(csv.DictReader((tmp_path / "m.csv").open()))
+    assert table.num_rows == len(rows) == 1024
+    assert table.column("rate").to_pylist() == [float(r["rate"]) for r in rows] == [p.rate.value for p in whole.points]
+    with pytest.raises(BadUsage, match="exists already"):
+        export_exploration(tmp_path / "m.csv", home=explored)
+    with pytest.raises(BadUsage, match=r"neither in .csv nor"):
+        export_exploration(tmp_path / "m.txt", home=explored)
+    with pytest.raises(BadInput, match="tool_noise = 9 is not in the grid"):
+        near_setting({**here, "tool_noise": 9}, home=explored)
+    with pytest.raises(BadUsage, match="neither may be fixed"):
+        slice_exploration("tool_noise", "tool_noise", home=explored)
+
+
+def test_the_map_is_what_the_exploration_believed(explored):
+    whole = map_exploration(home=explored)
+    known = whole.metrics.certainty
+    assert (whole.safe, whole.unsafe, whole.undecided) == (known.safe, known.unsafe, known.undecided)
+
+
+def test_an_exploration_without_a_round_is_refused(home, tmp_path):
+    result = explore(ToyWorld(synthetic=True), at(tmp_path / "r"), home=home)
+    assert result.rounds == 2
+    import shutil
+
+    shutil.rmtree(tmp_path / "r" / "rounds")
+    with pytest.raises(Refused, match="no complete round"):
+        map_exploration(str(tmp_path / "r"), home=home)
+
+
+def test_a_race_tells_strategies_apart():
+    found = race(ToyWorld(), ["default", "uniform", "boundary", "v1-shipped"], seeds=2, max_episodes=1200)
+    by_name = {s.strategy: s for s in found.standings}
+    assert by_name["default"].n95 < 700
+    assert by_name["uniform"].n95 is None
+    assert by_name["default"].balanced_accuracy > by_name["uniform"].balanced_accuracy + 0.3
+    assert all(c.episodes[-1] == 1200 and len(c.balanced_accuracy.mean) == len(c.episodes) for c in found.curves)
+    assert len(found.rows()) == sum(len(c.episodes) for c in found.curves)
+    with pytest.raises(NotFound):
+        race(ToyWorld(), ["best"], seeds=1, max_episodes=100)
+
+
+def test_agent_seeds_are_apart_from_episode_seeds():
+    assert len({agent_seed(i) for i in range(1000)} | set(range(1000))) == 2000
