@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test check format bench validity docs clean
+.PHONY: help setup browser demo test check format bench validity docs pictures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,6 +46,9 @@ format: setup ## format the code and mend what can be mended
 
 docs: setup ## write reference pages and JSON schemas anew
 	$(BIN)/python scripts/generate.py
+
+pictures: setup browser ## the pictures of README and docs, made anew
+	$(BIN)/python scripts/make_pictures.py
 
 bench: setup ## claims of speed and memory, side by side with the naive way or a peer
 	$(BIN)/python bench/run.py

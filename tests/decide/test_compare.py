@@ -37,7 +37,7 @@ def test_the_score_test_by_hand() -> None:
     assert found.difference.low < apart < found.difference.high < 0
     assert (found.base.value, found.candidate.value) == (pytest.approx(0.7), pytest.approx(0.475))
     assert found.method == "stratified score"
-    assert found.p_exact == pytest.approx(found.p, rel=0.35)
+    assert found.p < found.p_exact < 2 * found.p, "the exact test is the more careful one"
 
 
 def test_flips_by_hand() -> None:
@@ -147,11 +147,6 @@ def test_bounds_contain_the_truth_with_a_fifth_missing(made: Made) -> None:
         assert low <= whole[1].mean() - whole[0].mean() <= high
 
 
-arrays = st.integers(1, 6).flatmap(
-    lambda tasks: st.lists(st.lists(st.sampled_from([0.0, 1.0, math.nan]), min_size=tasks, max_size=tasks), min_size=1)
-)
-
-
 @st.composite
 def pairs(draw: Any) -> tuple[list[list[float]], list[list[float]]]:
     tasks, value = draw(st.integers(1, 6)), st.sampled_from([0.0, 1.0, 1.0, math.nan])
@@ -160,7 +155,7 @@ def pairs(draw: Any) -> tuple[list[list[float]], list[list[float]]]:
     )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(pairs())
 def test_properties(made: Made, both: tuple[list[list[float]], list[list[float]]]) -> None:
     one, two = made(both[0]), made(both[1])
@@ -185,7 +180,7 @@ def test_properties(made: Made, both: tuple[list[list[float]], list[list[float]]
     assert pairs.pairs == pairs.lost + pairs.gained + pairs.both_passed + pairs.both_failed
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(pairs(), st.randoms(use_true_random=False))
 def test_the_order_of_episodes_changes_nothing(
     made: Made, both: tuple[list[list[float]], list[list[float]]], random: Any

@@ -199,7 +199,7 @@ def as_number(cell: Any) -> float | None:
     if isinstance(cell, int | float):
         return float(cell)
     text = str(cell)
-    if re.fullmatch(r"-?\d{1,3}(\.\d{3})*,\d+", text):
+    if re.fullmatch(r"-?\d+(\.\d{3})*,\d+", text):
         text = text.replace(".", "").replace(",", ".")
     try:
         return float(text)

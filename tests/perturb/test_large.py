@@ -3,51 +3,57 @@
 from __future__ import annotations
 
 import os
-import resource
+import subprocess
+import sys
 import time
-import tracemalloc
+from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ethogram.perturb import file_operator, operators_for
+from ethogram.perturb import NotApplicable, file_operator, operators_for
 from ethogram.perturb.csvfile import CsvTable
 from ethogram.perturb.data import LOADERS as DATA
 from ethogram.perturb.operator import splice
 from ethogram.perturb.sheet import Edit
 
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
-MEGABYTES = 200 if LONG else 4
+MEGABYTES = 200 if LONG else 6
+NAMES = [operator.name for operator in operators_for("csv")] if LONG else ["data_type_corrupt", "irrelevant_columns"]
 
 
 def large_csv(megabytes: float) -> bytes:
-    rows = "".join(f'{i},"Name {i}, Jr",{i * 7 % 1000}.{i % 100:02d},{i % 90},text\n' for i in range(20_000))
+    rows = "".join(f'{i},"Name {i}, Jr",{i * 7 % 1000}.{i % 100:02d},{i % 90},text\n' for i in range(5_000))
     times = int(megabytes * 1e6 / len(rows)) + 1
     return b"id,name,price,qty,note\n" + rows.encode() * times
 
 
-@pytest.mark.parametrize("name", [operator.name for operator in operators_for("csv")])
-def test_a_large_table_needs_little_memory_beyond_itself(name: str) -> None:
-    content = large_csv(MEGABYTES)
-    operator = file_operator(name, "csv")
-    if LONG:  # tracing memory makes everything ten times slower
-        started = time.process_time()
-        change = operator.apply(content, "csv", 1)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(
-            f"\n{name}: {len(content) / 1e6:.0f} MB, {time.process_time() - started:.1f} s CPU, {peak:.0f} MB at most"
-        )
-        assert peak < 1500
-    else:
-        tracemalloc.start()
-        change = operator.apply(content, "csv", 1)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        # the new file and a growing buffer of it, the sample of rows, one number for each row
-        assert peak < 3.5 * len(change.content) + 10e6
-    assert change.places > 0
-    assert len(change.where) <= 50
+MEASURE = """
+import re, sys, time
+from ethogram.perturb import file_operator
+content = open(sys.argv[2], "rb").read()
+small = content[:200_000].rpartition(b"\\n")[0]
+file_operator(sys.argv[1], "csv").apply(small, "csv", 1)  # so that what is imported on use does not count
+peak = lambda: 1024 * int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1])
+before, started = peak(), time.process_time()
+change = file_operator(sys.argv[1], "csv").apply(content, "csv", 1)
+print(peak() - before, time.process_time() - started, len(change.content), change.places, len(change.where))
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not tell a process's peak memory")
+@pytest.mark.parametrize("name", NAMES)
+def test_a_large_table_needs_little_memory_beyond_itself(name: str, tmp_path: Path) -> None:
+    """Measured in a process of its own: the new file and the buffer it grows in, one number for each row, no more."""
+    path = tmp_path / "large.csv"
+    path.write_bytes(large_csv(MEGABYTES))
+    done = subprocess.run([sys.executable, "-c", MEASURE, name, str(path)], capture_output=True, text=True, check=True)
+    grown, seconds, size, places, listed = (float(word) for word in done.stdout.split())
+    print(f"\n{name}: {MEGABYTES} MB in {seconds:.1f} s of CPU, {grown / 1e6:.0f} MB more than the file itself")
+    assert grown < 2.5 * size + 10e6
+    assert places > 0
+    assert 0 < listed <= 50
 
 
 def test_time_grows_in_proportion() -> None:
@@ -72,7 +78,7 @@ def test_a_quote_that_is_never_closed_is_found_in_one_pass() -> None:
 FIELD = st.text(st.sampled_from('ab1,;"\n\r\t é'), max_size=6)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None, derandomize=True, database=None)
 @given(
     rows=st.lists(st.lists(FIELD, min_size=2, max_size=4), min_size=2, max_size=6),
     ending=st.sampled_from(["\n", "\r\n"]),
@@ -88,16 +94,15 @@ def test_a_table_that_nobody_edits_is_written_as_it_was(rows: list[list[str]], e
     content = content if last else content.removesuffix(ending.encode())
     try:
         table = CsvTable(content)
-    except ValueError:
-        raise
-    except Exception as error:
-        assert "no rows" in str(error) or "no content" in str(error) or "never closed" in str(error), error
+    except NotApplicable as reason:
+        # blank rows, or one that a bare carriage return cuts in two
+        event(str(reason))
         return
     assert table.rewrite(Edit(row=lambda number, row: row)) == content
     assert table.rewrite(Edit(header=lambda row: row)) == content
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(
     value=st.recursive(
         st.none()

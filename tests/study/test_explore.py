@@ -6,11 +6,8 @@ import csv
 import io
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from hashlib import blake2b
 from pathlib import Path
 
@@ -25,6 +22,7 @@ from ethogram.lab.maps import explain_exploration, export_exploration, map_explo
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
 from ethogram.store import Home, verify
+from ethogram.store.files import LocalFiles
 from ethogram.store.stop import pull
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite, load_grid
@@ -114,7 +112,7 @@ def test_the_files_of_the_seed_are_there(tmp_path, home):
         assert stored["memory_tokens"].tolist()[:5] == [16, 32, 64, 128, 16]
         assert int(stored["n_points"]) == 1024
     metrics = [json.loads(next((place / "rounds").glob(f"R000{n}_*/metrics.json")).read_text()) for n in (1, 2)]
-    rows = list(csv.DictReader((place / "summary.csv").open()))
+    rows = list(csv.DictReader((place / "summary.csv").read_text().splitlines()))
     assert [float(r["tube_var"]) for r in rows] == [m["tube"]["tube_var_sum"] for m in metrics]
     assert [m["seed"] for m in metrics] == [11111, 11112]
     assert metrics[0]["status"] == "FIRST_ROUND"
@@ -194,41 +192,48 @@ def test_ray_gives_what_this_process_gives(tmp_path, home):
 
 
 KILLED = """
-import sys
+import os, random, signal, sys, time
 from ethogram.study import explore_world
 from ethogram.study.explore import ExploreOptions
 from ethogram.worlds.toy_v1 import ToyWorld
+
+place, whole, strategy, rounds, home = sys.argv[1:]
 explore_world.WINDOW = 0.0
-o = ExploreOptions(strategy=sys.argv[2], until_round=int(sys.argv[3]), seed=7, run_dir=sys.argv[1], targets_per_round=8)
-print("ready", flush=True)
-explore_world.explore(ToyWorld(), o, home=sys.argv[4])
-print("done", flush=True)
+
+def session(where):
+    options = ExploreOptions(
+        strategy=strategy, until_round=int(rounds), seed=7, run_dir=where, targets_per_round=8)
+    explore_world.explore(ToyWorld(), options, home=home)
+
+def forked(where):
+    child = os.fork()
+    if child == 0:
+        session(where)
+        os._exit(0)
+    return child
+
+began = time.monotonic()
+os.waitpid(forked(whole), 0)
+usual, rng, kills, status = time.monotonic() - began, random.Random(1), 0, 1
+while status != 0:
+    child = forked(place)
+    if kills < 20:
+        time.sleep(rng.uniform(0, usual / 6))
+        os.kill(child, signal.SIGKILL)
+    status = os.waitpid(child, 0)[1]
+    kills += status != 0
+print(kills)
 """
 
 
-@pytest.mark.parametrize(("strategy", "rounds"), [("v1", 12), ("default", 25)])
+@pytest.mark.parametrize(("strategy", "rounds"), [("v1", 10), ("default", 12)])
 def test_twenty_kills_change_nothing(tmp_path, home, strategy, rounds):
     place, whole = tmp_path / "killed", tmp_path / "whole"
-    rng = random.Random(1)
-    began = time.monotonic()
-    command = [sys.executable, "-c", KILLED, "{}", strategy, str(rounds), str(tmp_path / "home")]
-    subprocess.run([w.format(whole) for w in command], check=True, capture_output=True)
-    usual = time.monotonic() - began
-    kills = done = 0
-    deadline = time.monotonic() + 150
-    while not done and time.monotonic() < deadline:
-        running = subprocess.Popen([w.format(place) for w in command], stdout=subprocess.PIPE, text=True)
-        assert running.stdout is not None
-        running.stdout.readline()
-        if kills < 20:
-            time.sleep(rng.uniform(0.0, max(0.05, usual / 8)))
-            running.send_signal(signal.SIGKILL)
-            kills += 1
-        done = "done" in running.stdout.read()
-        running.stdout.close()
-        running.wait()
-    assert done
-    assert kills >= 10  # the last session may end before its kill comes
+    words = [str(place), str(whole), strategy, str(rounds), str(tmp_path / "home")]
+    env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", KILLED, *words], capture_output=True, text=True, env=env, timeout=500)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) >= 15  # a session may end before its kill comes
     assert content(place) == content(whole)
     found = verify(Home(home.files).resolve(str(place)))
     assert found.ok, found.damaged
@@ -477,7 +482,8 @@ def test_a_grid_point_is_a_condition_of_the_harness(home):
     options = ExploreOptions(max_episodes=300, name="rooms", zone=0.05)
     result = explore_suite(SUITE, shaky, ROOM, options, home=home)
     run = home.run("rooms")
-    assert len(run.entries) == 300
+    bought = sum(row["total_budget"] for row in result.summary)
+    assert len(run.entries) == bought <= 300
     assert {e.head.condition for e in run.entries} == {f"g{i:04d}" for i in range(6)}
     assert {e.head.task for e in run.entries} == {"t0", "t1", "t2"}
     verdicts = {tuple(p.settings.values()): p for p in map_exploration("rooms", home=home).points}
@@ -485,7 +491,7 @@ def test_a_grid_point_is_a_condition_of_the_harness(home):
     assert verdicts[0, "kind"].rate.value < 0.2
     missing = result.metrics.counts.missing
     assert set(missing) <= {"infrastructure.network"}
-    assert result.episodes + sum(missing.values()) == 300
+    assert result.episodes + sum(missing.values()) == bought
     # what is missing counts neither as a failure nor as an episode
     assert sum(p.episodes for p in verdicts.values()) == result.episodes
     again = explore_suite(SUITE, shaky, ROOM, options, home=home)
@@ -544,9 +550,10 @@ def test_grids_from_files_and_from_python(tmp_path):
 # -- understanding ----------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def explored(home) -> Home:
-    explore(ToyWorld(), ExploreOptions(max_episodes=1500, seed=1), home=home)
+@pytest.fixture(scope="module")
+def explored(tmp_path_factory) -> Home:
+    home = Home(LocalFiles(tmp_path_factory.mktemp("explored")))
+    explore(ToyWorld(), ExploreOptions(max_episodes=900, seed=1), home=home)
     return home
 
 
@@ -575,13 +582,13 @@ def test_neighbours_slices_and_export_agree_with_the_map(explored, tmp_path):
     assert cells[0].rate.value < cells[-1].rate.value
     whole = map_exploration(home=explored)
     assert whole.safe + whole.unsafe + whole.undecided == 1024
-    assert sum(p.episodes for p in whole.points) == 1500
+    assert sum(p.episodes for p in whole.points) == 900
     export_exploration(tmp_path / "m.csv", home=explored)
     export_exploration(tmp_path / "m.parquet", home=explored)
     import pyarrow.parquet as pq
 
     table = pq.read_table(tmp_path / "m.parquet")
-    rows = list(csv.DictReader((tmp_path / "m.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "m.csv").read_text().splitlines()))
     assert table.num_rows == len(rows) == 1024
     assert table.column("rate").to_pylist() == [float(r["rate"]) for r in rows] == [p.rate.value for p in whole.points]
     with pytest.raises(BadUsage, match="exists already"):

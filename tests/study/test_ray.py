@@ -102,4 +102,9 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
     capped = run(place, home, "capped", engine="ray", max_concurrency=4, caps=caps)
     assert capped.cost_usd <= 0.3 + 0.01
     assert capped.stopped == "cap.experiment"
+    run(place, home, "task-caps", engine="ray", max_concurrency=4, caps=AllCaps(task=Caps(usd=0.05)))
+    spent: dict[str, float] = {}
+    for entry in home.run("task-caps").entries:
+        spent[entry.head.task] = spent.get(entry.head.task, 0.0) + (entry.totals.cost_usd or 0.0)
+    assert spent == pytest.approx(dict.fromkeys(spent, 0.05))  # one budget over all workers, not one each
     nodes[1] = built.add_node(num_cpus=1, object_store_memory=80 * 2**20)

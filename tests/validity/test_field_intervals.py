@@ -17,7 +17,7 @@ from ethogram.measure import Field, ablate, compare_fields
 from ethogram.measure.twin import scale_of
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
-REPLICATES = 2000 if LONG else 250
+REPLICATES = 2000 if LONG else 120
 D = 10
 MIX = np.linalg.cholesky(0.3 * np.ones((D, D)) + 0.7 * np.eye(D))
 NAMES = [f"x{j}" for j in range(D)]
@@ -225,7 +225,7 @@ def test_effects_of_factors() -> None:
     """A 2 × 2 design with a main effect on width, one on the centre and an interaction on the pass rate."""
     suite = Suite(6, 5)
     held = np.zeros(6)
-    n = REPLICATES // 3
+    n = REPLICATES // 2
     for rng in replicates(7, n):
         levels, cells = suite.levels(rng), []
         for a in (0, 1):

@@ -90,7 +90,9 @@ def _code(result: FieldResult) -> int:
     if result.one_class and result.comparison is None and result.ablation is None and result.saved_corridor is None:
         ended = "succeeded" if result.successes else "failed"
         stderr().print(
-            f"ethogram field: every scored trace {ended}, so nothing can part success from failure", markup=False
+            f"ethogram field: every scored trace {ended}, so nothing can part success from failure",
+            markup=False,
+            soft_wrap=True,
         )
         return NOT_DECIDED
     return 0
@@ -150,9 +152,10 @@ def _print_horizons(out: Console, result: FieldResult) -> None:
         rows.append([h.state, h.K, h.successes, *map(_number, (h.width, h.convergence, h.drift)), *_cells(drift)])
     columns = [result.rule, "K", "successes", "plain width", "convergence", "plain drift", "drift"]
     out.print(table([*columns, f"{100 * result.level:g} %"], rows))
-    refused = {h.estimates["drift"].why for h in result.horizons if "drift" in h.estimates}
-    for why in sorted(w for w in refused if w):
-        out.print(f"drift: {printable(why)}", style="dim", markup=False)
+    for h in result.horizons:
+        why = h.estimates["drift"].why if "drift" in h.estimates else None
+        if why:
+            out.print(f"drift at {printable(h.state)}: {printable(why)}", style="dim", markup=False)
 
 
 def _print_comparison(out: Console, result: FieldResult) -> None:
@@ -227,7 +230,7 @@ def _print_notes(out: Console, result: FieldResult) -> None:
     for why, names in reasons.items():
         out.print(f"not measured: {', '.join(names)} ({printable(why)})", style="dim", markup=False)
     for note in result.notes:
-        stderr().print(f"note: {printable(note)}", style="yellow", markup=False)
+        stderr().print(f"note: {printable(note)}", style="yellow", markup=False, soft_wrap=True)
     if result.saved_corridor is not None:
         out.print(f"corridor saved: {printable(result.saved_corridor)}", markup=False)
     out.print(f"next: ethogram field {result.run} --against OTHER", style="dim", markup=False)

@@ -8,35 +8,53 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ethogram.lab.experiments import Aggregate, ExperimentResults, experiment_results
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.lab.experiments import Aggregate, Dose, ExperimentPair, ExperimentResults, experiment_results
 from ethogram.study.experiment import Experiment, ExperimentPlan
 from ethogram.study.options import RunOptions, parse_caps
+from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
-from .out import HomeOption, JsonOption, print_json, signed, stdout, table
+from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+
+MOST = 24
+"""So many pairs are printed one by one, unless --limit says otherwise."""
 
 
 def command(
-    agent: Annotated[str | None, typer.Option(help="pkg.mod:name, file.py:name, 'cmd: …' or http://…")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="pkg.mod:name, file.py:name, 'cmd: …' or http://…", show_default=False)
+    ] = None,
     file: Annotated[list[Path] | None, typer.Option(help="A file the question is about; may be repeated.")] = None,
-    question: Annotated[str, typer.Option(help="What is asked about the files.")] = "",
-    expected: Annotated[str | None, typer.Option(help="The right answer, if there is one.")] = None,
+    question: Annotated[str, typer.Option(help="What is asked about the files.", show_default=False)] = "",
+    expected: Annotated[
+        str | None, typer.Option(help="The right answer, if there is one; several are separated by commas.")
+    ] = None,
     suite: Annotated[str | None, typer.Option(help="A whole suite instead of files and a question.")] = None,
     operators: Annotated[
         str, typer.Option(help="Which changes, separated by commas; by default all that fit the files.")
     ] = "",
-    k: Annotated[int, typer.Option("-k", help="Pairs per operator.")] = 1,
+    tool: Annotated[
+        list[str] | None, typer.Option(help="Disturb this tool only; may be repeated. By default all.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Pairs per change and task.")] = 1,
     noise_floor: Annotated[
         int | None, typer.Option(help="Re-runs of the clean task; by default 5, and 0 for a scripted agent.")
     ] = None,
-    intensities: Annotated[str, typer.Option(help="Strengths from 0 to 1, such as 0.2,0.5,1: a dose-response.")] = "1",
-    scorer: Annotated[str, typer.Option(help="equality, numeric, contains, one-of, or file.py:function.")] = "equality",
+    intensities: Annotated[str, typer.Option(help="Above 0 and up to 1, such as 0.2,0.5,1: a dose-response.")] = "1",
+    scorer: Annotated[
+        str, typer.Option(help="equality, numeric, contains, one-of, set, or file.py:function.")
+    ] = "equality",
     seed: Annotated[int, typer.Option(help="Seed of attempts and changes.")] = 0,
-    run: Annotated[str | None, typer.Option("--run", help="Name of the run; one that was stopped goes on.")] = None,
+    name: Annotated[str | None, typer.Option("--run", help="Name of the run; one that was stopped goes on.")] = None,
     results: Annotated[str | None, typer.Option(help="Show the results of a stored experiment; run nothing.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="Hard stop of the whole experiment.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
     max_concurrency: Annotated[int, typer.Option(help="Episodes at once.")] = 8,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    limit: Annotated[int, typer.Option(help="How many pairs to print.")] = MOST,
     csv: Annotated[Path | None, typer.Option(help="Also write one row per pair to this file.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     json: JsonOption = False,
@@ -49,116 +67,170 @@ def command(
     Example: `ethogram perturb --agent a.py:solve --file sales.csv --question "What is the total?" --expected 42`
     """
     if results is not None:
-        return _show(experiment_results(results, home=home), csv, json)
+        return _show(experiment_results(results, home=home), csv, json, limit)
     if agent is None:
-        from ethogram.errors import BadUsage
-
         raise BadUsage("an experiment needs an agent: give --agent, or --results RUN to look at a stored one")
+    caps = {"experiment.usd": max_usd, "episode.steps": max_steps, "episode.seconds": max_seconds}
     made = Experiment(
         agent=agent,
-        files=[str(f) for f in file or ()],
+        files=file or (),
         question=question,
         expected_answer=expected,
         suite=suite,
-        operators=[o.strip() for o in operators.split(",") if o.strip()],
+        operators=_words(operators),
+        tools=tool or (),
         k=k,
         noise_floor=noise_floor,
-        intensities=[float(x) for x in intensities.split(",")],
+        intensities=_numbers(intensities),
         scorer=scorer,
         seed=seed,
-        name=run,
-        options=RunOptions(
-            max_concurrency=max_concurrency, engine=engine, caps=parse_caps({"experiment.usd": max_usd}, ())
-        ),
+        name=name,
+        options=RunOptions(max_concurrency=max_concurrency, engine=engine, caps=parse_caps(caps, ())),
         home=home,
     )
     if dry_run:
         planned = made.plan()
-        print_json(planned) if json else _plan(planned)
+        print_json(planned) if json else _plan(planned, limit)
         return 0
-    with watcher(quiet=json) as watching:
-        found = made.run(watcher=watching)
-    assert isinstance(found, ExperimentResults)
-    return _show(found, csv, json)
+    try:
+        with watcher(quiet=json) as watching:
+            found = made.run(watcher=watching)
+    except RunInterrupted:
+        stderr().print(f"interrupted; go on with: ethogram run --resume {made.name}", style="yellow")
+        return 130
+    code = _show(found, csv, json, limit)
+    return 130 if made.session is not None and made.session.stopped == "killed" else code
 
 
-def _show(found: ExperimentResults, csv: Path | None, json: bool) -> int:
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _numbers(text: str) -> list[float]:
+    found = []
+    for word in _words(text):
+        try:
+            found.append(float(word))
+        except ValueError:
+            raise BadUsage(f"{word!r} is no intensity; give numbers such as --intensities 0.2,0.5,1") from None
+    return found
+
+
+def _show(found: ExperimentResults, csv: Path | None, json: bool, limit: int) -> int:
     if csv is not None:
-        found.to_df().to_csv(csv, index=False)
-    print_json(found) if json else _print(found)
+        try:
+            csv.write_text(found.to_csv(), encoding="utf-8")
+        except OSError as error:
+            raise BadUsage(f"cannot write {str(csv)!r}: {error.strerror}") from None
+    print_json(found) if json else _print(found, limit)
     return 0 if found.pairs else 2
 
 
-def _plan(planned: ExperimentPlan) -> None:
+def _plan(planned: ExperimentPlan, limit: int) -> None:
     out = stdout()
     out.print(
-        f"{planned.suite} with {planned.agent}: {planned.k} pairs per change, {planned.reruns} re-runs", markup=False
+        f"{planned.suite} with {planned.agent}: {planned.k} pairs per change and task, {planned.reruns} re-runs "
+        "for the noise floor",
+        markup=False,
     )
-    rows = [[c.operator, c.task, c.file or "", f"{c.intensity:g}", c.summary] for c in planned.changes]
-    out.print(table(["operator", "task", "file", "intensity", "what it does"], rows))
+    rows = [[c.operator, c.task, c.file or "", f"{c.intensity:g}", c.summary] for c in planned.changes[:limit]]
+    if rows:
+        out.print(table(["operator", "task", "file", "intensity", "what it does"], rows))
+    _more(len(planned.changes) - len(rows), "changes")
     for refused in planned.not_applicable:
         out.print(f"not applicable: {refused.operator} on {refused.task}: {refused.why}", style="dim", markup=False)
     price = f"at most ${planned.cost_usd_at_most:.2f}" if planned.cost_usd_at_most is not None else planned.why
     out.print(f"{planned.episodes} episodes; {price}; nothing was called", markup=False)
 
 
-def _print(found: ExperimentResults) -> None:
+def _print(found: ExperimentResults, limit: int) -> None:
     out = stdout()
-    floor = found.noise_floor
-    out.print(f"[bold]{escape(found.run)}[/bold]  {len(found.pairs)} pairs, agent {escape(found.agent)}")
+    out.print(
+        f"[bold]{escape(found.run)}[/bold]  {len(found.pairs)} of {found.planned_pairs} pairs, "
+        f"agent {escape(found.agent)}"
+    )
+    _print_floor(found)
+    for warning in found.warnings:
+        out.print(f"WARNING: {warning}", style="bold", markup=False)
+    if not found.pairs:
+        return
+    out.print()
+    rows = [_pair(p) for p in found.pairs[:limit]]
+    if rows:
+        columns = ["change", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
+        out.print(table(columns, rows))
+    _more(len(found.pairs) - len(rows), "pairs")
+    out.print()
+    columns = ["operator", "pairs", "mean d", "max d", "above floor", "recovered", "tokens ×", "accuracy lost"]
+    out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
+    out.print()
+    shown = [[name.replace("_", " "), _share(e)] for name, e in found.overall.manifestations.items() if e.value]
+    out.print(table(["what pairs showed as", "share of pairs"], shown))
+    if found.dose_response:
+        out.print()
+        columns = ["operator", "intensity", "pairs", "mean d", "accuracy", "accuracy lost"]
+        out.print(table(columns, [_dose(d) for d in found.dose_response]))
+    for refused in found.not_applicable:
+        out.print(f"not applicable: {refused.operator} on {refused.task}: {refused.why}", style="dim", markup=False)
+    if found.missing:
+        reasons = ", ".join(f"{reason} {n}" for reason, n in found.missing.items())
+        out.print(f"episodes without a score: {reasons}", style="dim", markup=False)
+
+
+def _print_floor(found: ExperimentResults) -> None:
+    floor, out = found.noise_floor, stdout()
     if floor.measured:
         out.print(
             f"noise floor: clean runs are {floor.mean:.3f} apart on average, at most {floor.max:.3f} "
             f"({floor.pairs} pairs, {floor.reruns} re-runs)"
         )
-    for warning in found.warnings:
-        out.print(f"WARNING: {warning}", style="bold", markup=False)
-    out.print()
-    rows = [
-        [
-            p.operator,
-            p.pair.task,
-            p.attempt,
-            f"{p.pair.d_norm:.3f}",
-            p.pair.t_star,
-            p.pair.manifestation.replace("_", " "),
-            {True: "within", False: "above", None: "unmeasured"}[p.pair.within_noise_floor],
-            _scores(p.score_clean, p.score_perturbed),
-        ]
-        for p in found.pairs
+    elif found.deterministic:
+        out.print("noise floor: none, for a scripted agent does the same with the same seed")
+
+
+def _more(count: int, what: str) -> None:
+    if count > 0:
+        stdout().print(f"… and {count:,} more {what}; --limit shows more", style="dim")
+
+
+def _pair(p: ExperimentPair) -> list[object]:
+    return [
+        p.condition,
+        p.pair.task,
+        p.attempt,
+        f"{p.pair.d_norm:.3f}",
+        p.pair.t_star,
+        p.pair.manifestation.replace("_", " "),
+        {True: "within", False: "above", None: "–"}[p.pair.within_noise_floor],
+        " → ".join("–" if s is None else f"{s:g}" for s in (p.score_clean, p.score_perturbed)),
     ]
-    columns = ["operator", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
-    out.print(table(columns, rows))
-    out.print()
-    columns = ["operator", "pairs", "mean d", "max d", "recovered", "tokens ×", "accuracy lost"]
-    out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
-    if found.dose_response:
-        doses = [
-            [d.operator, f"{d.intensity:g}", d.pairs, d.mean_d_norm, d.accuracy_perturbed, signed(d.accuracy_lost)]
-            for d in found.dose_response
-        ]
-        out.print()
-        out.print(table(["operator", "intensity", "pairs", "mean d", "accuracy", "lost"], doses))
-    for refused in found.not_applicable:
-        out.print(f"not applicable: {refused.operator} on {refused.task}: {refused.why}", style="dim", markup=False)
 
 
 def _aggregate(a: Aggregate) -> list[object]:
-    back = a.recovery_rate
-    lost = a.accuracy_lost
+    within = a.within_noise_floor
     return [
         a.name,
         a.pairs,
         a.mean_d_norm,
         a.max_d_norm,
-        None if back.value is None else f"{back.value:.2f}",
+        None if within is None or within.value is None else f"{1 - within.value:.2f}",
+        None if a.recovery_rate.value is None else f"{a.recovery_rate.value:.2f}",
         a.token_overhead if isinstance(a.token_overhead, str) else f"{a.token_overhead:.2f}",
-        None
-        if lost.value is None
-        else f"{lost.value:+.2f}" + ("" if lost.low is None else f" [{lost.low:+.2f}, {lost.high:+.2f}]"),
+        _lost(a.accuracy_lost),
     ]
 
 
-def _scores(before: float | None, after: float | None) -> str:
-    one, two = ("–" if s is None else f"{s:g}" for s in (before, after))
-    return f"{one} → {two}"
+def _dose(d: Dose) -> list[object]:
+    return [d.operator, f"{d.intensity:g}", d.pairs, d.mean_d_norm, d.accuracy_perturbed, _lost(d.accuracy_lost)]
+
+
+def _share(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.2f}"
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"
+
+
+def _lost(lost: Estimate) -> str | None:
+    if lost.value is None:
+        return None
+    return f"{lost.value:+.2f}" + ("" if lost.low is None else f" [{lost.low:+.2f}, {lost.high:+.2f}]")

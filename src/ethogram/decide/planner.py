@@ -79,6 +79,7 @@ def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
 
 def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> RunPlan:
     """Runs for `settings.drop`, or for the smallest drop that the budget can see."""
+    _check(settings)
     if settings.drop is not None:
         plan = _plan(rates, settings.drop, settings)
         if plan is None:
@@ -89,6 +90,20 @@ def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -
     plan = _plan(rates, drop, settings)
     assert plan is not None
     return _told(rates, drop, plan, settings, rng)
+
+
+def _check(settings: PlanSettings) -> None:
+    """One sentence about what makes no sense."""
+    for name, low, high in (("alpha", 0.0, 0.5), ("power", 0.5, 1.0)):
+        value = getattr(settings, name)
+        if not low < value < high:
+            raise BadUsage(f"--{name} must lie between {low:g} and {high:g}, not {value:g}")
+    for name in ("stored", "price", "max_runs", "max_usd"):
+        value = getattr(settings, name)
+        if value is not None and value < 0:
+            raise BadUsage(f"--{name.replace('_', '-')} cannot be negative, as {value:g} is")
+    if settings.drop is not None and (settings.max_runs is not None or settings.max_usd is not None):
+        raise BadUsage("--drop asks for the runs and a budget for the drop that it can see; give one, not both")
 
 
 def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:

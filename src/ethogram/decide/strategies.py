@@ -22,13 +22,29 @@ from .acquire import (
     top,
     v1_score,
 )
-from .explore import Floats, Posterior, Problem, Proposal, Strategy, Tally, beta_posterior, posterior_of
+from .explore import (
+    Floats,
+    Posterior,
+    Problem,
+    Proposal,
+    StopRule,
+    Strategy,
+    Tally,
+    beta_posterior,
+    posterior_of,
+    progress,
+)
 from .shared import SharedSurface
 
 AHEAD = (4, 16, 64, 256)
 """Numbers of further episodes that the look-ahead considers."""
 COVERAGE = 0.2
 """The share of every round that goes to the least sampled points; without it a pocket can be missed for ever."""
+CLOSING = 0.8
+"""That share once the posterior is content: then what is lacking is a look at every point."""
+
+
+RULE = StopRule()
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,8 +52,8 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
 
     targets: int = TARGETS
     episodes: int | None = None
-    first: int = 128
-    least: int = 64
+    first: int = 64
+    least: int = 24
     growth: float = 0.05
 
     def budget(self, spent: int) -> int:
@@ -116,12 +132,15 @@ class Shared:
         return posterior_of(self.surface.belief, self.problem)
 
     def propose(self, rng: np.random.Generator) -> Proposal:
-        """Four fifths where an episode is worth most, one fifth where least is known of the point itself."""
+        """Four fifths where an episode is worth most, one fifth where least is known of the point itself.
+
+        Once only a look at every point is lacking, it is the other way round.
+        """
         budget = self.rounds.budget(self.tally.spent)
         if self.tally.spent == 0:
             chosen = least_sampled(self.tally.n, budget, rng)
             return Proposal(chosen, shared_out(budget, len(chosen)))
-        cover = least_sampled(self.tally.n, int(COVERAGE * budget), rng)
+        cover = least_sampled(self.tally.n, int(self._coverage() * budget), rng)
         rest = budget - len(cover)
         worth = self._worth()
         chosen = top(np.round(worth, 12), min(self.rounds.targets, rest))
@@ -130,6 +149,11 @@ class Shared:
         extra[cover] += 1
         points = np.concatenate([chosen, cover[~np.isin(cover, chosen)]])
         return Proposal(points, extra[points])
+
+    def _coverage(self) -> float:
+        seen = progress(self.posterior(), self.tally, RULE.level)
+        content = RULE.balanced is not None and (seen.balanced is None or seen.balanced >= RULE.balanced)
+        return CLOSING if content and seen.unvisited else COVERAGE
 
     def _worth(self) -> Floats:
         if self.ahead:

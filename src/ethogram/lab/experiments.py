@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,15 +13,20 @@ import numpy as np
 
 from ethogram.decide import compare as decided
 from ethogram.errors import BadUsage
+from ethogram.errors import Refused as Refusal
 from ethogram.estimate import Estimate
-from ethogram.measure.floor import NoiseFloor
+from ethogram.measure.divergence import distances
+from ethogram.measure.floor import NoiseFloor, noise_floor, warning
 from ethogram.measure.manifestation import GROUPS, MANIFESTATIONS, prevalence
-from ethogram.measure.outcomes import Outcomes
+from ethogram.measure.outcomes import NOT_RUN, Outcomes
+from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run
 
-from .diffs import Overhead
-from .divergence import PairRow, divergence
+from .diffs import EditCounts, Overhead
+from .divergence import PairRow
+from .divergence import _pair as pair_row
 from .outcomes import load_outcomes, run_of
+from .readings import Episode, How, load_readings
 from .result import Result
 
 CLEAN = ""
@@ -31,6 +38,7 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
 
     condition: str
     operator: str
+    kind: str
     intensity: float
     file: str | None
     tasks: list[str]
@@ -43,10 +51,11 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     operator: str
     task: str
     why: str
+    file: str | None = None
 
 
 class ExperimentPair(msgspec.Struct, frozen=True, kw_only=True):
-    """A clean and a disturbed attempt with the same seed."""
+    """A clean and a disturbed attempt with the same seed; `calls_changed` is known where tools were disturbed."""
 
     operator: str
     condition: str
@@ -55,6 +64,7 @@ class ExperimentPair(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     score_clean: float | None
     score_perturbed: float | None
+    calls_changed: int | None
     pair: PairRow
 
 
@@ -91,10 +101,16 @@ class Dose(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResults(Result, kw_only=True):
-    """A paired experiment: every pair, what they show together, and the noise floor they are held against."""
+    """A paired experiment: every pair, what they show together, and the noise floor they are held against.
+
+    `planned_pairs` counts what was to be compared; `missing` counts episodes without a score by reason. An agent that
+    is `deterministic` does the same with the same seed, so that its floor need not be measured.
+    """
 
     run: str
     agent: str
+    deterministic: bool
+    planned_pairs: int
     noise_floor: NoiseFloor
     treatments: list[Treatment]
     pairs: list[ExperimentPair]
@@ -109,8 +125,19 @@ class ExperimentResults(Result, kw_only=True):
         flat = []
         for row in self.pairs:
             built = msgspec.to_builtins(row)
-            flat.append({**{k: v for k, v in built.items() if k != "pair"}, **built["pair"]})
+            pair = built.pop("pair")
+            edits = pair.pop("edits")
+            flat.append({**built, **pair, **edits})
         return flat
+
+    def to_csv(self) -> str:
+        """The rows as CSV; unlike a data frame it needs nothing installed."""
+        out = io.StringIO()
+        names = [*ExperimentPair.__struct_fields__[:-1], *PairRow.__struct_fields__, *EditCounts.__struct_fields__]
+        writer = csv.DictWriter(out, [n for n in names if n != "edits"], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows())
+        return out.getvalue()
 
     @property
     def overall(self) -> Aggregate:
@@ -124,56 +151,107 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
     plan = found.info.plan.get("experiment")
     if plan is None:
         raise BadUsage(f"run {found.name!r} is no paired experiment; make one with: ethogram perturb")
-    treatments = [msgspec.convert(t, Treatment) for t in plan["treatments"]]
-    refused = [msgspec.convert(r, Refused) for r in plan["not_applicable"]]
+    treatments = msgspec.convert(plan["treatments"], list[Treatment])
+    conditions = {e.head.condition for e in found.entries}
+    if CLEAN not in conditions:
+        raise Refusal(f"no clean episode of the experiment {found.name!r} is done yet; go on with: {_go_on(found)}")
+    hurt = {t.condition: load_outcomes(found, condition=t.condition) for t in treatments if t.condition in conditions}
     clean = load_outcomes(found, condition=CLEAN)
-    pairs, missing, warnings = [], Counter(clean.missing()), []
-    floor: NoiseFloor | None = None
-    hurt: dict[str, Outcomes] = {}
-    done = {e.head.condition for e in found.entries}
-    for treatment in treatments:
-        if treatment.condition not in done:
-            missing["not_run"] += len(treatment.tasks)
-            continue
-        told = divergence(found, found, condition=treatment.condition, baseline_condition=CLEAN, draws=99)
-        hurt[treatment.condition] = load_outcomes(found, condition=treatment.condition)
-        missing.update(hurt[treatment.condition].missing())
-        floor = floor or told.noise_floor
-        warnings += [w for w in told.warnings if w not in warnings and "in one of the runs only" not in w]
-        pairs += _pairs(found, treatment, told.pairs)
-    every = _every(treatments, pairs, clean, hurt)
+    pairs, floor = _paired(found, treatments)
+    planned = int(plan["k"]) * sum(len(t.tasks) for t in treatments)
+    missing: Counter[str] = Counter(clean.missing())
+    for outcomes in hurt.values():
+        missing.update(outcomes.missing())
+    unbegun = [t for t in treatments if t.condition not in hurt]
+    missing[NOT_RUN] += int(plan["k"]) * sum(len(t.tasks) for t in unbegun)
     return ExperimentResults(
         run=found.name,
         agent=str(found.info.plan.get("agent", "")),
-        noise_floor=floor or NoiseFloor(runs=int(clean.task.size), tasks=len(clean.tasks), pairs=0, reruns=0),
+        deterministic=bool(plan["deterministic"]),
+        planned_pairs=planned,
+        noise_floor=floor,
         treatments=treatments,
         pairs=pairs,
-        aggregates=every,
+        aggregates=_every(treatments, pairs, clean, hurt),
         dose_response=_doses(treatments, pairs, clean, hurt),
-        not_applicable=refused,
-        missing=dict(sorted(missing.items())),
-        warnings=warnings,
+        not_applicable=msgspec.convert(plan["not_applicable"], list[Refused]),
+        missing={reason: n for reason, n in sorted(missing.items()) if n},
+        warnings=_warnings(found, plan, floor, pairs, planned),
     )
 
 
-def _pairs(run: Run, treatment: Treatment, rows: Sequence[PairRow]) -> list[ExperimentPair]:
-    by_trace = {e.head.trace_id: e.head for e in run.entries}
-    made = []
-    for row in rows:
-        before, after = by_trace[row.baseline_trace], by_trace[row.trace]  # type: ignore[index]
-        made.append(
-            ExperimentPair(
-                operator=treatment.operator,
-                condition=treatment.condition,
-                intensity=treatment.intensity,
-                file=treatment.file,
-                attempt=after.attempt,
-                score_clean=getattr(before.outcome, "value", None),
-                score_perturbed=getattr(after.outcome, "value", None),
-                pair=row,
-            )
+def _go_on(run: Run) -> str:
+    return f"ethogram run --resume {run.name}"
+
+
+def _paired(run: Run, treatments: Sequence[Treatment]) -> tuple[list[ExperimentPair], NoiseFloor]:
+    """Every disturbed attempt with the clean attempt of the same seed, and the floor of the clean ones.
+
+    The traces are read once, whatever the number of conditions.
+    """
+    how = How()
+    by_place: dict[tuple[str, str], list[Episode]] = {}
+    for task, episodes in load_readings(run, how).tasks.items():
+        for episode in episodes:
+            by_place.setdefault((episode.entry.head.condition, task), []).append(episode)
+    letters = Alphabet()
+    clean = {task: found for (condition, task), found in by_place.items() if condition == CLEAN}
+    squares = {}
+    for task, found in clean.items():
+        readings = [e.reading for e in found]
+        squares[task] = distances(readings, readings, letters, by_lane=how.by_lane).d_norm
+    pairs = []
+    for treatment in treatments:
+        for task in treatment.tasks:
+            place = {e.entry.head.attempt: i for i, e in enumerate(clean.get(task, ()))}
+            for after in by_place.get((treatment.condition, task), ()):
+                i = place.get(after.entry.head.attempt)
+                if i is not None:
+                    before, own = clean[task][i], np.delete(squares[task][i], i)
+                    row = pair_row(task, (run, before), (run, after), own, how)
+                    pairs.append(_pair(treatment, before, after, row))
+    return pairs, noise_floor(list(squares.values()))
+
+
+def _pair(treatment: Treatment, before: Episode, after: Episode, row: PairRow) -> ExperimentPair:
+    one, two = before.entry.head, after.entry.head
+    changed = two.meta.get("perturbed_calls")
+    return ExperimentPair(
+        operator=treatment.operator,
+        condition=treatment.condition,
+        intensity=treatment.intensity,
+        file=treatment.file,
+        attempt=two.attempt,
+        score_clean=getattr(one.outcome, "value", None),
+        score_perturbed=getattr(two.outcome, "value", None),
+        calls_changed=changed if isinstance(changed, int) else None,
+        pair=row,
+    )
+
+
+def _warnings(
+    run: Run, plan: Mapping[str, Any], floor: NoiseFloor, pairs: Sequence[ExperimentPair], planned: int
+) -> list[str]:
+    """What a reader must know before believing the figures."""
+    told = []
+    about = None if plan["deterministic"] and not floor.measured else warning(floor)
+    if about is not None:
+        told.append(about)
+    if len(pairs) < planned:
+        told.append(
+            f"{planned - len(pairs)} of {planned} pairs lack one side or both; what was not run is run with: "
+            f"{_go_on(run)}"
         )
-    return made
+    idle = [p for p in pairs if p.calls_changed == 0]
+    if idle:
+        told.append(
+            f"in {len(idle)} of {sum(p.calls_changed is not None for p in pairs)} pairs with disturbed tools no call "
+            "was changed: the agent called none that could be, or the intensity is low"
+        )
+    sealed = sum(p.pair.answer_sealed for p in pairs)
+    if sealed:
+        told.append(f"{sealed} pairs have a sealed answer whose key is not at hand: answers are not compared there")
+    return told
 
 
 def _every(

@@ -117,11 +117,23 @@ def usable_names(
     if wanted is None and not how.dimensions:
         idle = set.intersection(*(set(p.idle(kept)) for p in parts))
         left |= {n: "0 in every trace" for n in kept if n in idle}
-        kept = [n for n in kept if n not in idle]
+        left |= _twins([n for n in kept if n not in idle], parts)
+        kept = [n for n in kept if n not in left]
     if not kept:
         shown = "; ".join(f"{n}: {why}" for n, why in list(left.items())[:4])
         raise Refused(f"none of the dimensions can be measured here ({shown}); choose others with --dimensions")
     return kept, left
+
+
+def _twins(names: Sequence[str], parts: Sequence[Standards]) -> dict[str, str]:
+    """Dimensions that repeat an earlier one number by number: they would only count it twice."""
+    seen: dict[bytes, str] = {}
+    found = {}
+    for name in names:
+        first = seen.setdefault(b"".join(p.values[name].tobytes() for p in parts), name)
+        if first != name:
+            found[name] = f"the same as {first} in every trace"
+    return found
 
 
 def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How) -> Loaded:

@@ -362,6 +362,8 @@ def read_quarantine(path: str | Path, today: datetime.date | None = None) -> lis
     found = []
     for i, entry in enumerate(listed, start=1):
         try:
+            if isinstance(entry, dict) and isinstance(entry.get("task"), int):
+                entry = {**entry, "task": str(entry["task"])}  # tasks of many suites are numbers
             one = msgspec.convert(entry, Quarantined, strict=False)
         except msgspec.ValidationError as error:
             raise BadInput(f"entry {i} of {place}: {error}; write task, until (2026-12-31) and reason") from None

@@ -16,8 +16,7 @@ import numpy as np
 
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, multiplicity, spread
-from ethogram.stats._numeric import root
+from ethogram.stats import contrast, interval, multiplicity, spread
 
 from . import twin
 from .columns import Floats
@@ -254,9 +253,9 @@ def _sum_codes(levels: Sequence[str]) -> dict[str, Floats]:
 
 
 def _effect(
-    contrast: _Contrast, parts: Sequence[_Cell], covariance: Floats, df: float, alive: Any, level: float
+    wanted: _Contrast, parts: Sequence[_Cell], covariance: Floats, df: float, alive: Any, level: float
 ) -> Effect:
-    used = [(w, p) for w, p in zip(contrast.weights, parts, strict=True) if abs(w) > 1e-12]
+    used = [(w, p) for w, p in zip(wanted.weights, parts, strict=True) if abs(w) > 1e-12]
     count = sum(p.part.K for _, p in used)
     p: dict[str, float] = {}
     width, p_width = _width_effect(used, level, count)
@@ -266,7 +265,7 @@ def _effect(
         if value is not None:
             p[metric] = value
     return Effect(
-        name=contrast.name, kind=contrast.kind, levels=contrast.levels, width=width, pass_rate=passes, centre=centre,
+        name=wanted.name, kind=wanted.kind, levels=wanted.levels, width=width, pass_rate=passes, centre=centre,
         dimensions=dimensions, p=p,
     )  # fmt: skip
 
@@ -313,13 +312,17 @@ def _pass_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int) 
         return Estimate(value=None, why="some condition has no outcome; score its runs first", **common), None
     value, low, high = found
 
-    def excludes_nought(at: float) -> float:
-        at_level = ends(at)
-        assert at_level is not None
-        # positive once the interval at this level has swallowed 0
-        return -at_level[1] if value > 0 else at_level[2]
+    def holds_nought(at: float) -> bool:
+        wider = ends(at)
+        assert wider is not None
+        return wider[1] <= 0 <= wider[2]
 
-    p = 1.0 if value == 0 else float(1 - root(excludes_nought, 1e-6, 1 - 1e-9, 1e-6))
+    # p is 1 minus the level at which the interval just holds 0
+    inside, outside = 1 - 1e-9, 0.0
+    for _ in range(20):
+        middle = 0.5 * (inside + outside)
+        inside, outside = (middle, outside) if holds_nought(middle) else (inside, middle)
+    p = 1.0 if value == 0 else 1 - inside
     return Estimate(value=float(value), low=float(low), high=float(high), **common), p
 
 
@@ -341,9 +344,9 @@ def _centre_effect(
         return Estimate(value=None, why=why, method=distance, **common), plain, None
     found = spread.Shift(vector, covariance * reach, df, square, 0)
     ends = [float(np.sqrt(max(float(e), 0.0) / unit)) for e in spread.norm_interval(found, level)]
-    contrast = spread.Contrast(vector, np.diag(covariance) * reach, np.full(vector.size, df), 0)
-    low, high = interval.student(contrast.value, contrast.variance, contrast.df, level)
-    p = float(multiplicity.holm(spread.contrast_test(contrast)).min())
+    each_one = contrast.Contrast(vector, np.diag(covariance) * reach, np.full(vector.size, df), 0)
+    low, high = interval.student(each_one.value, each_one.variance, each_one.df, level)
+    p = float(multiplicity.holm(contrast.contrast_test(each_one)).min())
     place = np.cumsum(alive) - 1
     dimensions = {
         name: Estimate(

@@ -13,7 +13,7 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.plan import derived_seed
-from ethogram.stats import interval, multiplicity, permutation, spread, stratified
+from ethogram.stats import contrast, interval, multiplicity, permutation, spread, stratified
 from ethogram.stats.permutation import MaxT
 from ethogram.trace.outcome import SUCCESS_AT
 
@@ -274,16 +274,11 @@ def _pass_difference(pair: Pair, level: float) -> tuple[Estimate, Test]:
 
 
 def _dimensions(pair: Pair, features: MaxT, level: float) -> tuple[DimensionShift, ...]:
-    found = spread.class_difference(spread.cells(pair.x, pair.task * 2 + pair.second, 2 * len(pair.tasks)))
+    found = contrast.class_difference(spread.cells(pair.x, pair.task * 2 + pair.second, 2 * len(pair.tasks)))
     low, high = interval.student(found.value, found.variance, found.df, level)
     raw = pair.parts[1].metrics().center() - pair.parts[0].metrics().center()
-    apart = [twin.separation(p, level) for p in pair.parts]
+    changes, parted = _separation_changes(pair, level)
     names = pair.parts[0].names
-    changes = [_separation_change(apart[0][n], apart[1][n], level) for n in names]
-    tested = [i for i, (_, p) in enumerate(changes) if p is not None]
-    adjusted = (
-        dict(zip(tested, multiplicity.holm([changes[i][1] or 0.0 for i in tested]), strict=True)) if tested else {}
-    )
     place = np.cumsum(pair.alive) - 1
     out = []
     for j, name in enumerate(names):
@@ -305,30 +300,44 @@ def _dimensions(pair: Pair, features: MaxT, level: float) -> tuple[DimensionShif
                 shift=estimate,
                 p=float(features.p[i]) if pair.alive[j] else None,
                 adjusted=float(features.adjusted[i]) if pair.alive[j] else None,
-                separation=changes[j][0],
-                separation_p=float(adjusted[j]) if j in adjusted else None,
+                separation=changes[j],
+                separation_p=parted.get(j),
             )
         )
     return tuple(out)
 
 
-def _separation_change(first: Estimate, second: Estimate, level: float) -> tuple[Estimate, float | None]:
-    """Separation of the second minus that of the first; half-widths as standard errors add in squares."""
-    from ethogram.stats._numeric import normal_cdf, normal_quantile
-
+def _separation_changes(pair: Pair, level: float) -> tuple[list[Estimate], dict[int, float]]:
+    """Separation of the second minus that of the first on the common scale, and p with Holm over dimensions."""
+    found = [twin.class_contrast(p) for p in pair.parts]
+    sides = [twin.counts(p) for p in pair.parts]
     common: dict[str, Any] = {
-        "level": level, "n": first.n + second.n, "of": "trajectories",
-        "method": "difference of separations within tasks; half-widths added in squares",
+        "level": level, "n": sum(s.plus + s.minus for s in sides), "of": "trajectories",
+        "method": "difference of separations within tasks, standardised log feature; Welch's t",
     }  # fmt: skip
-    if first.value is None or second.value is None:
-        return Estimate(value=None, why=first.why or second.why, **common), None
-    value = second.value - first.value
-    if first.low is None or second.low is None or first.high is None or second.high is None:
-        return Estimate(value=value, why=first.why or second.why, **common), None
-    half = float(np.hypot(first.high - first.value, second.high - second.value))
-    z = float(normal_quantile(0.5 + level / 2))
-    p = float(2 * normal_cdf(-abs(value) * z / half)) if half > 0 else (1.0 if value == 0 else 0.0)
-    return Estimate(value=value, low=value - half, high=value + half, **common), p
+    apart = found[1].value - found[0].value
+    variances = [f.variance for f in found]
+    df = np.array(
+        [spread.welch_df([a, b], [c, d]) for a, b, c, d in zip(*variances, found[0].df, found[1].df, strict=True)]
+    )
+    change = contrast.Contrast(apart, variances[0] + variances[1], df, 0)
+    low, high = interval.student(change.value, change.variance, change.df, level)
+    p = contrast.contrast_test(change)
+    refused = next((w for w in map(twin.too_few_per_side, sides) if w), None)
+    enough = all(min(s.plus, s.minus) >= twin.LEAST_PER_SIDE for s in sides)
+    out, tested = [], []
+    for j, sd in enumerate(pair.sd):
+        if not pair.alive[j] or not np.isfinite(apart[j]):
+            why = refused or "this dimension never varies within a task"
+            out.append(Estimate(value=None, why=why, **common))
+        elif not enough or not np.isfinite(low[j]):
+            out.append(Estimate(value=float(apart[j] / sd), why=refused or "the spread is not known", **common))
+        else:
+            ends = (float(low[j] / sd), float(high[j] / sd))
+            out.append(Estimate(value=float(apart[j] / sd), low=ends[0], high=ends[1], why=refused, **common))
+            tested.append(j)
+    adjusted = multiplicity.holm(p[tested]) if tested else p[:0]
+    return out, dict(zip(tested, adjusted.tolist(), strict=True))
 
 
 def _of_tasks(field: Field, tasks: list[str]) -> Field:

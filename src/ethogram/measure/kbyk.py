@@ -346,8 +346,9 @@ def _evidence(tasks: Sequence[_Task], found: TwoSample, p: float, columns: Seque
     }
     if p <= ALPHA:
         shown = [f"{what} (p = {v:.2g})" for what, v in said.items() if v <= ALPHA]
-        strongest = columns[int(np.argmax(np.abs(found.same_way)))]
-        return f"{'; '.join(shown)}; most of all {strongest}"
+        named = [i for i, name in enumerate(columns) if name not in (LENGTH, OTHER)]
+        strongest = max(named, key=lambda i: abs(found.same_way[i]), default=0)
+        return f"{'; '.join(shown)}; most of all {columns[strongest]}"
     if least > ALPHA:
         return f"so few runs cannot show anything: the smallest p-value that they can give is {min(least, 1.0):.2g}"
     return f"no question was answered at the {ALPHA:g} level (adjusted p = {p:.2g}); this does not show sameness"

@@ -80,11 +80,6 @@ DIMENSIONS: tuple[Standard, ...] = (
     Standard("tool_calls", "steps", "steps of kind tool", ALL),
     Standard("distinct_tools", "tools", "different tools called", ALL),
     Standard("errors", "steps", "steps that ended in an error", ALL),
-    Standard("error_streak", "steps", "most tool calls in a row, within a lane, that ended in an error", ALL),
-    Standard("repeats", "calls", "tool calls with the tool and the arguments of an earlier one", ALL),
-    Standard("backtracks", "calls", "tool calls A after B after A, within a lane", ALL),
-    Standard("longest_streak", "calls", "most calls of one tool in a row, within a lane", ALL),
-    Standard("longest_loop", "calls", "longest stretch that repeats a cycle of 1 to 3 equal calls, within a lane", ALL),
     Standard("reads", "calls", "calls of tools that read, by name", (*_ANY, *_TALK)),
     Standard("writes", "calls", "calls of tools that change something, by name", (*_ANY, *_TALK)),
     Standard("failed_writes", "calls", "writes that ended in an error", _TALK),
@@ -106,6 +101,11 @@ DIMENSIONS: tuple[Standard, ...] = (
     Standard("handoffs", "steps", "steps of kind handoff", (*_ANY, *_TALK)),
     Standard("retrievals", "steps", "steps of kind retrieval", (*_ANY, *_TALK, *_WEB)),
     Standard("memory_steps", "steps", "steps of kind memory", _ANY),
+    Standard("error_streak", "steps", "most tool calls in a row, within a lane, that ended in an error", ALL),
+    Standard("repeats", "calls", "tool calls with the tool and the arguments of an earlier one", ALL),
+    Standard("backtracks", "calls", "tool calls A after B after A, within a lane", ALL),
+    Standard("longest_streak", "calls", "most calls of one tool in a row, within a lane", ALL),
+    Standard("longest_loop", "calls", "longest stretch that repeats a cycle of 1 to 3 equal calls, within a lane", ALL),
     Standard("length_stops", "steps", "model steps that stopped at a length limit", ALL),
     Standard("ended_on_tool", "0 or 1", "the last step is a tool call", ALL),
     Standard("ended_on_error", "0 or 1", "the last step ended in an error", ALL),
@@ -119,7 +119,7 @@ DIMENSIONS: tuple[Standard, ...] = (
     Standard("seconds_per_step", "seconds", "seconds / steps", ALL),
     Standard("tool_time_share", "share", "seconds in tool steps / seconds in all steps", ALL),
 )
-"""The one table of standard dimensions: presets choose from it, screens and pages print it."""
+"""The one table of standard dimensions: presets choose from it, screens and pages print it; the plainest come first."""
 
 BY_NAME = {d.name: d for d in DIMENSIONS}
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd")
@@ -171,15 +171,18 @@ def chosen(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def standards(batches: Iterable[Any], heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
+def standards(
+    batches: Iterable[Any], heads: Sequence[Head], totals: Sequence[Totals], *, chunk: int | None = None
+) -> Standards:
     """Every standard dimension of these traces, from Arrow batches of `COLUMNS` that hold at least their steps.
 
-    Batches may cut traces and mix them; rows of other traces are passed over. Memory is bounded by what is incomplete.
+    Batches may cut traces and mix them; rows of other traces are passed over. Memory is bounded by what is incomplete
+    and by `chunk` rows.
     """
-    from .standard_columns import tally
+    from .standard_columns import CHUNK, tally
 
     place = {h.trace_id: i for i, h in enumerate(heads)}
-    found = tally(batches, place, np.array([t.steps for t in totals], dtype=np.int64))
+    found = tally(batches, place, np.array([t.steps for t in totals], dtype=np.int64), chunk or CHUNK)
     values = dict(found.values)
     steps = values["steps"]
     silent = np.array([t.model_calls for t in totals]) == 0

@@ -70,14 +70,14 @@ class _Steps(NamedTuple):
     told: set[str]
 
 
-def tally(batches: Iterable[Any], place: Mapping[Any, int], steps: Ints) -> Tally:
+def tally(batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, chunk: int = CHUNK) -> Tally:
     """All dimensions that steps tell, for the traces at these places; `steps` is how many each has."""
     names = (*_COUNTED, *_BY_CLASS, *_OTHERS)
     values: dict[str, Floats] = {n: np.zeros(len(place)) for n in names}
     values["tool_time_share"][:] = np.nan
     told: set[str] = set()
     tools: set[str] = set()
-    for rows, table, where in whole_traces(batches, place, steps):
+    for rows, table, where in whole_traces(batches, place, steps, chunk):
         part = _steps_of(table, where)
         for name, value in _measured(part).items():
             values[name][rows] = value
@@ -90,14 +90,14 @@ def tally(batches: Iterable[Any], place: Mapping[Any, int], steps: Ints) -> Tall
 
 
 def whole_traces(
-    batches: Iterable[Any], place: Mapping[Any, int], steps: Ints
+    batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, chunk: int = CHUNK
 ) -> Iterator[tuple[Ints, Any, npt.NDArray[np.int64]]]:
     """Tables that hold only whole traces: their places, the rows, and which of the places each row belongs to.
 
     Rows that are no steps are passed over; text columns may be plain or dictionaries.
     """
     held: list[Any] = []
-    rows, wanted = 0, CHUNK
+    rows, wanted = 0, chunk
     for batch in batches:
         held.append(batch)
         rows += batch.num_rows
@@ -106,7 +106,7 @@ def whole_traces(
         whole, rest = _cut(_table(held), place, steps)
         held, rows = rest.to_batches(), rest.num_rows
         # one trace that outgrows a chunk must not be looked through again at every batch
-        wanted = max(CHUNK, 2 * rows)
+        wanted = max(chunk, 2 * rows)
         if whole is not None:
             yield whole
     if rows:

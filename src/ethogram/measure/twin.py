@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, passk, spread
+from ethogram.stats import contrast, interval, passk, spread
 from ethogram.trace.outcome import SUCCESS_AT
 
 from .columns import Bools, Floats, Ints
@@ -166,10 +166,7 @@ def pass_rate(field: Field, level: float) -> Estimate:
 
 def separation(field: Field, level: float) -> dict[str, Estimate]:
     """Successes minus failures within tasks, per dimension, in standard deviations of the log feature."""
-    n, scale = log_cells(field), scale_of(field)
-    rows = np.arange(n.n.size).reshape(-1, CLASSES)[:, :2].ravel()
-    found = spread.class_difference(spread.Cells(*(part[rows] for part in n)))
-    sides = counts(field)
+    found, scale, sides = class_contrast(field), scale_of(field), counts(field)
     refusal = too_few_per_side(sides)
     low, high = interval.student(found.value, found.variance, found.df, level)
     out = {}
@@ -188,6 +185,13 @@ def separation(field: Field, level: float) -> dict[str, Estimate]:
         else:
             out[name] = Estimate(value=float(value), low=float(ends[0]), high=float(ends[1]), why=refusal, **common)
     return out
+
+
+def class_contrast(field: Field) -> contrast.Contrast:
+    """Successes minus failures within tasks, per log feature."""
+    whole = log_cells(field)
+    rows = np.arange(whole.n.size).reshape(-1, CLASSES)[:, :2].ravel()
+    return contrast.class_difference(spread.Cells(*(part[rows] for part in whole)))
 
 
 def too_few_per_side(sides: Counts) -> str | None:
@@ -222,14 +226,14 @@ def skew(field: Field, level: float) -> dict[str, Estimate]:
             out[name] = Estimate(value=None, why=f"{what} never varies within a task", **common)
             continue
         column = spread.log_features(part.points[:, j : j + 1])
-        value, variance, df = spread.correlation_left_out(column, y, group, tasks)
+        value, variance, df = contrast.correlation_left_out(column, y, group, tasks)
         if not np.isfinite(value[0]):
             out[name] = Estimate(value=None, why="this dimension never varies here within a task", **common)
         elif not enough or not np.isfinite(variance[0]) or df < 2:
             why = refusal or "the correlation is perfect with or without some trajectory, so its spread cannot be told"
             out[name] = Estimate(value=float(value[0]), why=why, **common)
         else:
-            low, high = spread.bounded_interval(value[0], variance[0], df, level)
+            low, high = contrast.bounded_interval(value[0], variance[0], df, level)
             out[name] = Estimate(value=float(value[0]), low=float(low), high=float(high), why=refusal, **common)
     return out
 

@@ -313,9 +313,28 @@ def _page_removal(pdf: PdfFile, pages: int, dice: Dice) -> Change:
     gone = dice.picks(pages, 1 / 3, most=pages - 1)
     for page in gone:
         notes.add(f"page {page + 1}", f"page {page + 1} of {pages}", "")
+    lost = {pdf.pdf.pages[page].obj.objgen for page in gone}
     for page in reversed(gone):
         del pdf.pdf.pages[page]
+    _forget_links(pdf.pdf, lost)
     return notes.change(pdf.save(), f"{plural(len(gone), 'page')} removed")
+
+
+def _forget_links(pdf: Any, lost: set[tuple[int, int]]) -> None:
+    """Bookmarks and links to pages that are gone lead nowhere; left as they were, they would keep the pages alive."""
+    import pikepdf
+
+    def leads_nowhere(holder: Any) -> bool:
+        target = holder.get("/Dest", holder.get("/D"))
+        return isinstance(target, pikepdf.Array) and len(target) > 0 and target[0].objgen in lost
+
+    for found in pdf.objects:
+        if isinstance(found, pikepdf.Dictionary) and ("/Title" in found or found.get("/Subtype") == "/Link"):
+            if leads_nowhere(found):
+                del found["/Dest"]
+            action = found.get("/A")
+            if isinstance(action, pikepdf.Dictionary) and leads_nowhere(action):
+                del found["/A"]
 
 
 def _page_shuffle(pdf: PdfFile, pages: int, dice: Dice) -> Change:

@@ -13,6 +13,7 @@ SHOW = frozenset(["Tj", "TJ", "'", '"'])
 SPACE_BETWEEN = -200
 """A jump of a fifth of the font's size inside a line is a space to the eye."""
 DEEPEST = 8
+LIGATURES = {"fi": "ﬁ", "fl": "ﬂ", "ff": "ﬀ", "ffi": "ﬃ", "ffl": "ﬄ"}
 
 Matrix = tuple[float, float, float, float, float, float]
 UNIT: Matrix = (1.0, 0.0, 0.0, 1.0, 0.0, 0.0)
@@ -223,6 +224,7 @@ class _Walk:
                 continue
             for place, (code, char) in enumerate(self._font.decode(bytes(piece))):
                 # one character for one glyph, so that places in the text are places among the glyphs
-                shown = char if char is not None and len(char) == 1 else "\ufffd"
+                shown = LIGATURES.get(char or "", char or "")
+                shown = shown if len(shown) == 1 else "\ufffd"
                 line.text += shown
                 line.glyphs.append(Glyph(number, i, place, self._font, code, shown))

@@ -188,8 +188,6 @@ class _Walk:
         self._seen: set[int] = set()
 
     def visit(self, node: Any, path: str) -> None:
-        if node.start_mark.index in self._seen and node.id != "mapping":
-            return
         if id(node) in self._seen:
             return
         self._seen.add(id(node))

@@ -5,15 +5,18 @@ The change is data in the condition's settings, so it is the same in every proce
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, EthogramError
 from ethogram.judge.loading import named_object
 from ethogram.perturb import (
+    Change,
     NotApplicable,
     Operator,
     PromptOperator,
@@ -27,9 +30,12 @@ from ethogram.perturb import (
 from ethogram.perturb.prompt import BY_NAME as PROMPTS
 from ethogram.perturb.tools import BY_NAME as TOOLS
 from ethogram.plan import Task, derived_seed
+from ethogram.trace import digest
 
 SETTING = "perturb"
 """Where a condition keeps its disturbance."""
+KEPT_BYTES = 32 << 20
+"""So many bytes of damaged files are kept, because every attempt reads the same damage."""
 
 Tools = Mapping[str, Callable[..., Any]]
 AnyOperator = Operator | ToolOperator | PromptOperator
@@ -62,12 +68,25 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return file_operator(self.operator, format_of(self.file) or "")
 
 
-class Disturbed(msgspec.Struct, frozen=True):
-    """What an episode gets instead, and what was changed in words."""
+class Disturbed:
+    """What an episode gets instead, and what was changed in words; tools are changed while they are being called."""
 
-    task: Task
-    tools: Tools
-    told: dict[str, Any]
+    def __init__(self, task: Task, told: dict[str, Any], around: ToolPerturbation | None = None) -> None:
+        """`around` wraps the tools, if it is they that are disturbed."""
+        self.task = task
+        self._told = told
+        self._around = around
+
+    def tools(self, given: Tools) -> Tools:
+        """The tools as the agent gets them."""
+        return given if self._around is None else self._around.wrap(given)
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """For the trace: which change, where, and of how many calls so far."""
+        if self._around is None:
+            return self._told
+        return {**self._told, "perturbed_calls": sum(change.hit for change in self._around.log)}
 
 
 def disturbance_of(settings: Mapping[str, Any]) -> Disturbance | None:
@@ -81,26 +100,57 @@ def disturbance_of(settings: Mapping[str, Any]) -> Disturbance | None:
         raise BadInput(f"the condition's setting {SETTING!r} cannot be read: {error}") from None
 
 
-def disturb(wanted: Disturbance, task: Task, episode_seed: int, folder: Path | None, tools: Tools) -> Disturbed:
+def seen_by_agent(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A condition as the agent may know it: that something is disturbed is not for it to know."""
+    return {name: value for name, value in settings.items() if name != SETTING}
+
+
+def disturb(wanted: Disturbance, task: Task, episode_seed: int, folder: Path | None) -> Disturbed:
     """Carry out a disturbance on one episode's own copies; what cannot be changed says so and stops the run.
 
     A file is damaged alike in every attempt, as the plan shows it; which calls of a tool go wrong differs by attempt.
     """
     operator = wanted.find()
+    told: dict[str, Any] = {"perturbed": operator.name, "perturbed_intensity": wanted.intensity}
     if isinstance(operator, ToolOperator):
         seed = derived_seed(wanted.seed, f"episode:{episode_seed}")
-        around = ToolPerturbation(operator, seed, wanted.intensity, only=wanted.only or None)
-        return Disturbed(
-            task, around.wrap(tools), {"perturbed": operator.name, "perturbed_intensity": wanted.intensity}
-        )
+        return Disturbed(task, told, ToolPerturbation(operator, seed, wanted.intensity, only=wanted.only or None))
     if isinstance(operator, PromptOperator):
         change = operator.apply(task.prompt, wanted.seed, wanted.intensity)
-        said = {"perturbed": operator.name, "perturbed_summary": change.summary}
-        return Disturbed(msgspec.structs.replace(task, prompt=change.text), tools, said)
-    if folder is None or wanted.file is None or not (folder / wanted.file).is_file():
+        told["perturbed_summary"] = change.summary
+        return Disturbed(msgspec.structs.replace(task, prompt=change.text), told)
+    place = None if folder is None or wanted.file is None else folder / wanted.file
+    if place is None or wanted.file is None or not place.is_file():
         raise NotApplicable(f"task {task.id!r} has no file {wanted.file!r} for {operator.name} to change")
-    place = folder / wanted.file
-    done = operator.apply(place.read_bytes(), format_of(wanted.file) or "", wanted.seed, wanted.intensity)
+    done = damaged(wanted, operator, place.read_bytes())
     place.write_bytes(done.content)
-    said = {"perturbed": operator.name, "perturbed_file": wanted.file, "perturbed_summary": done.summary}
-    return Disturbed(task, tools, said)
+    told |= {"perturbed_file": wanted.file, "perturbed_summary": done.summary}
+    return Disturbed(task, told)
+
+
+_kept: OrderedDict[str, Change] = OrderedDict()
+_lock = threading.Lock()
+
+
+def damaged(wanted: Disturbance, operator: Operator, content: bytes) -> Change:
+    """The damaged content of a file; what was damaged lately is not damaged anew."""
+    settings = f"{wanted.operator}:{wanted.seed}:{wanted.intensity!r}:{wanted.file}"
+    key = digest("damage", settings, content)
+    with _lock:
+        if key in _kept:
+            _kept.move_to_end(key)
+            return _kept[key]
+    try:
+        done = operator.apply(content, format_of(wanted.file or "") or "", wanted.seed, wanted.intensity)
+        made: Any = done.content
+    except EthogramError:
+        raise
+    except Exception as error:  # a user's operator: neither the agent nor the world is to blame
+        raise BadInput(f"the operator {operator.name} crashed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, bytes) or not isinstance(done.summary, str):
+        raise BadInput(f"the operator {operator.name} gave no Change with bytes as its content and words about them")
+    with _lock:
+        _kept[key] = done
+        while sum(len(c.content) for c in _kept.values()) > KEPT_BYTES:
+            _kept.popitem(last=False)
+    return done

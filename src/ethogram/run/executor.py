@@ -28,7 +28,7 @@ from ethogram.store import RunWriter
 from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
 from .agents import Agent, AgentCrash, Answer, load_object
-from .disturb import disturb, disturbance_of
+from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
 from .threads import in_thread
@@ -230,6 +230,7 @@ class _Attempt:
         self.record = Recorder(self.builder, self.meter, executor.clock)
         self.stopped_by: str | None = None
         self.labels: list[Label] = []
+        self.disturbed: Disturbed | None = None
 
     async def run(self) -> tuple[Outcome, Fault | None]:
         """Carry out; gives the outcome, and the fault if the world was to blame."""
@@ -251,21 +252,23 @@ class _Attempt:
         """Let the agent act, then judge what it left."""
         folder = workspace.path if workspace.needed else None
         episode, executor = self.work.episode, self.executor
-        condition = executor.settings.conditions.get(episode.condition)
+        condition = executor.settings.conditions.get(episode.condition, Condition())
         handle = EpisodeHandle(
             self.task,
             episode.seed,
             self.record,
             self.budget,
             workspace=folder,
-            condition=condition.settings if condition else {},
+            condition=seen_by_agent(condition.settings),
             attempt=episode.attempt,
         )
         answer = Answer(None)
         blame: Blame = "verify"
         began = time.monotonic()
         try:
-            handle.attach(self._tools(handle, folder), executor.simulator(self.task))
+            tools = await self._tools(handle, folder, condition)
+            handle.attach(tools, executor.simulator(self.task))
+            began = time.monotonic()
             self.budget.reserve(Amounts())
             async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
                 answer = await executor.agent.act(handle.task, handle)
@@ -298,18 +301,24 @@ class _Attempt:
         self.builder.answer = answer.text
         self.builder.meta.update(answer.meta)
         self.builder.meta.update(handle.meta)
+        if self.disturbed is not None:
+            self.builder.meta.update(self.disturbed.told)
         return await self._judge(answer, workspace, blame)
 
-    def _tools(self, handle: EpisodeHandle, folder: Path | None) -> Mapping[str, Callable[..., Any]]:
-        """The tools of the episode; a condition that disturbs changes them, the prompt or a file of its own copy."""
-        tools = self.executor.world.tools(self.task, handle)
-        wanted = disturbance_of(handle.condition)
+    async def _tools(
+        self, handle: EpisodeHandle, folder: Path | None, condition: Condition
+    ) -> Mapping[str, Callable[..., Any]]:
+        """The tools of the episode; a condition that disturbs changes them, the prompt or a file of its own copy.
+
+        A file is damaged before the tools are made, for they may read it at once.
+        """
+        wanted = disturbance_of(condition.settings)
         if wanted is None:
-            return tools
-        found = disturb(wanted, self.task, handle.seed, folder, tools)
-        handle.task = found.task
-        self.builder.meta.update(found.told)
-        return found.tools
+            return self.executor.world.tools(self.task, handle)
+        self.disturbed = await in_thread(disturb, wanted, self.task, handle.seed, folder)
+        self.builder.meta.update(self.disturbed.told)
+        handle.task = self.disturbed.task
+        return self.disturbed.tools(self.executor.world.tools(self.task, handle))
 
     def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
         """A time-out that is not our limit: something the agent waited for did not answer."""

@@ -31,6 +31,7 @@ Spec = dict[str, Any]
 CONFIG: Spec = {
     "background": "transparent",
     "font": FONT,
+    "padding": {"left": 18, "right": 8, "top": 6, "bottom": 6},
     "view": {"stroke": None},
     "axis": {
         "labelColor": INK,

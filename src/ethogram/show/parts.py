@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from ethogram.errors import EthogramError
 from ethogram.store import Home, Run, open_home
 
+from .part_field import field_part
 from .views import Card, ReportView, Section, TableView, attempts_part, missing_part, reliability_part, said
 
 
@@ -75,6 +76,7 @@ PARTS: tuple[Part, ...] = (
     Part("reliability", "Is it reliable?", reliability_part),
     Part("missing", "What is missing?", missing_part),
     Part("attempts", "Tasks and attempts", attempts_part),
+    Part("field", "Why does it fail?", field_part),
     Part("cost", "What does it cost?", cost_part),
 )
 

@@ -80,8 +80,8 @@ def _card(card: Card) -> str:
 
 def _section(section: Section, pictures: bool) -> str:
     parts = [f"<p>{escape(p)}</p>" for p in section.paragraphs]
-    if pictures:
-        parts += [_figure(p) for p in section.pictures]
+    if pictures and section.pictures:
+        parts.append(f'<div class="figures">{"".join(_figure(p) for p in section.pictures)}</div>')
     parts += [_table(t) for t in section.tables]
     if section.matrix:
         parts.append(_matrix(section.matrix))
@@ -106,8 +106,9 @@ def _matrix(rows: list[MatrixRow]) -> str:
     lines = []
     for row in rows:
         cells = "".join(f'<i class="{c.mark}" title="{escape(c.words)}">{SIGNS[c.mark]}</i>' for c in row.cells)
-        lines.append(f"<tr><th>{escape(row.task)}</th><td>{cells}</td><td>{escape(row.rate)}</td></tr>")
-    return f'<div class="wide"><table class="matrix"><tbody>{"".join(lines)}</tbody></table></div>'
+        name, rate = escape(row.task), escape(row.rate)
+        lines.append(f'<li><span title="{name}">{name}</span><span>{cells}</span><span>{rate}</span></li>')
+    return f'<ul class="matrix">{"".join(lines)}</ul>'
 
 
 def _style() -> str:

@@ -25,9 +25,9 @@ from .segment import damage, open_parquet
 from .verify import sweep
 from .writer import publish_lines, publish_table
 
-SMALL_BYTES = 256 << 10
-"""A ledger segment whose files are smaller than this together is worth merging."""
-MERGED_BYTES = 4 << 20
+SMALL_BYTES, SMALL_ENTRIES = 256 << 10, 500
+"""A ledger segment that holds less than this is worth merging."""
+MERGED_BYTES, MERGED_ENTRIES = 4 << 20, 2000
 """About how much goes into one merged segment: what is held in memory at a time."""
 FEW = 4
 """So many small segments are left alone."""
@@ -76,12 +76,16 @@ def _small(found: Sequence[Segment]) -> list[Segment]:
     return [
         s
         for s in segments
-        if not s.revisions and _bytes(s) < SMALL_BYTES and all(writers[e.head.trace_id] == 1 for e in s.entries)
+        if not s.revisions and _is_small(s) and all(writers[e.head.trace_id] == 1 for e in s.entries)
     ]
 
 
 def _whole(run: Run, name: str) -> Segment:
     return ledger.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
+
+
+def _is_small(segment: Segment) -> bool:
+    return _bytes(segment) < SMALL_BYTES and len(segment.entries) < SMALL_ENTRIES
 
 
 def _bytes(segment: Segment) -> int:
@@ -91,13 +95,13 @@ def _bytes(segment: Segment) -> int:
 def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
     """Segments in groups that fit into memory; one alone is not worth the trouble."""
     batch: list[Segment] = []
-    size = 0
+    size = entries = 0
     for segment in segments:
-        if size + _bytes(segment) > MERGED_BYTES and len(batch) > 1:
+        size, entries = size + _bytes(segment), entries + len(segment.entries)
+        if (size > MERGED_BYTES or entries > MERGED_ENTRIES) and len(batch) > 1:
             yield batch
-            batch, size = [], 0
+            batch, size, entries = [], _bytes(segment), len(segment.entries)
         batch.append(segment)
-        size += _bytes(segment)
     if len(batch) > 1:
         yield batch
 

@@ -216,7 +216,7 @@ def leftovers(run: Run) -> list[str]:
     files, drafts = list(_files(run)), list(_drafts(run))
     held = run.leases()
     alive = [name for name, lease_held in held.items() if lease.is_alive(lease_held)]
-    segments = ledger.read_all(run.files, run.path)
+    segments = ledger.read_all(run.files, run.path, ledger.Slim())
     visible = {f.name for s in ledger.in_force(segments) for f in s.header.files}
     replaced = {f"{ledger.FOLDER}/{name}" for s in segments for name in s.header.replaces}
     there = {f"{ledger.FOLDER}/{s.name}" for s in segments}

@@ -2,45 +2,26 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import msgspec
-import yaml
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadUsage
 from ethogram.lab.experiments import ExperimentResults, Refused, Treatment, experiment_results
-from ethogram.lab.operators import AnyOperator, load_operator
 from ethogram.lab.result import Result
-from ethogram.lab.suites import LoadedSuite
 from ethogram.measure.floor import USUAL_RERUNS
-from ethogram.perturb import FILES, NotApplicable, Operator, PromptOperator, ToolOperator, format_of
-from ethogram.plan import Condition, Task, derived_seed
+from ethogram.plan import Condition
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
-from ethogram.run.disturb import Disturbance
-from ethogram.store import Home, open_home
+from ethogram.store import Home, Run, open_home
 from ethogram.store.files import LocalFiles
 
+from .experiment_files import Question, suite_of_files
 from .options import RunOptions
-from .planning import RunPlan, fresh_name, load
-from .suites import Watcher, plan_run, resume_run, run_suite
-
-SCORERS = {"equality": "equals", "numeric": "numeric", "contains": "contains", "one-of": "one_of"}
-
-
-class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What one condition would change, and where."""
-
-    condition: str
-    operator: str
-    intensity: float
-    task: str
-    file: str | None
-    summary: str
-    where: list[str]
+from .planning import RunPlan, chosen_tasks, fresh_name, load
+from .suites import RunResult, Watcher, plan_run, resume_run, run_suite
+from .treating import PlannedChange, Wishes, treat
 
 
 class ExperimentPlan(Result, kw_only=True):
@@ -65,15 +46,16 @@ class ExperimentPlan(Result, kw_only=True):
 class Experiment:
     """`Experiment(files=["sales.csv"], question="…", expected_answer="42", agent="a.py:solve").run()`.
 
-    `files` or a whole `suite`; `operators` by name, by default all that fit; `k` pairs per operator; `noise_floor`
-    re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a dose-response.
+    `files` or a whole `suite`; `operators` by name, by default all that fit the files; `k` pairs per operator;
+    `noise_floor` re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a
+    dose-response; `tools` narrows operators on tools to some of them.
     """
 
     def __init__(
         self,
         *,
         agent: str | Agent | Callable[..., Any],
-        files: Sequence[str | Path] = (),
+        files: Sequence[str | Path] | str | Path = (),
         question: str = "",
         expected_answer: Any = None,
         suite: str | Path | None = None,
@@ -81,6 +63,7 @@ class Experiment:
         k: int = 1,
         noise_floor: int | None = None,
         intensities: Sequence[float] = (1.0,),
+        tools: Sequence[str] = (),
         scorer: str = "equality",
         seed: int = 0,
         name: str | None = None,
@@ -90,33 +73,40 @@ class Experiment:
         """Everything is checked here; nothing is run."""
         self.home = home if isinstance(home, Home) else open_home(home)
         self.agent = agent
-        acting = load_agent(agent)
-        if k < 1:
-            raise BadUsage(f"an experiment needs at least one pair per operator, not k={k}")
         self.k = k
-        quiet = isinstance(acting, ScriptedAgent)
-        self.reruns = (0 if quiet else USUAL_RERUNS) if noise_floor is None else noise_floor
-        if self.reruns < 0:
-            raise BadUsage(f"a noise floor of {noise_floor} re-runs makes no sense; give 0 or more")
-        self.seed = seed
-        self.intensities = tuple(intensities)
+        self.deterministic = isinstance(load_agent(agent), ScriptedAgent)
+        self.reruns = (0 if self.deterministic else USUAL_RERUNS) if noise_floor is None else noise_floor
+        self.session: RunResult | None = None
+        _check(k, self.reruns, name, options)
+        listed = [files] if isinstance(files, str | Path) else list(files)
+        base = Path(suite).name if suite is not None else Path(listed[0]).stem if listed else "files"
+        self.name = name or fresh_name(self.home, f"perturb-{base}")
+        begun = self.home.run(self.name) if self.name in self.home.names() else None
         if suite is None:
-            self.name = name or fresh_name(self.home, f"perturb-{Path(files[0]).stem}" if files else "perturb")
-            self.suite = str(_suite_of_files(self.home, self.name, files, question, expected_answer, scorer))
+            asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, scorer=scorer)
+            self.suite = str(suite_of_files(_place(self.home), self.name, asked, begun=begun is not None))
+        elif listed or question or expected_answer is not None or scorer != "equality":
+            raise BadUsage("a suite has files, questions, answers and checks of its own; give either it or those")
         else:
-            if files or question:
-                raise BadUsage("give either files with a question, or a suite, not both")
-            self.name = name or fresh_name(self.home, f"perturb-{Path(suite).name}")
             self.suite = str(suite)
         self.loaded = load(self.suite)
-        self.treatments, self.changes, self.refused, self.conditions = self._treat(operators)
-        self.options = msgspec.structs.replace(
-            options or RunOptions(),
-            k=self.k + self.reruns,
-            seed=seed,
-            name=self.name,
-            conditions=(Condition(), *self.conditions),
-        )
+        settled = msgspec.structs.replace(options or RunOptions(), k=k + self.reruns, seed=seed, name=self.name)
+        chosen = chosen_tasks(self.loaded.suite, settled)
+        wishes = Wishes(operators=tuple(operators), intensities=tuple(intensities), tools=tuple(tools), k=k, seed=seed)
+        self.treated = treat(self.loaded, [t for t in self.loaded.suite.tasks if t.id in chosen], wishes)
+        self.options = msgspec.structs.replace(settled, conditions=(Condition(), *self.treated.conditions))
+        if begun is not None:
+            self._check_same(begun)
+
+    @property
+    def treatments(self) -> list[Treatment]:
+        """What is done to which tasks."""
+        return self.treated.treatments
+
+    @property
+    def not_applicable(self) -> list[Refused]:
+        """What cannot be done, and why."""
+        return self.treated.refused
 
     def plan(self) -> ExperimentPlan:
         """The plan with its price; nothing is called."""
@@ -126,187 +116,97 @@ class Experiment:
             agent=planned.agent,
             k=self.k,
             reruns=self.reruns,
-            conditions=[c.name for c in self.conditions],
-            changes=self.changes,
-            not_applicable=self.refused,
+            conditions=[c.name for c in self.treated.conditions],
+            changes=self.treated.changes,
+            not_applicable=self.treated.refused,
             episodes=planned.planned,
             cost_usd_at_most=planned.cost_usd_at_most,
             why=planned.why,
         )
+
+    @overload
+    def run(self, *, dry_run: Literal[True], watcher: Watcher | None = None) -> ExperimentPlan: ...
+
+    @overload
+    def run(self, *, dry_run: Literal[False] = False, watcher: Watcher | None = None) -> ExperimentResults: ...
 
     def run(self, *, dry_run: bool = False, watcher: Watcher | None = None) -> ExperimentPlan | ExperimentResults:
         """Run all pairs and give the results; a run of this name that was stopped goes on where it stood."""
         if dry_run:
             return self.plan()
         if not self.treatments:
-            reasons = "; ".join(f"{r.operator}: {r.why}" for r in self.refused[:3])
-            raise BadUsage(f"no operator can change anything here ({reasons}); see: ethogram operators")
+            reasons = dict.fromkeys(f"{r.operator}: {r.why}" for r in self.not_applicable)
+            raise BadUsage(f"no operator can change anything here ({'; '.join(list(reasons)[:3])}); nothing was run")
         if self.name in self.home.names():
-            resume_run(self.name, suite=self.suite, agent=self.agent, home=self.home, watcher=watcher)
-        else:
-            record = {
-                "treatments": msgspec.to_builtins(self.treatments),
-                "not_applicable": msgspec.to_builtins(self.refused),
-            }
-            run_suite(
-                self.suite, self.agent, self.options, home=self.home, watcher=watcher, more={"experiment": record}
+            self.session = resume_run(
+                self.name,
+                suite=self.suite,
+                agent=self.agent,
+                engine=self.options.engine,
+                max_concurrency=self.options.max_concurrency,
+                caps=self.options.caps,
+                home=self.home,
+                watcher=watcher,
             )
+        else:
+            more = {"experiment": self._record()}
+            self.session = run_suite(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
         return self.results()
 
     def results(self) -> ExperimentResults:
         """The results of what is stored so far."""
         return experiment_results(self.name, home=self.home)
 
-    def _treat(
-        self, names: Sequence[str]
-    ) -> tuple[list[Treatment], list[PlannedChange], list[Refused], list[Condition]]:
-        """Which operator does what to which task, and why some cannot."""
-        treatments: list[Treatment] = []
-        changes: list[PlannedChange] = []
-        refused: list[Refused] = []
-        conditions: list[Condition] = []
-        for name, file in self._targets(names):
-            for intensity in self.intensities:
-                label = _label(name, file, intensity, len(self.intensities) > 1)
-                wanted = Disturbance(
-                    operator=name,
-                    seed=derived_seed(self.seed, f"perturb:{name}:{file or ''}"),
-                    intensity=intensity,
-                    file=file,
-                )
-                done = [self._try(label, wanted, task, refused) for task in self.loaded.suite.tasks]
-                made = [c for c in done if c is not None]
-                if not made:
-                    continue
-                tasks = [c.task for c in made]
-                changes += made
-                treatments.append(
-                    Treatment(
-                        condition=label,
-                        operator=name,
-                        intensity=intensity,
-                        file=file,
-                        tasks=tasks,
-                        summary=made[0].summary,
-                    )
-                )
-                conditions.append(
-                    Condition(name=label, settings=wanted.settings(), tasks=tuple(tasks), attempts=self.k)
-                )
-        return treatments, changes, refused, conditions
+    def _record(self) -> dict[str, Any]:
+        """What `run.json` keeps of the experiment."""
+        return {
+            "k": self.k,
+            "reruns": self.reruns,
+            "deterministic": self.deterministic,
+            "treatments": msgspec.to_builtins(self.treatments),
+            "not_applicable": msgspec.to_builtins(self.not_applicable),
+        }
 
-    def _targets(self, names: Sequence[str]) -> list[tuple[str, str | None]]:
-        """Operators with the file that each is to change; tools and prompts have none."""
-        files = sorted({f for t in self.loaded.suite.tasks for f in t.files})
-        if not names:
-            usual = dict.fromkeys(o.name for o in FILES)
-            found = [
-                (n, f) for f in files for n in usual if any(o.name == n and format_of(f) in o.formats for o in FILES)
-            ]
-            if not found:
-                raise BadUsage("the tasks have no file that operators can change; name operators on tools or prompts")
-            return list(found)
-        targets: list[tuple[str, str | None]] = []
-        for name in names:
-            if isinstance(_any_operator(name), ToolOperator | PromptOperator):
-                targets.append((name, None))
-                continue
-            if not files:
-                raise BadUsage(f"{name} changes files, and the tasks have none")
-            targets += [(name, f) for f in files]
-        return targets
-
-    def _try(self, label: str, wanted: Disturbance, task: Task, refused: list[Refused]) -> PlannedChange | None:
-        """The change that would be made to one task, or the reason why it cannot be."""
-        try:
-            summary, where = _preview(wanted, task, self.loaded)
-        except NotApplicable as why:
-            refused.append(Refused(operator=wanted.operator, task=task.id, why=str(why)))
-            return None
-        if summary is None:
-            return None
-        return PlannedChange(
-            condition=label,
-            operator=wanted.operator,
-            intensity=wanted.intensity,
-            task=task.id,
-            file=wanted.file,
-            summary=summary,
-            where=where,
-        )
+    def _check_same(self, begun: Run) -> None:
+        """A run may go on only as it began: its pairs would not be of one experiment otherwise."""
+        plan = begun.info.plan
+        if "experiment" not in plan:
+            raise BadUsage(f"a run named {self.name!r} exists already and is no experiment; choose another name")
+        before = msgspec.convert(plan["options"], RunOptions)
+        spec = self.agent if isinstance(self.agent, str) else load_agent(self.agent).name
+        ours, theirs = self.options, before
+        differs = {
+            "agent": plan["agent"] != spec,
+            "suite": plan["suite_digest"] != self.loaded.suite.digest,
+            "k": plan["experiment"].get("k") != self.k,
+            "noise floor": ours.k != theirs.k,
+            "seed": ours.seed != theirs.seed,
+            "choice of tasks": (ours.tasks, ours.limit) != (theirs.tasks, theirs.limit),
+            "operators, intensities or tools": ours.conditions != theirs.conditions,
+        }
+        what = next((name for name, other in differs.items() if other), None)
+        if what is not None:
+            raise BadUsage(
+                f"the experiment {self.name!r} was begun with another {what}; repeat it as it was to go on, or choose "
+                "another name"
+            )
 
 
-def _preview(wanted: Disturbance, task: Task, loaded: LoadedSuite) -> tuple[str | None, list[str]]:
-    """What a disturbance does to a task in words; None where the task does not have the file at all."""
-    if wanted.file is not None:
-        ref = task.files.get(wanted.file)
-        if ref is None:
-            return None, []
-        if format_of(wanted.file) is None:
-            raise NotApplicable(f"{wanted.file} has no suffix that tells its format")
-    operator = wanted.find()
-    if isinstance(operator, ToolOperator):
-        if not task.tools and loaded.module is None:
-            raise NotApplicable("the task has no tools")
-        return f"{operator.does} ({wanted.intensity:.0%} of calls)", []
-    if isinstance(operator, PromptOperator):
-        change = operator.apply(task.prompt, wanted.seed, wanted.intensity)
-        return change.summary, list(change.where)
-    assert wanted.file is not None
-    content = (loaded.root / task.files[wanted.file].path).read_bytes()
-    done = operator.apply(content, format_of(wanted.file) or "", wanted.seed, wanted.intensity)
-    return done.summary, list(done.where)
+def _check(k: int, reruns: int, name: str | None, options: RunOptions | None) -> None:
+    if k < 1:
+        raise BadUsage(f"an experiment needs at least one pair per operator, not k={k}")
+    if reruns < 0:
+        raise BadUsage(f"a noise floor of {reruns} re-runs makes no sense; give 0 or more")
+    if name is not None and (not name or Path(name).name != name):
+        raise BadUsage(f"{name!r} cannot name a run: use letters, digits, '.', '_' and '-'")
+    usual = RunOptions()
+    if options is not None and any(getattr(options, n) != getattr(usual, n) for n in ("k", "seed", "name")):
+        raise BadUsage("give k, seed and name to the experiment itself, not in its options")
+    if options is not None and options.conditions != usual.conditions:
+        raise BadUsage("an experiment makes its own conditions; leave them out of its options")
 
 
-def _any_operator(name: str) -> AnyOperator | Operator:
-    """An operator by name, whichever format it may be for."""
-    same: Mapping[str, Operator] = {o.name: o for o in FILES}
-    return same[name] if name in same else load_operator(name)
-
-
-def _label(operator: str, file: str | None, intensity: float, swept: bool) -> str:
-    name = operator.rpartition(":")[2]
-    words = [name] if file is None else [name, file]
-    return " ".join([*words, f"@{intensity:g}"] if swept else words)
-
-
-def _suite_of_files(
-    home: Home, name: str, files: Sequence[str | Path], question: str, expected: Any, scorer: str
-) -> Path:
-    """A suite of one task that asks a question about files; it lies beside the runs, so that a resume finds it."""
-    if not files or not question:
-        raise BadUsage("an experiment needs files and a question, or a suite")
-    if scorer not in SCORERS and ":" not in scorer:
-        raise NotFound.named("scorer", scorer, [*SCORERS, "file.py:function"])
-    for file in files:
-        if not Path(file).is_file():
-            raise NotFound(f"no file at {str(file)!r}")
-    base = home.files.root if isinstance(home.files, LocalFiles) else Path.cwd() / ".ethogram"
-    folder = base / "suites" / name
-    if not folder.exists():
-        (folder / "files").mkdir(parents=True)
-        for file in files:
-            shutil.copyfile(file, folder / "files" / Path(file).name)
-        tools = Path(__file__).with_name("experiment_tools.py").read_text(encoding="utf-8")
-        (folder / "tools.py").write_text(tools, encoding="utf-8")
-    (folder / "suite.yaml").write_text(yaml.safe_dump({"name": name, "tools": "tools.py"}), encoding="utf-8")
-    task = _task(files, question, expected, scorer)
-    (folder / "tasks.yaml").write_text(yaml.safe_dump([task], allow_unicode=True), encoding="utf-8")
-    return folder
-
-
-def _task(files: Sequence[str | Path], question: str, expected: Any, scorer: str) -> dict[str, Any]:
-    names = [Path(f).name for f in files]
-    if len(set(names)) < len(names):
-        raise BadUsage("two of the files have the same name; an episode's folder holds one of each")
-    task: dict[str, Any] = {
-        "id": re.sub(r"[^a-z0-9]+", "-", names[0].lower()).strip("-") or "task",
-        "prompt": question,
-        "files": {n: f"files/{n}" for n in names},
-    }
-    if expected is not None:
-        task["expected"] = expected
-        kind = SCORERS.get(scorer)
-        check: dict[str, Any] = {"kind": kind} if kind else {"kind": "custom", "settings": {"function": scorer}}
-        task["checks"] = [check]
-    return task
+def _place(home: Home) -> Path:
+    """Where suites that were made from files lie: beside the runs, so that a resume finds them."""
+    base = Path(home.files.root) if isinstance(home.files, LocalFiles) else Path.cwd() / ".ethogram"
+    return base.resolve() / "suites"

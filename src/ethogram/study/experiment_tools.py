@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import json
+import re
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,11 +33,11 @@ def tools(task: Any, episode: Any) -> dict[str, Callable[..., Any]]:
 
     def total(name: str, column: str) -> str:
         """the sum of a column of a table"""
-        return f"{sum(_numbers(_inside(folder, name), column)):g}"
+        return f"{sum(_numbers(_inside(folder, name), column)):.12g}"
 
     def largest(name: str, column: str) -> str:
         """the largest number in a column of a table"""
-        return f"{max(_numbers(_inside(folder, name), column)):g}"
+        return f"{max(_numbers(_inside(folder, name), column)):.12g}"
 
     everything = {f.__name__: f for f in (list_files, read_file, columns, total, largest)}
     return {name: everything[name] for name in task.tools or everything}
@@ -82,3 +85,30 @@ def _numbers(path: Path, column: str) -> list[float]:
     if not found:
         raise ValueError(f"the column {column!r} is empty")
     return found
+
+
+def same_set(answer: str | None, expected: list[Any]) -> tuple[float, str]:
+    """Whether an answer names exactly what was expected, in whatever order; for the scorer `set`."""
+    wanted, given = {_item(v) for v in expected}, {_item(v) for v in _items(answer or "")}
+    lost, extra = sorted(wanted - given), sorted(given - wanted)
+    why = [f"{word} {', '.join(names)}" for word, names in (("missing:", lost), ("too much:", extra)) if names]
+    return float(not why), "; ".join(why) or "the same set"
+
+
+def _items(answer: str) -> list[Any]:
+    try:
+        value = json.loads(answer)
+        if isinstance(value, list):
+            return value
+    except ValueError:
+        pass
+    parts = re.split(r"[,;\n]|\band\b", answer)
+    return [p for p in (part.strip().lstrip("-*•").strip(" \t.'\"[]") for part in parts) if p]
+
+
+def _item(value: Any) -> str:
+    text = " ".join(unicodedata.normalize("NFKC", str(value)).casefold().split())
+    try:
+        return repr(float(text))
+    except ValueError:
+        return text

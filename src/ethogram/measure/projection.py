@@ -1,0 +1,45 @@
+"""Trajectories in few dimensions, honestly: the largest principal components and how much of the spread they carry."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .columns import Floats
+from .field import Field
+from .twin import scale_of, standardised
+
+
+class Projection(NamedTuple):
+    """`places` are (K, components); `explained` their shares of the variance; `standard` the standardised values."""
+
+    places: Floats
+    explained: Floats
+    standard: Floats
+    names: list[str]
+
+
+def project(field: Field, components: int = 2) -> Projection:
+    """Principal components of the standardised log features, each task's mean taken out (Pearson 1901).
+
+    Signs are fixed by the largest loading, so that the same runs give the same picture.
+    """
+    scale = scale_of(field)
+    values = standardised(field, scale)
+    index = field.task_index
+    counts = np.maximum(np.bincount(index, minlength=len(field.tasks)), 1)
+    centred = values.copy()
+    for column in range(values.shape[1]):
+        means = np.bincount(index, weights=values[:, column], minlength=len(field.tasks)) / counts
+        centred[:, column] -= means[index]
+    names = [name for name, alive in zip(field.names, scale.alive, strict=True) if alive]
+    if not names or field.K < 2:
+        return Projection(np.zeros((field.K, 0)), np.zeros(0), centred, names)
+    _, singular, axes = np.linalg.svd(centred, full_matrices=False)
+    kept = min(components, axes.shape[0])
+    chosen = axes[:kept]
+    signs = np.sign(chosen[np.arange(kept), np.argmax(np.abs(chosen), axis=1)])
+    total = float(np.sum(singular**2))
+    shares = singular[:kept] ** 2 / total if total > 0 else np.zeros(kept)
+    return Projection(centred @ (chosen * signs[:, None]).T, shares, centred, names)

@@ -1,0 +1,183 @@
+"""`ethogram field`: what people see, what scripts read, what bad input says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def log(tasks: int = 2, trials: int = 10, *, lost: int = 0, more: int = 0) -> list[dict[str, Any]]:
+    """Runs of a service agent: failures look again and again, and do not act."""
+    runs = []
+    for task in range(tasks):
+        for trial in range(trials):
+            good = trial % 2 == 0
+            looks = 1 + trial % 3 + more + (0 if good else 4)
+            names = ["get_order"] * looks + (["update_order"] if good else [])
+            talk: list[dict[str, Any]] = [{"role": "user", "content": f"task {task}"}]
+            for i, name in enumerate(names):
+                call = {"id": f"c{i}", "type": "function", "function": {"name": name, "arguments": f'{{"i": {i}}}'}}
+                talk.append({"role": "assistant", "content": None, "tool_calls": [call]})
+                talk.append({"role": "tool", "tool_call_id": f"c{i}", "name": name, "content": "fine"})
+            talk.append({"role": "assistant", "content": "Done."})
+            reward = None if trial < lost else float(good)
+            runs.append({"task_id": task, "trial": trial, "reward": reward, "info": {}, "traj": talk})
+    return runs
+
+
+@pytest.fixture
+def imported(call, tmp_path):
+    """Import made-up runs under a name."""
+
+    def make(name: str, runs: list[dict[str, Any]]) -> None:
+        file = tmp_path / f"{name}.json"
+        file.write_text(json.dumps(runs))
+        said = call("import", file, "--run", name, "--format", "tau-bench")
+        assert said.code == 0, said
+
+    return make
+
+
+def document(said: Any, code: int = 0) -> dict[str, Any]:
+    assert said.code == code, said
+    assert said.out.count("\n") == 1
+    found: dict[str, Any] = json.loads(said.out, parse_constant=lambda word: pytest.fail(word))
+    return found
+
+
+def test_what_people_see(call, imported):
+    imported("shop", log())
+    said = call("field", "shop", "--preset", "service")
+    assert said.code == 0, said
+    first = said.out.splitlines()[0]
+    assert first.startswith("shop: 20 traces of 2 tasks, 10 succeeded, 10 failed;")
+    assert "(service, by steps)" in first
+    flat = " ".join(said.out.split())
+    assert "Within tasks, successes and failures part on" in flat
+    assert "What to try: " in flat
+    assert "constrain reads" in flat or "constrain steps" in flat
+    assert "not measured: input_tokens, output_tokens" in flat
+    assert "visited K successes" in flat
+    assert "looked up" in said.out
+    assert "next: ethogram field shop --against OTHER" in said.out
+
+
+def test_what_scripts_read(call, imported):
+    imported("shop", log(lost=1))
+    data = document(call("field", "shop", "--json"))
+    assert (data["K"], data["missing"]) == (18, {"unscored": 2})
+    assert data["dimensions"]["reads"].keys() >= {"mean", "variance", "separation", "skew", "estimates"}
+    assert data["dimensions"]["reads"]["separation"] < 0 < data["dimensions"]["writes"]["separation"]
+    for row in data["horizons"]:
+        assert row.keys() >= {"state", "K", "successes", "width", "convergence", "drift"}
+    assert data["estimates"]["pass_rate"]["low"] < data["estimates"]["pass_rate"]["value"]
+    assert data["chain"]["steps"][0]["text"].startswith("Behaviour varies")
+
+
+def test_a_field_from_a_file_reads_messages(call, imported):
+    imported("shop", log())
+    Path("own.py").write_text(
+        "from ethogram.measure import Dimension, Field\n"
+        "class Talk(Field):\n"
+        "    def dimensions(self):\n"
+        "        return [Dimension('messages'), Dimension('calls')]\n"
+        "    def measure(self, talk):\n"
+        "        return [len(talk), sum(len(m.get('tool_calls') or []) for m in talk)]\n"
+        "    def state(self, talk, t):\n"
+        "        return 'end' if t == len(talk) - 1 else 'on'\n"
+    )
+    data = document(call("field", "shop", "--field", "own.py:Talk", "--reading", "messages", "--json"))
+    assert data["field"] == "own.py:Talk"
+    assert data["reading"] == "messages"
+    assert data["dimensions"]["messages"]["mean"] == 2 + 2 * data["dimensions"]["calls"]["mean"]
+    assert [h["state"] for h in data["horizons"]] == ["on", "end"]
+
+
+def test_milestones_from_a_file(call, imported):
+    imported("shop", log())
+    Path("stones.yaml").write_text("- {state: acted, when: {tool: update_*}}\n")
+    said = call("field", "shop", "--states", "stones.yaml", "--rule", "reached")
+    assert said.code == 0
+    assert "Runs that reached each state: start 20 (10 succeed), acted 10 (10 succeed)" in " ".join(said.out.split())
+
+
+def test_a_corridor_raises_an_alarm(call, imported):
+    imported("old", log(trials=60))
+    imported("new", log(trials=10, more=30))
+    said = call("field", "old", "--save-corridor", "c.json")
+    assert said.code == 0
+    assert "corridor saved: c.json" in said.out
+    alarmed = call("field", "new", "--corridor", "c.json")
+    assert alarmed.code == 1
+    assert "left the corridor" in alarmed.out
+    data = document(call("field", "new", "--corridor", "c.json", "--json"), code=1)
+    assert data["corridor"]["alarm"]["raised"] is True
+    imported("few", log(tasks=1, trials=2))
+    said = call("field", "few", "--corridor", "c.json", "--level", "0.999")
+    assert said.code == 2
+    assert "no verdict: so few runs" in said.out
+
+
+def test_two_runs_side_by_side(call, imported):
+    imported("a", log())
+    imported("b", log(more=5))
+    said = call("field", "a", "--against", "b")
+    assert said.code == 0
+    assert "b against a, on 2 tasks" in said.out
+    assert "width ratio" in said.out
+    data = document(call("field", "a", "--against", "b", "--json"))
+    shifts = {d["name"]: d for d in data["comparison"]["dimensions"]}
+    assert shifts["reads"]["difference"] == pytest.approx(5)
+
+
+def test_one_outcome_class_cannot_be_decided(call, imported):
+    imported("good", [r for r in log() if r["reward"] == 1.0])
+    said = call("field", "good")
+    assert said.code == 2
+    assert "every scored trace succeeded, so nothing can part success from failure" in said.err
+    assert "Nothing to fix on this evidence" in said.out
+    assert document(call("field", "good", "--json"), code=2)["convergence"] == "inf"
+
+
+def test_the_table_of_standard_dimensions(call):
+    said = call("field", "--list", "--preset", "web")
+    assert said.code == 0
+    assert "page_visits" in said.out
+    assert "file_edits" not in said.out
+    assert len(document(call("field", "--list", "--json"))["dimensions"]) > 40
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["nothing"], 64, "named 'nothing'; known: shop"),
+        (["shop", "--preset", "codng"], 64, "did you mean 'coding'"),
+        (["shop", "--field", "absent.py:X"], 64, "no Python file at 'absent.py'"),
+        (["shop", "--field", "json:dumps"], 64, "not a subclass of ethogram.measure.Field"),
+        (["shop", "--states", "none.yaml"], 64, "no milestones at 'none.yaml'"),
+        (["shop", "--corridor", "none.json"], 64, "no corridor at 'none.json'"),
+        (["shop", "--dimensions", "stepz"], 64, "did you mean 'steps'"),
+        (["shop", "--dimensions", "seconds"], 2, "none of the dimensions can be measured"),
+        (["shop", "--ablate"], 64, "nothing to ablate"),
+        (["shop", "--condition", "x"], 64, "no condition in run 'shop' named 'x'"),
+        (["shop", "--reading", "messages"], 64, "--field"),
+        (["shop", "--rule", "seen"], 64, "seen"),
+        (["single"], 2, "one scored trace"),
+        (["unscored"], 2, "no scored trace to measure"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, imported, options, code, words):
+    imported("shop", log(tasks=1))
+    if options[0] == "single":
+        imported("single", log(tasks=1, trials=1))
+    if options[0] == "unscored":
+        imported("unscored", log(tasks=1, trials=3, lost=3))
+    said = call("field", *options)
+    assert said.code == code, said
+    assert words in said.err
+    assert said.err.count("\n") == 1
+    assert "Traceback" not in said.err
+    assert said.out == ""
