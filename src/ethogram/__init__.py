@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _NAMES = {
+    "Dimension": "measure.field",
     "Estimate": "estimate",
     "EthogramError": "errors",
+    "Experiment": "study.experiment",
+    "Field": "measure.field",
     "Suite": "plan",
     "Task": "plan",
     "Trace": "trace",
     "compare": "lab.comparison",
+    "diff": "lab.diffs",
+    "divergence": "lab.divergence",
     "export_run": "lab",
     "gate": "lab.gating",
     "import_logs": "lab",
@@ -29,13 +34,18 @@ _NAMES = {
 }
 
 __all__ = [
+    "Dimension",
     "Estimate",
     "EthogramError",
+    "Experiment",
+    "Field",
     "Suite",
     "Task",
     "Trace",
     "__version__",
     "compare",
+    "diff",
+    "divergence",
     "export_run",
     "gate",
     "import_logs",
@@ -55,12 +65,16 @@ if TYPE_CHECKING:
     from .estimate import Estimate
     from .lab import export_run, import_logs, list_runs, load, sql
     from .lab.comparison import compare
+    from .lab.diffs import diff
+    from .lab.divergence import divergence
     from .lab.gating import gate, plan_runs
     from .lab.reliability import reliability
     from .lab.scoring import rescore
+    from .measure.field import Dimension, Field
     from .plan import Suite, Task
     from .show.report import report
     from .store import open_home
+    from .study.experiment import Experiment
     from .study.suites import run_suite
     from .trace import Trace
 
