@@ -137,7 +137,7 @@ def limit(p: np.ndarray, levels: tuple[float, ...], most: int = 800) -> list[flo
         curve.append((value(price) - price * episodes, episodes))
     errors, episodes = np.array(curve).T
     order = np.argsort(errors)
-    return [float(np.exp(np.interp(np.log(1 - l), np.log(errors[order].clip(1e-9)), np.log(episodes[order].clip(1e-9))))) for l in levels]
+    return [float(np.exp(np.interp(np.log(1 - level), np.log(errors[order].clip(1e-9)), np.log(episodes[order].clip(1e-9))))) for level in levels]
 
 
 def runs_of(name: str, strategy: str, p: np.ndarray, seeds: int, budget: int, until_enough: bool = False) -> list:
@@ -179,7 +179,8 @@ def main() -> bool:
         else:
             held.append(verdict(f"{name}: at most 1.6 times the limit without sharing ({ratio(n95, best[0])})", n95 is not None and n95 <= 1.6 * best[0]))
     columns = ["map", "default 95", "99", "uniform 95", "99", "v1 fine 95", "lsa 95", "limit 95", "99", "to uniform 95", "99", "to limit 95"]
-    table(f"episodes to a balanced accuracy, mean over {SEEDS} seeds", columns, rows)
+    if rows:
+        table(f"episodes to a balanced accuracy, mean over {SEEDS} seeds", columns, rows)
     if not named or "fresh" in named:
         held += fresh_maps()
     if not named or "certified" in named:

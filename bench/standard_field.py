@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
-from ethogram.lab.field_files import coded_spans
+from ethogram.lab.field_files import span_columns
 from ethogram.lab.fields import field_of
 from ethogram.measure.standard import standards, tool_classes
 from ethogram.measure.standard_columns import COLUMNS
@@ -180,13 +180,14 @@ def main() -> bool:
         made = time.process_time() - started
         run = home.run("lake")
         entries = run.entries
+        kept = [(run, e) for e in entries]
         heads, totals = [e.head for e in entries], [e.totals for e in entries]
-        ours, found = cpu(lambda: standards(coded_spans([run], COLUMNS), heads, totals), 2)
+        ours, found = cpu(lambda: standards(span_columns(kept, COLUMNS), heads, totals), 5)
         picked = range(len(entries) // 2, len(entries) // 2 + SAMPLE)
         run.trace(entries[0])
-        whole, told = cpu(lambda: [by_hand(run.trace(entries[i])) for i in picked], 1)
+        whole, told = cpu(lambda: [by_hand(run.trace(entries[i])) for i in picked], 3)
         bare = lambda i: Trace(heads[i], tuple(run.spans(entries[i])), {})  # noqa: E731
-        light, again = cpu(lambda: [by_hand(bare(i)) for i in picked], 1)
+        light, again = cpu(lambda: [by_hand(bare(i)) for i in picked], 3)
         assert told == again
         for row, i in zip(told, picked, strict=True):
             for name, value in row.items():

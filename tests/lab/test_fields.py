@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ethogram.errors import BadInput, BadUsage, NotFound, Refused
+from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Refused
 from ethogram.lab import import_logs
 from ethogram.lab.field_files import as_messages, load_corridor, milestones_file
 from ethogram.lab.field_results import FieldResult, StandardTable, standard_table
@@ -508,6 +508,26 @@ def test_what_makes_no_sense_is_said_before_anything_is_read(home, tmp_path):
     for options, error, words in bad:
         with pytest.raises(error, match=words):
             field_of("run", home=home, **options)
+
+
+def test_what_was_superseded_or_damaged_is_not_measured(home):
+    store(home, "run", [Episode("get_a " * (i + 1), Scored(float(i % 2))) for i in range(4)])
+    run = home.run("run")
+    old = run.entries[0].head
+    with run.writer(Redactor(b"test", Policy(kinds=())), window=None) as writer:
+        new = trace_id("run", "again")
+        sink = writer.trace(new, supersedes=old.trace_id)
+        for i in range(9):
+            sink.span(Span(trace_id=new, span_id=SpanId(f"s{i}"), seq=i, kind="tool", name="get_a", status="ok"))
+        sink.finish(msgspec.structs.replace(old, trace_id=new), ())
+    found = field_of(home.run("run"), dimensions=["steps", "tool_calls"])
+    assert found.K == 4
+    assert found.dimensions["steps"].mean == (9 + 2 + 3 + 4) / 4
+    spans = next(f.name for f in run.standing.named("spans-"))
+    place = home.files.root / run.path / spans  # type: ignore[attr-defined]
+    place.write_bytes(place.read_bytes()[:200])
+    with pytest.raises(Damaged, match=f"{spans} of run 'run' cannot be read"):
+        field_of(home.run("run"))
 
 
 def test_files_that_are_not_what_they_should_be(tmp_path):

@@ -27,7 +27,7 @@ from ethogram.measure.standard_columns import COLUMNS, WIDEST
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import DEFAULT_STATES, default_states, state_labels
 from ethogram.store.segment import step_numbers, traces_table
-from ethogram.trace import Head, Ref, Scored, Span, SpanId, Trace, TraceId, episode_id, trace_id
+from ethogram.trace import Head, Ref, Scored, Span, SpanId, Trace, episode_id, trace_id
 
 TOOLS = (
     "get_order",
@@ -377,9 +377,9 @@ def test_states_from_columns_are_those_of_the_steps(coded):
     stones = default_states("service", sorted(TOOLS))
     assert stones is not None
     assert stones.states == ("start", "looked up", "acted")
-    place: dict[TraceId, int] = {t.head.trace_id: i for i, t in enumerate(traces)}
+    ids = [t.head.trace_id for t in traces]
     steps = np.array([len(t.steps) for t in traces])
-    found = state_labels(cut(traces, 7, coded=coded, columns=STATE_COLUMNS), place, steps, stones)
+    found = state_labels(cut(traces, 7, coded=coded, columns=STATE_COLUMNS), ids, steps, stones)
     assert found == [tuple(stones.labels(t.steps)) for t in traces]
     assert {label for path in found for label in path} == {"start", "looked up", "acted"}
 

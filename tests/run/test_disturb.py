@@ -210,7 +210,7 @@ def test_a_broken_operator_stops_the_run_and_is_nobodys_score(
 
 def test_what_cannot_be_disturbed_says_so(tmp_path: Path) -> None:
     task = Task(id="t", prompt="Hm")
-    with pytest.raises(NotApplicable, match="no file 'x.csv' for column_swap"):
+    with pytest.raises(NotApplicable, match=r"no file 'x\.csv' for column_swap"):
         disturb(Disturbance(operator="column_swap", seed=1, file="x.csv"), task, 0, tmp_path)
     with pytest.raises(NotApplicable, match="no file"):
         disturb(Disturbance(operator="column_swap", seed=1, file="x.csv"), task, 0, None)

@@ -129,16 +129,32 @@ def test_distance_test_by_hand() -> None:
 
 def test_conformal_p_counts_and_is_exact() -> None:
     reference = np.array([[-1.0], [0.0], [1.0], [0.5]])
-    p, distance = permutation.conformal_p(reference, [9.0])
-    assert p == pytest.approx(1 / 5)
-    assert distance > 1
-    assert permutation.conformal_p(reference, [0.1])[0] == 1.0
-    assert permutation.conformal_p(np.ones((4, 2)), [1.0, 1.0]) == (1.0, 0.0)
+    p, distance = permutation.conformal_p(reference, [[9.0], [0.1]])
+    assert p == pytest.approx([1 / 5, 1.0])
+    assert distance[0] > 1 > distance[1]
+    still = permutation.conformal_p(np.ones((4, 2)), np.ones((1, 2)))
+    assert (still[0][0], still[1][0]) == (1.0, 0.0)
     rng = np.random.default_rng(10)
     found = []
     for _ in range(2000):
         cloud = rng.lognormal(sigma=1.5, size=(20, 3))
-        found.append(permutation.conformal_p(cloud[1:], cloud[0])[0])
+        found.append(permutation.conformal_p(cloud[1:], cloud[:1])[0][0])
+        if len(found) <= 20:  # the plain way
+            score = np.sum(((cloud - cloud.mean(axis=0)) / cloud.std(axis=0)) ** 2, axis=1)
+            assert found[-1] == pytest.approx(np.mean(score >= score[0] - 1e-9))
     values = np.array(found)
     for alpha in (0.05, 0.1, 0.25):
         assert np.mean(values <= alpha + 1e-9) == pytest.approx(alpha, abs=0.022)
+
+
+def test_the_normal_limit_of_the_centre_tests() -> None:
+    rng = np.random.default_rng(11)
+    group, second = rng.integers(0, 5, 1000), rng.random(1000) < 0.4
+    x = rng.normal(size=(1000, 4)) + group[:, None]
+    x[second] += [0.12, 0.0, 0.0, 0.0]
+    dealt = permutation.centre_tests(x, second, group, 5, 4000, np.random.default_rng(1))
+    limit = permutation.centre_tests_normal(x, second, group, 5, 4000, np.random.default_rng(2))
+    assert dealt.pooled == pytest.approx(limit.pooled, abs=0.03)
+    assert dealt.per_group == pytest.approx(limit.per_group, abs=0.03)
+    assert dealt.features.z == pytest.approx(limit.features.z)
+    assert dealt.features.adjusted == pytest.approx(limit.features.adjusted, abs=0.03)

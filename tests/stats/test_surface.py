@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ethogram.stats.effects import level_means, shares
 from ethogram.stats.levelset import chance_above, expected_scores, scores
-from ethogram.stats.lookahead import expected_gain, straddle, wrong
+from ethogram.stats.lookahead import expected_gain, most_gain, straddle, wrong
 from ethogram.stats.surface import (
     Axis,
     Belief,
@@ -25,6 +25,7 @@ from ethogram.stats.surface import (
     kernel_features,
     one_thread,
     renewed_variances,
+    spread,
 )
 
 AXES = (Axis(4, True), Axis(3, False), Axis(2, True))
@@ -232,3 +233,22 @@ def test_one_thread_gives_the_threads_back():
     with one_thread():
         assert all(read() == 1 for read, _ in _controls())
     assert [read() for read, _ in _controls()] == before
+
+
+def test_the_best_points_are_found_without_looking_at_all():
+    rng = np.random.default_rng(4)
+    belief = Belief(rng.normal(-1.4, 1.5, 3000), rng.uniform(0.05, 2.0, 3000))
+    whole, part = expected_gain(belief, -1.4, (4, 16, 64)), most_gain(belief, -1.4, (4, 16, 64), 20)
+    assert np.argsort(-whole)[:20].tolist() == np.argsort(-part)[:20].tolist()
+    assert np.sort(part)[-20:].tolist() == np.sort(whole)[-20:].tolist()
+    assert (part == 0).sum() > 1000
+
+
+@pytest.mark.parametrize("size", [1, 31, 33, 161])
+def test_spreads_are_quadratic_forms(size):
+    rng = np.random.default_rng(size)
+    factor = np.tril(rng.normal(size=(size, size))) + 6 * np.eye(size)
+    rows = rng.normal(size=(5000, size))
+    expected = np.einsum("ij,ij->i", rows, np.linalg.solve(factor @ factor.T, rows.T).T)
+    assert spread(rows, factor) == pytest.approx(expected, rel=1e-8)
+    assert spread(rows.astype(np.float32), factor) == pytest.approx(expected, rel=1e-3)

@@ -263,19 +263,16 @@ def test_a_kill_between_commit_and_summary_is_mended(tmp_path, home):
     assert list((place / "rounds").glob("R0002_*/round_post.json"))
 
 
-def test_the_kill_switch_stops_between_batches_and_resume_goes_on(tmp_path, home):
+def test_the_kill_switch_stops_it_and_resume_goes_on(tmp_path, home):
     place, whole = tmp_path / "r", tmp_path / "whole"
     explore(ToyWorld(), at(whole, rounds=2), home=home)
-    explore(ToyWorld(), at(place, rounds=1), home=home)
-    from ethogram.study import explore as module
+    run = open_exploration(str(whole), home=home).run
 
-    plain = module.release
-    module.release = lambda files, path: pull(files, path, "test")
-    try:
-        stopped = explore(ToyWorld(), at(place, rounds=1), home=home)
-    finally:
-        module.release = plain
-    assert (stopped.stopped in ("killed", "rounds"), stopped.rounds >= 1) == (True, True)
+    def switch(metrics):
+        pull(run.files, "r", "test")
+
+    stopped = explore(ToyWorld(), at(place, rounds=2), home=home, watch=switch)
+    assert (stopped.stopped, stopped.rounds) == ("killed", 1)
     explore(ToyWorld(), at(place, rounds=None, until_round=2), home=home)
     assert content(place) == content(whole)
 

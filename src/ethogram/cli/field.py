@@ -107,6 +107,21 @@ def _print(result: FieldResult) -> None:
         style="bold",
         markup=False,
     )
+    if result.comparison is not None:
+        _print_comparison(out, result)
+    if result.corridor is not None:
+        _print_corridor(out, result.corridor)
+    if result.ablation is not None:
+        _print_ablation(out, result)
+    alone = result.comparison is None and result.corridor is None and result.ablation is None
+    if alone:
+        _print_chain(out, result)
+    _print_notes(out, result)
+    if alone:
+        out.print(f"next: ethogram field {result.run} --against OTHER", style="dim", markup=False)
+
+
+def _print_chain(out: Console, result: FieldResult) -> None:
     for step in result.chain.steps:
         out.print()
         out.print(printable(step.text), markup=False)
@@ -117,16 +132,6 @@ def _print(result: FieldResult) -> None:
     if result.horizons:
         out.print()
         _print_horizons(out, result)
-    if result.comparison is not None:
-        out.print()
-        _print_comparison(out, result)
-    if result.corridor is not None:
-        out.print()
-        _print_corridor(out, result.corridor)
-    if result.ablation is not None:
-        out.print()
-        _print_ablation(out, result)
-    _print_notes(out, result)
 
 
 def _print_dimensions(out: Console, result: FieldResult) -> None:
@@ -161,6 +166,7 @@ def _print_horizons(out: Console, result: FieldResult) -> None:
 def _print_comparison(out: Console, result: FieldResult) -> None:
     found = result.comparison
     assert found is not None
+    out.print()
     out.print(f"{result.against} against {result.run}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
     p = {t.of: t.p for t in found.tests}
     centre = min((v for k, v in p.items() if k.startswith("centre") and v is not None), default=None)
@@ -178,6 +184,7 @@ def _print_comparison(out: Console, result: FieldResult) -> None:
 
 
 def _print_corridor(out: Console, found: CorridorCheck) -> None:
+    out.print()
     out.print(f"against the corridor {printable(found.name)} ({_count(found.K, 'run')})", style="bold", markup=False)
     rows = [
         [g.state, g.K, _number(g.width_gap), *_cells(g.width_ratio), *_cells(g.distance), _number(g.p)]
@@ -204,6 +211,7 @@ def _print_ablation(out: Console, result: FieldResult) -> None:
     found = result.ablation
     assert found is not None
     base = ", ".join(f"{k}={v}" for k, v in found.reference.items())
+    out.print()
     out.print(f"effects against {printable(base)}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
     rows = [
         [
@@ -233,7 +241,6 @@ def _print_notes(out: Console, result: FieldResult) -> None:
         stderr().print(f"note: {printable(note)}", style="yellow", markup=False, soft_wrap=True)
     if result.saved_corridor is not None:
         out.print(f"corridor saved: {printable(result.saved_corridor)}", markup=False)
-    out.print(f"next: ethogram field {result.run} --against OTHER", style="dim", markup=False)
 
 
 def _answer_list(result: StandardTable, json: bool) -> None:

@@ -164,8 +164,7 @@ def _print(found: ExperimentResults, limit: int) -> None:
     columns = ["operator", "pairs", "mean d", "max d", "above floor", "recovered", "tokens ×", "accuracy lost"]
     out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
     out.print()
-    shown = [[name.replace("_", " "), _share(e)] for name, e in found.overall.manifestations.items() if e.value]
-    out.print(table(["what pairs showed as", "share of pairs"], shown))
+    out.print(table(["what pairs showed as", "share of pairs", "of which within the floor"], _shown(found.overall)))
     if found.dose_response:
         out.print()
         columns = ["operator", "intensity", "pairs", "mean d", "accuracy", "accuracy lost"]
@@ -217,6 +216,15 @@ def _aggregate(a: Aggregate) -> list[object]:
         None if a.recovery_rate.value is None else f"{a.recovery_rate.value:.2f}",
         a.token_overhead if isinstance(a.token_overhead, str) else f"{a.token_overhead:.2f}",
         _lost(a.accuracy_lost),
+    ]
+
+
+def _shown(a: Aggregate) -> list[list[object]]:
+    inside = a.manifestations_within_floor
+    return [
+        [name.replace("_", " "), _share(e), f"{inside[name].value or 0:.2f}" if name in inside else None]
+        for name, e in a.manifestations.items()
+        if e.value
     ]
 
 

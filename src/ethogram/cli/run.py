@@ -145,7 +145,9 @@ def _print_plan(plan: RunPlan) -> None:
         f"suite {plan.suite} ({plan.suite_digest}), agent {plan.agent}, seed {plan.seed}, engine {plan.engine}",
         markup=False,
     )
-    out.print(table(["task", "attempts", "conditions"], [[*r.values()] for r in plan.rows()]))
+    even = plan.planned == len(plan.tasks) * plan.attempts * len(plan.conditions)
+    columns = ["task", "attempts" if even else "attempts, at most", "conditions"]
+    out.print(table(columns, [[*r.values()] for r in plan.rows()]))
     price = f"at most ${plan.cost_usd_at_most:.2f}" if plan.cost_usd_at_most is not None else plan.why
     left = "" if plan.remaining == plan.planned else f", {plan.remaining} of them still to run"
     out.print(f"{plan.planned} episodes{left}; {price}; nothing was called", markup=False)

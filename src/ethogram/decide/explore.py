@@ -121,7 +121,7 @@ class Progress(NamedTuple):
     """Where an exploration stands, by its own posterior."""
 
     balanced: float | None
-    """Expected balanced accuracy beyond the zone; None if nothing can be said."""
+    """Expected balanced accuracy beyond the zone, with a cut at 1/2; None if nothing can be said."""
     misclassified: float
     """Expected share of points that are called wrongly by more than the zone."""
     undecided: int
@@ -132,9 +132,10 @@ class Progress(NamedTuple):
 
 def progress(posterior: Posterior, tally: Tally, level: float) -> Progress:
     """Where an exploration stands."""
-    called = posterior.called
-    expected = expected_scores(called, posterior.surely_unsafe, posterior.surely_safe, FEW)
-    errors = np.where(called, posterior.surely_safe, posterior.surely_unsafe)
+    # the blunt cut asks more of the rare side than the calls do: a model that missed a pocket is too sure of itself,
+    # and a claim of having seen enough must survive that
+    expected = expected_scores(posterior.unsafe > 0.5, posterior.surely_unsafe, posterior.surely_safe, FEW)
+    errors = np.where(posterior.called, posterior.surely_safe, posterior.surely_unsafe)
     undecided = (posterior.unsafe >= 1 - level) & (posterior.unsafe <= level)
     return Progress(expected.balanced, float(errors.mean()), int(undecided.sum()), int((tally.n == 0).sum()))
 

@@ -23,9 +23,11 @@ from ethogram.stats.surface import (
 
 from .explore import Floats, Ints, Problem, Tally
 
-RANK = 160
+RANK, LARGE_RANK = 160, 112
 LARGE = 20_000
-"""Points from which on single precision is used."""
+"""Points from which on single precision and fewer features are used."""
+SEARCHED = 4096
+"""Sampled points that the search of the kernel looks at, at most."""
 GROWTH = 1.7
 """The kernel is looked at again when the data has grown by this factor."""
 RHOS = (0.05, 0.15, 0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.965, 0.983, 0.992, 0.998, 0.9999)
@@ -46,10 +48,10 @@ class Kernel(NamedTuple):
 class SharedSurface:
     """What is believed of a rate over a grid when neighbours may inform each other."""
 
-    def __init__(self, problem: Problem, rank: int = RANK) -> None:
+    def __init__(self, problem: Problem, rank: int | None = None) -> None:
         """Nothing is known yet; `look` brings data."""
         self.problem = problem
-        self.rank = rank
+        self.rank = rank or (LARGE_RANK if problem.points > LARGE else RANK)
         self.kernel = Kernel((6,) * len(problem.axes), 3, 1)
         self.offset = float(np.log(problem.tau / (1 - problem.tau)))
         self._dtype = np.float32 if problem.points > LARGE else np.float64
@@ -98,9 +100,9 @@ class SharedSurface:
 
     def _process(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
         features = self._whole()
-        prior = SCALES[self.kernel.scale] * features.prior
+        prior = with_base(SCALES[self.kernel.scale] * features.prior)
         own = OWNS[self.kernel.own] + SCALES[self.kernel.scale] * features.left
-        z, prior = with_base(features.z, prior)
+        z = features.z
         found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[0][sampled], self.offset, 3)
         belief = believe(z, found, own, sampled, self.offset)
         self._last = (found, z, own, sampled)
@@ -110,11 +112,11 @@ class SharedSurface:
     def _logistic(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
         if self._effects is None:
             columns, _, group = effect_features(self.problem.levels, self.problem.axes, self._dtype)
-            self._effects = (columns, group)
+            self._effects = (with_ones(columns), group)
             self._effect_prior = np.full(len(group), 0.3)
-        columns, group = self._effects
+        z, group = self._effects
         own = np.full(self.problem.points, OWNS[self.kernel.own])
-        z, prior = with_base(columns, self._effect_prior)
+        prior = with_base(self._effect_prior)
         found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[1][sampled], self.offset, 3)
         groups = np.append(group, group.max() + 1 if len(group) else 0)
         self._effect_prior = renewed_variances(found, prior, groups, *EFFECT_BOUNDS)[:-1]
@@ -125,11 +127,15 @@ class SharedSurface:
     def _whole(self) -> Features:
         if self._features is None:
             rho = [RHOS[i] for i in self.kernel.rho]
-            self._features = kernel_features(self.problem.levels, self.problem.axes, rho, self.rank, self._dtype)
+            built = kernel_features(self.problem.levels, self.problem.axes, rho, self.rank, self._dtype)
+            self._features = built._replace(z=with_ones(built.z))
         return self._features
 
     def _search(self, sampled: Ints, n: Floats, fails: Floats) -> None:
         """One step up or down per setting of the kernel, by evidence, on the sampled points only."""
+        if len(sampled) > SEARCHED:  # evenly over the grid: which parameters matter can be seen from a part of it
+            part = np.linspace(0, len(sampled) - 1, SEARCHED).astype(np.int64)
+            sampled, n, fails = sampled[part], n[part], fails[part]
         levels, start = self.problem.levels[sampled], self._logits[0][sampled]
         known: dict[Kernel, float] = {}
         features: dict[tuple[int, ...], Features] = {}
@@ -138,7 +144,8 @@ class SharedSurface:
             if kernel not in known:
                 if kernel.rho not in features:
                     rho = [RHOS[i] for i in kernel.rho]
-                    features[kernel.rho] = kernel_features(levels, self.problem.axes, rho, self.rank)
+                    built = kernel_features(levels, self.problem.axes, rho, self.rank)
+                    features[kernel.rho] = built._replace(z=with_ones(built.z))
                 found = self._fit_kernel(features[kernel.rho], kernel, n, fails, start)
                 known[kernel] = found.evidence + log_prior(kernel)
             return known[kernel]
@@ -154,14 +161,19 @@ class SharedSurface:
             self._features = None
 
     def _fit_kernel(self, features: Features, kernel: Kernel, n: Floats, fails: Floats, start: Floats) -> Fit:
-        z, prior = with_base(features.z, SCALES[kernel.scale] * features.prior)
+        prior = with_base(SCALES[kernel.scale] * features.prior)
         own = OWNS[kernel.own] + SCALES[kernel.scale] * features.left
-        return fit(z, prior, own, n, fails, start, self.offset, 4)
+        return fit(features.z, prior, own, n, fails, start, self.offset, 4)
 
 
-def with_base(z: Floats, prior: Floats) -> tuple[Floats, Floats]:
+def with_ones(z: Floats) -> Floats:
     """Features with a column of ones for the overall level."""
-    return np.hstack([z, np.ones((len(z), 1), dtype=z.dtype)]), np.append(prior, BASE_VARIANCE)
+    return np.hstack([z, np.ones((len(z), 1), dtype=z.dtype)])
+
+
+def with_base(prior: Floats) -> Floats:
+    """Prior variances with that of the overall level."""
+    return np.append(prior, BASE_VARIANCE)
 
 
 def log_prior(kernel: Kernel) -> float:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import NotFound
-from ethogram.stats.lookahead import expected_gain, straddle
+from ethogram.stats.lookahead import most_gain, straddle
 
 from .acquire import (
     EPISODES_PER_UNIT,
@@ -157,7 +157,7 @@ class Shared:
 
     def _worth(self) -> Floats:
         if self.ahead:
-            return expected_gain(self.surface.belief, self.surface.offset, AHEAD)
+            return most_gain(self.surface.belief, self.surface.offset, AHEAD, self.rounds.targets)
         return straddle(self.surface.belief, self.surface.offset, 1.96)
 
 

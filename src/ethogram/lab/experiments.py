@@ -71,8 +71,9 @@ class ExperimentPair(msgspec.Struct, frozen=True, kw_only=True):
 class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs taken together: of one operator, or of all.
 
-    `recovery_rate` is the share of pairs that took another way and still gave the same answer; `accuracy_lost` is clean
-    minus disturbed.
+    `recovery_rate`: of the pairs that took another way, the share that still gave the same answer; `accuracy_lost` is
+    clean minus disturbed. `manifestations_within_floor` is the part of each prevalence that lies within the noise
+    floor, of the same pairs; empty where the floor was not measured.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Aggregate(msgspec.Struct, frozen=True, kw_only=True):
     max_d_norm: float | None
     within_noise_floor: Estimate | None
     manifestations: dict[str, Estimate]
+    manifestations_within_floor: dict[str, Estimate]
     groups: dict[str, Estimate]
     recovery_rate: Estimate
     token_overhead: Overhead
@@ -242,12 +244,13 @@ def _warnings(
             f"{planned - len(pairs)} of {planned} pairs lack one side or both; what was not run is run with: "
             f"{_go_on(run)}"
         )
-    idle = [p for p in pairs if p.calls_changed == 0]
-    if idle:
-        told.append(
-            f"in {len(idle)} of {sum(p.calls_changed is not None for p in pairs)} pairs with disturbed tools no call "
-            "was changed: the agent called none that could be, or the intensity is low"
-        )
+    for condition in dict.fromkeys(p.condition for p in pairs if p.calls_changed is not None):
+        changed = [p.calls_changed for p in pairs if p.condition == condition]
+        if not any(changed):
+            told.append(
+                f"{condition} changed no call in any of its {len(changed)} pairs: the agent called no tool that it "
+                "could change"
+            )
     sealed = sum(p.pair.answer_sealed for p in pairs)
     if sealed:
         told.append(f"{sealed} pairs have a sealed answer whose key is not at hand: answers are not compared there")
@@ -287,6 +290,7 @@ def _aggregate(name: str, pairs: Sequence[ExperimentPair], clean: Outcomes, hurt
         max_d_norm=max(distances, default=None),
         within_noise_floor=prevalence(judged, ["within"])["within"] if judged else None,
         manifestations=prevalence([(p.pair.task, p.pair.manifestation) for p in pairs], MANIFESTATIONS),
+        manifestations_within_floor=_within(pairs) if judged else {},
         groups=prevalence([(p.pair.task, p.pair.group) for p in pairs], GROUPS),
         recovery_rate=prevalence(moved, ["same"])["same"]
         if moved
@@ -296,6 +300,11 @@ def _aggregate(name: str, pairs: Sequence[ExperimentPair], clean: Outcomes, hurt
         accuracy_perturbed=after,
         accuracy_lost=_lost(clean, hurt),
     )
+
+
+def _within(pairs: Sequence[ExperimentPair]) -> dict[str, Estimate]:
+    rows = [(p.pair.task, p.pair.manifestation if p.pair.within_noise_floor else "above") for p in pairs]
+    return prevalence(rows, MANIFESTATIONS)
 
 
 def _mean_score(pairs: Sequence[ExperimentPair], side: str) -> float | None:

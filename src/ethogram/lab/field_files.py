@@ -19,8 +19,8 @@ from ethogram.measure.standard import BY_NAME, Standards, chosen, of_preset, sta
 from ethogram.measure.standard_columns import COLUMNS
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import default_states, state_labels
+from ethogram.measure.standard_stream import PLACE
 from ethogram.store import Entry, Run
-from ethogram.store.query import _handle, _system
 from ethogram.store.segment import damage, span_schema
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
@@ -29,6 +29,7 @@ from .outcomes import success_at
 MOST_LABELLED = 20_000
 """Above so many traces a preset's own states are not read unasked: labels are objects, one per step."""
 NO_STEPS = "no steps"
+BATCH = 1 << 16
 
 
 class How(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,7 +162,7 @@ def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How) -> L
     if cls is not None:
         _through_own(loaded, kept, cls, how)
     else:
-        _through_columns(loaded, runs, how)
+        _through_columns(loaded, kept, how)
     return loaded
 
 
@@ -276,23 +277,37 @@ def as_messages(trace: Trace) -> list[dict[str, Any]]:
     return out
 
 
-def coded_spans(runs: Sequence[Run], columns: Sequence[str]) -> Iterator[Any]:
-    """As `Lake.spans`, but texts stay the dictionaries that they are in the files: half the work."""
-    import pyarrow as pa
-    import pyarrow.dataset as ds
+def span_columns(kept: Sequence[tuple[Run, Entry]], columns: Sequence[str]) -> Iterator[Any]:
+    """Batches of span columns of these traces, with a column that says which of them each row is of.
 
-    text = pa.dictionary(pa.int32(), pa.string())
-    schema = pa.schema([pa.field(f.name, text) if pa.types.is_string(f.type) else f for f in span_schema()])
-    kept = ds.ParquetFileFormat(dictionary_columns={f.name for f in schema if pa.types.is_dictionary(f.type)})
-    for run in runs:
-        gone: dict[str, list[str]] = {}
-        for name, trace in run.standing.dead:
-            gone.setdefault(name, []).append(trace)
-        for file in run.standing.named("spans-"):
-            alive = ~ds.field("trace_id").cast(pa.string()).isin(gone[file.name]) if file.name in gone else None
-            with damage(f"{file.name} of run {run.name!r}"):
-                source = ds.dataset(_handle(run, f"{run.path}/{file.name}"), schema=schema, format=kept, **_system(run))
-                yield from source.to_batches(columns=list(columns), filter=alive)
+    The ledger knows where the rows of a trace lie, so ids need not be read, and files without such rows are not
+    opened; texts stay the dictionaries that they are in the files, which halves the work.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    wanted = [c for c in columns if c != "trace_id"]
+    texts = [c for c in wanted if pa.types.is_string(span_schema().field(c).type)]
+    # flat lists of numbers: a hundred thousand small tuples would keep the garbage collector busy
+    files: dict[tuple[int, str], tuple[Run, list[int], list[int], list[int]]] = {}
+    for number, (run, entry) in enumerate(kept):
+        for spot in entry.spans:
+            _, first_rows, counts, numbers = files.setdefault((id(run), spot.file), (run, [], [], []))
+            first_rows.append(spot.row)
+            counts.append(spot.rows)
+            numbers.append(number)
+    for (_, name), (run, first_rows, counts, numbers) in files.items():
+        with damage(f"{name} of run {run.name!r}"), run.files.open(f"{run.path}/{name}") as opened:
+            source = pq.ParquetFile(opened, read_dictionary=texts, pre_buffer=False)
+            own = np.full(source.metadata.num_rows, -1, dtype=np.int32)
+            within = np.arange(sum(counts)) - np.repeat(np.cumsum(counts) - counts, counts)
+            own[np.repeat(first_rows, counts) + within] = np.repeat(numbers, counts)
+            first = 0
+            for batch in source.iter_batches(BATCH, columns=wanted, use_threads=False):
+                part = np.ascontiguousarray(own[first : first + batch.num_rows])
+                first += batch.num_rows
+                place = pa.Array.from_buffers(pa.int32(), part.size, [None, pa.py_buffer(part)])
+                yield batch.append_column(PLACE, place)
 
 
 def _unusable(entry: Entry) -> str | None:
@@ -353,11 +368,11 @@ def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Fi
     loaded.own = field
 
 
-def _through_columns(loaded: Loaded, runs: Sequence[Run], how: How) -> None:
+def _through_columns(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], how: How) -> None:
     """The standard dimensions and states, from the columns of the lake."""
     heads, totals = [e.head for e in loaded.entries], [e.totals for e in loaded.entries]
     how.names  # noqa: B018 - a name that is wrong should cost no reading
-    loaded.standard = standards(coded_spans(runs, COLUMNS), heads, totals)
+    loaded.standard = standards(span_columns(kept, COLUMNS), heads, totals)
     stones = how.states
     if stones is None:
         if len(heads) > MOST_LABELLED:
@@ -365,7 +380,7 @@ def _through_columns(loaded: Loaded, runs: Sequence[Run], how: How) -> None:
             return
         stones = default_states(how.preset, loaded.standard.tools)
     if stones is not None:
-        place = {h.trace_id: i for i, h in enumerate(heads)}
         counts = np.array([t.steps for t in totals], dtype=np.int64)
-        loaded.labels = state_labels(coded_spans(runs, STATE_COLUMNS), place, counts, stones)
+        ids = [h.trace_id for h in heads]
+        loaded.labels = state_labels(span_columns(kept, STATE_COLUMNS), ids, counts, stones)
         loaded.stones = stones

@@ -145,7 +145,8 @@ def _shared_tasks(fields: Sequence[Field]) -> list[str]:
     first = fields[0]
     if any(f.names != first.names for f in fields):
         raise BadUsage("conditions can be compared only with the same dimensions in the same order; measure all alike")
-    shared = [t for t in first.tasks if all(t in f.tasks for f in fields)]
+    known = set.intersection(*(set(f.tasks) for f in fields))
+    shared = [t for t in first.tasks if t in known]
     if not shared:
         raise BadUsage("no task was run under every condition; run the same tasks under all")
     return shared

@@ -18,10 +18,13 @@ from ethogram.estimate import Estimate
 from ethogram.stats import permutation, spread
 
 from . import fieldtests, twin
+from .columns import Floats, Ints
 from .field import Dimension, Field
 from .horizon import Rule
 
 FORMAT = 1
+MOST_REFERENCES = 2000
+"""Runs that a new one is held against; evenly taken from a larger corridor."""
 
 
 class CorridorGap(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,32 +169,35 @@ class Corridor:
         """
         self._same_dimensions(field)
         needed = int(np.ceil(1 / alpha - 1e-9)) - 1
-        mine = spread.log_features(self.field.points)
-        theirs = spread.log_features(field.points)
-        own = {t: mine[self.field.task_index == i] for i, t in enumerate(self.field.tasks)}
-        out = []
-        for row in range(field.K):
-            task = field.tasks[field.task_index[row]]
-            of_task = own.get(task, mine[:0])
-            by_task = of_task.shape[0] >= needed
-            reference = of_task if by_task else mine
-            p, distance = permutation.conformal_p(reference, theirs[row])
-            few = reference.shape[0] < needed
-            out.append(
-                Adherence(
-                    episode=field.episodes[row],
-                    task=task,
-                    p=p,
-                    inside=None if few else p > alpha,
-                    distance=distance if np.isfinite(distance) else None,
-                    reference="task" if by_task else "all tasks",
-                    n=reference.shape[0],
-                    why=f"{reference.shape[0]} runs cannot exclude any at {alpha:g}; it needs {needed}"
-                    if few
-                    else None,
+        mine, theirs = spread.log_features(self.field.points), spread.log_features(field.points)
+        sizes = np.bincount(self.field.task_index, minlength=len(self.field.tasks))
+        enough = {t: i for i, t in enumerate(self.field.tasks) if sizes[i] >= needed}
+        out: list[Adherence | None] = [None] * field.K
+        by_task = np.array([t in enough for t in field.tasks], dtype=bool)[field.task_index]
+        parts: list[tuple[Ints, Floats, Literal["task", "all tasks"]]] = [
+            (np.flatnonzero(field.task_index == i), mine[self.field.task_index == enough[t]], "task")
+            for i, t in enumerate(field.tasks)
+            if t in enough
+        ]
+        parts.append((np.flatnonzero(~by_task), mine, "all tasks"))
+        episodes = field.episodes
+        for rows, reference, kind in parts:
+            # any part of the reference that is chosen without looking is as good; more than this adds nothing
+            used = reference[:: -(-reference.shape[0] // MOST_REFERENCES)]
+            few = used.shape[0] < needed
+            why = f"{used.shape[0]} runs cannot exclude any at {alpha:g}; it needs {needed}" if few else None
+            for row, p, distance in zip(rows, *permutation.conformal_p(used, theirs[rows]), strict=True):
+                out[row] = Adherence(
+                    episode=episodes[row],
+                    task=field.tasks[field.task_index[row]],
+                    p=float(p),
+                    inside=None if few else bool(p > alpha),
+                    distance=float(distance) if np.isfinite(distance) else None,
+                    reference=kind,
+                    n=used.shape[0],
+                    why=why,
                 )
-            )
-        return tuple(out)
+        return tuple(a for a in out if a is not None)
 
     def alarm(self, field: Field, alpha: float = 0.05, *, draws: int = 999, seed: int = 0) -> Alarm:
         """Did new runs leave the corridor? Runs dealt anew as old and new within tasks; the level is exact.
@@ -200,13 +206,15 @@ class Corridor:
         """
         self._same_dimensions(field)
         outside = sum(a.inside is False for a in self.adherence(field, alpha))
-        shared = [t for t in field.tasks if t in set(self.field.tasks)]
-        tested = int(np.sum(np.isin(field.task_index, [field.tasks.index(t) for t in shared])))
+        draws = twin.fewer_draws(draws, self.K + field.K)
+        known = set(self.field.tasks)
+        shared = np.array([t in known for t in field.tasks], dtype=bool)
+        tested = int(np.sum(shared[field.task_index]))
         common: dict[str, Any] = {
             "alpha": alpha, "K": field.K, "untested": field.K - tested, "outside": outside,
             "draws": draws, "seed": seed,
         }  # fmt: skip
-        if not shared:
+        if not shared.any():
             why = "the corridor has none of these tasks; build it from runs of the same tasks"
             return Alarm(raised=None, p=None, distance=None, why=why, **common)
         pair = self._pooled(field)

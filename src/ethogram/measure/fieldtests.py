@@ -157,7 +157,8 @@ def paired(first: Field, second: Field, scale: twin.Scale | None = None) -> Pair
     """Both fields on the tasks that they share, on the scale of the spread within task and field."""
     if first.names != second.names:
         raise BadUsage("two fields can be compared only with the same dimensions in the same order; measure both alike")
-    shared = [t for t in first.tasks if t in set(second.tasks)]
+    known = set(second.tasks)
+    shared = [t for t in first.tasks if t in known]
     if not shared:
         raise BadUsage(
             f"the fields share no task (the first has {_some(first.tasks)}, the second {_some(second.tasks)}); "
@@ -216,7 +217,10 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     least = -permutation.log_arrangements(pair.task, pair.second, groups)
     # a scale that knows the arms would favour the deal that was seen: here the spread within tasks over both
     whole = twin.scale_from(spread.cells(pair.x, pair.task, groups)).sd
-    tested = permutation.centre_tests(
+    many = pair.second.size > twin.LARGE and pair.second.size / groups >= twin.LARGE_TASK
+    test = permutation.centre_tests_normal if many else permutation.centre_tests
+    draws = draws if many else twin.fewer_draws(draws, pair.second.size)
+    tested = test(
         pair.x / np.where(whole > 0, whole, 1.0), pair.second, pair.task, groups, draws, generator(seed, "field centre")
     )
     unit = float(pair.alive.sum())
@@ -341,7 +345,8 @@ def _separation_changes(pair: Pair, level: float) -> tuple[list[Estimate], dict[
 
 
 def _of_tasks(field: Field, tasks: list[str]) -> Field:
-    wanted = np.array([t in set(tasks) for t in field.tasks], dtype=bool)
+    known = set(tasks)
+    wanted = np.array([t in known for t in field.tasks], dtype=bool)
     return field if wanted.all() else field.subset(wanted[field.task_index], "tasks in common")
 
 

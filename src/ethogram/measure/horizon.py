@@ -41,7 +41,8 @@ def order_of(paths: Sequence[Path], declared: Sequence[str]) -> list[str]:
     for labels in distinct:
         for label in labels:
             seen.setdefault(label, len(seen))
-    rest = [s for s in seen if s not in set(declared)]
+    named = set(declared)
+    rest = [s for s in seen if s not in named]
     return [*declared, *_sorted_by_precedence(rest, list(distinct), seen)]
 
 

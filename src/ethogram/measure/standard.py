@@ -128,7 +128,7 @@ _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_to
 class Standards(NamedTuple):
     """Standard dimensions of some traces: NaN where a trace does not record one, `unrecorded` why none does."""
 
-    traces: tuple[TraceId, ...]
+    traces: Sequence[TraceId]
     values: dict[str, Floats]
     unrecorded: dict[str, str]
     tools: tuple[str, ...]
@@ -179,10 +179,11 @@ def standards(
     Batches may cut traces and mix them; rows of other traces are passed over. Memory is bounded by what is incomplete
     and by `chunk` rows.
     """
-    from .standard_columns import CHUNK, tally
+    from .standard_columns import tally
+    from .standard_stream import CHUNK
 
-    place = {h.trace_id: i for i, h in enumerate(heads)}
-    found = tally(batches, place, np.array([t.steps for t in totals], dtype=np.int64), chunk or CHUNK)
+    traces = [h.trace_id for h in heads]
+    found = tally(batches, traces, np.array([t.steps for t in totals], dtype=np.int64), chunk or CHUNK)
     values = dict(found.values)
     steps = values["steps"]
     silent = np.array([t.model_calls for t in totals]) == 0
@@ -197,7 +198,7 @@ def standards(
     with np.errstate(invalid="ignore", divide="ignore"):
         per_step = values["seconds"] / steps
     values["seconds_per_step"] = np.where(steps > 0, per_step, np.nan)
-    return Standards(tuple(h.trace_id for h in heads), values, found.unrecorded, found.tools)
+    return Standards(traces, values, found.unrecorded, found.tools)
 
 
 @lru_cache(maxsize=65_536)

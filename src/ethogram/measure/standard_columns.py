@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ethogram.errors import Damaged
-
 from .columns import Bools, Floats, Ints, floats
 from .standard import tool_classes
+from .standard_stream import CHUNK, coded, codes_of, encoded, whole_traces
 
 COLUMNS = (
     "trace_id", "step", "kind", "name", "tool", "status", "lane", "arguments", "stop_reason", "start_ns", "end_ns",
 )  # fmt: skip
 """What has to be read of the spans that are steps."""
 
-CHUNK = 1 << 16
-"""So many rows are worked on at a time."""
 WIDEST = 1 << 22
 LONGEST_CYCLE = 3
 LENGTH_STOPS = frozenset({"length", "maxtokens", "maxoutputtokens", "tokenlimit", "modellength", "contextlength"})
@@ -70,14 +67,14 @@ class _Steps(NamedTuple):
     told: set[str]
 
 
-def tally(batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, chunk: int = CHUNK) -> Tally:
-    """All dimensions that steps tell, for the traces at these places; `steps` is how many each has."""
+def tally(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> Tally:
+    """All dimensions that steps tell of these traces; `steps` is how many each has."""
     names = (*_COUNTED, *_BY_CLASS, *_OTHERS)
-    values: dict[str, Floats] = {n: np.zeros(len(place)) for n in names}
+    values: dict[str, Floats] = {n: np.zeros(len(traces)) for n in names}
     values["tool_time_share"][:] = np.nan
     told: set[str] = set()
     tools: set[str] = set()
-    for rows, table, where in whole_traces(batches, place, steps, chunk):
+    for rows, table, where in whole_traces(batches, traces, steps, chunk):
         part = _steps_of(table, where)
         for name, value in _measured(part).items():
             values[name][rows] = value
@@ -89,65 +86,6 @@ def tally(batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, chunk: 
     return Tally(values, missing, tuple(sorted(tools)))
 
 
-def whole_traces(
-    batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, chunk: int = CHUNK
-) -> Iterator[tuple[Ints, Any, npt.NDArray[np.int64]]]:
-    """Tables that hold only whole traces: their places, the rows, and which of the places each row belongs to.
-
-    Rows that are no steps are passed over; text columns may be plain or dictionaries.
-    """
-    held: list[Any] = []
-    rows, wanted = 0, chunk
-    for batch in batches:
-        held.append(batch)
-        rows += batch.num_rows
-        if rows < wanted:
-            continue
-        whole, rest = _cut(_table(held), place, steps)
-        held, rows = rest.to_batches(), rest.num_rows
-        # one trace that outgrows a chunk must not be looked through again at every batch
-        wanted = max(chunk, 2 * rows)
-        if whole is not None:
-            yield whole
-    if rows:
-        whole, rest = _cut(_table(held), place, steps)
-        if rest.num_rows:
-            short = rest.column("trace_id")[0].as_py()
-            raise Damaged(f"trace {short} has fewer steps than the ledger says; run: ethogram verify")
-        if whole is not None:
-            yield whole
-
-
-def _table(batches: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
-    table = pa.Table.from_batches(batches).unify_dictionaries()
-    step = table.column("step")
-    return table.filter(step.is_valid()) if step.null_count else table
-
-
-def _cut(table: Any, place: Mapping[Any, int], steps: Ints) -> tuple[Any, Any]:
-    """What is complete, and what has to wait for more rows."""
-    ids, code = coded(table.column("trace_id"))
-    at = np.array([place.get(i, -1) for i in ids], dtype=np.int64)
-    held = np.bincount(code, minlength=len(ids))
-    complete = (at >= 0) & (held >= steps[at])
-    waiting = (at >= 0) & ~complete
-    position = table.column("step").to_numpy()
-    order = np.flatnonzero(complete[code])
-    rest = table.filter(_mask(waiting[code])) if waiting.any() else table.slice(0, 0)
-    if order.size == 0:
-        return None, rest
-    key = (at[code[order]] << 32) | position[order].astype(np.int64)
-    if np.any(np.diff(key) < 0):
-        order = order[np.argsort(key, kind="stable")]
-    places = at[code[order]]
-    new = np.concatenate([[True], np.diff(places) != 0])
-    if order.size < table.num_rows or np.any(np.diff(order) != 1):
-        table = table.take(_indices(order))
-    return (places[new], table, np.cumsum(new) - 1), rest
-
-
 def _steps_of(table: Any, trace: npt.NDArray[np.int64]) -> _Steps:
     kinds, kind = coded(table.column("kind"))
     is_kind = {k: kind == kinds.index(k) if k in kinds else np.zeros(trace.size, dtype=bool) for k in _COUNTED.values()}
@@ -155,10 +93,9 @@ def _steps_of(table: Any, trace: npt.NDArray[np.int64]) -> _Steps:
     names, own = _tools(table, calls)
     statuses, status = coded(table.column("status"))
     failed = status == statuses.index("error") if "error" in statuses else np.zeros(trace.size, dtype=bool)
-    content = _indices_of(_encoded(table.column("arguments")))
+    content = codes_of(encoded(table.column("arguments")))
     known = calls & (content >= 0)
-    call = np.full(trace.size, -1, dtype=np.int64)
-    call[known] = content[known].astype(np.int64) * max(len(names), 1) + own[known]
+    call = np.where(known, content.astype(np.int64) * max(len(names), 1) + own, -1)
     stops, stop = coded(table.column("stop_reason"))
     long = np.array([_letters(s) in LENGTH_STOPS for s in stops] + [False], dtype=bool)
     _, lane = coded(table.column("lane"))
@@ -190,19 +127,18 @@ def _steps_of(table: Any, trace: npt.NDArray[np.int64]) -> _Steps:
 
 def _tools(table: Any, calls: Bools) -> tuple[list[str], Ints]:
     """The tools that are called, and which one each step calls, -1 off tools; the span's name stands for none given."""
-    own = np.full(calls.size, -1, dtype=np.int64)
     names, tool = coded(table.column("tool"))
     nameless = calls & (tool < 0)
     if nameless.any():
         more, name = coded(table.column("name"))
         tool = np.where(nameless, name + len(names), tool)
         names = [*names, *more]
-    seen = np.bincount(tool[calls], minlength=len(names)) > 0
+    # the last place is that of no tool, where -1 points
+    seen = np.bincount(np.where(calls, tool, len(names)), minlength=len(names) + 1)[:-1] > 0
     distinct = sorted({names[i] for i in np.flatnonzero(seen)})
     place = {n: i for i, n in enumerate(distinct)}
-    code = np.array([place.get(n, -1) for n in names], dtype=np.int64)
-    own[calls] = code[tool[calls]]
-    return distinct, own
+    code = np.array([*(place.get(n, -1) for n in names), -1], dtype=np.int64)
+    return distinct, np.where(calls, code[tool], -1)
 
 
 def _measured(s: _Steps) -> dict[str, Floats]:
@@ -265,7 +201,9 @@ def _distinct(trace: Ints, value: Ints, n: int) -> Floats:
     if trace.size == 0:
         return np.zeros(n)
     base = int(value.max()) + 1
-    key = np.sort(trace * base + value)
+    key = trace * base + value
+    # half the bytes, half the time
+    key = np.sort(key.astype(np.int32) if n * base < 1 << 31 else key)
     new = np.concatenate([[True], np.diff(key) != 0])
     return np.bincount(key[new] // base, minlength=n).astype(np.float64)
 
@@ -335,9 +273,11 @@ def _longest(trace: Ints, fresh: Bools, n: int) -> Callable[[Bools], Floats]:
         begin = np.flatnonzero(begins)
         if begin.size == 0:
             return out
-        total = np.cumsum(mask, dtype=np.int64)
-        upto = np.append(total[begin[1:] - 1], total[-1])
-        np.maximum.at(out, trace[begin], (upto - total[begin] + 1).astype(np.float64))
+        total = np.cumsum(mask, dtype=np.int32)
+        lengths = np.append(total[begin[1:] - 1], total[-1]) - total[begin] + 1
+        owner = trace[begin]
+        first = np.flatnonzero(np.concatenate([[True], np.diff(owner) != 0]))
+        out[owner[first]] = np.maximum.reduceat(lengths, first)
         return out
 
     return longest
@@ -369,45 +309,6 @@ def _durations(table: Any) -> Floats:
     spent = pc.subtract(end, start)
     whole = spent.fill_null(-1).to_numpy()
     return np.where(whole >= 0, whole / 1e9, np.nan)
-
-
-def coded(column: Any) -> tuple[list[Any], Any]:
-    """The distinct values of a column and which one each row has, -1 where it is null."""
-    encoded = _encoded(column)
-    return encoded.dictionary.to_pylist(), _indices_of(encoded)
-
-
-def _encoded(column: Any) -> Any:
-    import pyarrow as pa
-
-    whole = column.combine_chunks()
-    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
-
-
-def _indices_of(encoded: Any) -> Any:
-    """The codes of a dictionary array, -1 where it is null; straight from its buffers, for this is where time goes."""
-    indices = encoded.indices
-    if str(indices.type) != "int32":
-        return indices.fill_null(-1).to_numpy()
-    valid, numbers = indices.buffers()
-    first, end = indices.offset, indices.offset + len(indices)
-    codes = np.frombuffer(numbers, dtype=np.int32, count=end)[first:]
-    if not indices.null_count:
-        return codes
-    known = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=end, bitorder="little")[first:]
-    return np.where(known, codes, np.int32(-1))
-
-
-def _mask(values: Bools) -> Any:
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.bool_(), values.size, [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
-
-
-def _indices(rows: Ints) -> Any:
-    import pyarrow as pa
-
-    return pa.Array.from_buffers(pa.int64(), rows.size, [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])
 
 
 def _letters(reason: str) -> str:

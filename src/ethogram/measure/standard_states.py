@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ import numpy as np
 from .columns import Ints
 from .milestones import Milestones, milestones_from
 from .standard import tool_classes
-from .standard_columns import coded, whole_traces
+from .standard_stream import coded, whole_traces
 
 COLUMNS = ("trace_id", "step", "kind", "name", "tool", "status", "requested")
 """What has to be read of the spans that are steps."""
@@ -49,11 +49,11 @@ def default_states(preset: str, tools: Sequence[str]) -> Milestones | None:
 
 
 def state_labels(
-    batches: Iterable[Any], place: Mapping[Any, int], steps: Ints, stones: Milestones
+    batches: Iterable[Any], traces: Sequence[str], steps: Ints, stones: Milestones
 ) -> list[tuple[str, ...]]:
     """One state per step of every trace; sequences of the same steps are read once."""
-    out: list[tuple[str, ...]] = [()] * len(place)
-    for rows, table, where in whole_traces(batches, place, steps):
+    out: list[tuple[str, ...]] = [()] * len(traces)
+    for rows, table, where in whole_traces(batches, traces, steps):
         spans, code = _distinct(table)
         known: dict[bytes, tuple[str, ...]] = {}
         cuts = np.flatnonzero(np.diff(where)) + 1

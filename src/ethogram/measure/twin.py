@@ -26,9 +26,14 @@ LEAST_PER_SIDE, ENOUGH_PER_SIDE = 3, 5
 ROUNDING = 1e-20
 """A width of log features below this is what rounding leaves of none."""
 LARGE = 20_000
-"""From so many trajectories on, permutation gives way to its normal limit."""
+LARGE_TASK = 50
+"""From so many trajectories (of a task, on average) on, permutation gives way to its normal limit."""
 
 _DESCRIBED = "within tasks, standardised log features, n - 1"
+
+
+MOST_DEALT = 40_000_000
+"""Labels that a test deals at most: many trajectories need fewer draws."""
 
 
 class Scale(NamedTuple):
@@ -49,6 +54,11 @@ class Counts(NamedTuple):
     plus: int
     minus: int
     tasks: int
+
+
+def fewer_draws(draws: int, count: int) -> int:
+    """As many draws as were asked for, fewer where that would take minutes; 199 at least."""
+    return min(draws, max(199, MOST_DEALT // max(count, 1)))
 
 
 def classes(field: Field, threshold: float = SUCCESS_AT) -> Ints:

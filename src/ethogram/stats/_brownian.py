@@ -11,6 +11,10 @@ from ._numeric import Floats, floats, normal_cdf, root
 
 FAR = 12.0
 """A z that is never crossed: its tail is below 1e-32."""
+_REACH = 8.5
+"""Further from the centre than this there is less than 1e-16 of the mass, and nothing to integrate."""
+_WIDEST = 3.0
+"""The widest gap between nodes, in steps of the motion: above √(9π/2) = 3.76 a node would feed itself look after look."""
 
 
 class Walk:
@@ -22,6 +26,7 @@ class Walk:
         self.effect = effect
         steps = np.diff(information) / information[1:]
         # the grid must resolve the smallest step between two looks
+        self.widest = _WIDEST * float(np.sqrt(steps.min(initial=1.0)))
         self.fineness = int(np.clip(1.1 / np.sqrt(steps.min(initial=1.0)), 12, 128))
         self.information = 0.0
         self.z: Floats = floats([0.0])
@@ -50,7 +55,9 @@ class Walk:
     def step(self, information: float, upper: float, lower: float) -> tuple[float, float]:
         """Take the next look; gives the probabilities of leaving upwards and downwards at it."""
         out = self.above(information, upper), self.below(information, lower)
-        z, weights = _grid(self.effect * np.sqrt(information), max(lower, -FAR), min(upper, FAR), self.fineness)
+        centre = self.effect * np.sqrt(information)
+        low, high = max(lower, -FAR, centre - _REACH), min(upper, FAR, centre + _REACH)
+        z, weights = _grid(centre, low, high, self.fineness, self.widest)
         grown = information - self.information
         x = (np.sqrt(information) * z[:, None] - self._drifted(grown)[None, :]) / np.sqrt(grown)
         density = np.exp(-0.5 * x * x) @ self.mass * np.sqrt(information / grown / (2 * np.pi))
@@ -65,14 +72,19 @@ class Walk:
         return floats((bound * np.sqrt(information) - self._drifted(grown)) / np.sqrt(grown))
 
 
-def _grid(centre: float, low: float, high: float, r: int) -> tuple[Floats, Floats]:
-    """Nodes and Simpson weights between two bounds, spaced for a normal density around a centre."""
+def _grid(centre: float, low: float, high: float, r: int, widest: float) -> tuple[Floats, Floats]:
+    """Nodes and Simpson weights between two bounds, spaced for a normal density around a centre, no gap too wide."""
     if low >= high:
         return floats([high]), floats([0.0])
     tail = 3 + 4 * np.log(r / np.arange(1, r))
     nodes = centre + np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]])
     nodes = np.concatenate([[low], nodes[(nodes > low) & (nodes < high)], [high]])
     gaps = np.diff(nodes)
+    parts = np.ceil(gaps / widest).astype(np.int64)
+    if np.any(parts > 1):
+        within = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        nodes = np.append(np.repeat(nodes[:-1], parts) + within * np.repeat(gaps / parts, parts), high)
+        gaps = np.diff(nodes)
     z = np.empty(2 * nodes.size - 1)
     z[::2], z[1::2] = nodes, nodes[:-1] + gaps / 2
     weights = np.zeros(z.size)

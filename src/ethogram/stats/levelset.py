@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
-from ._numeric import Bools, Floats, floats
+from ._numeric import Bools, Floats, normal_cdf
 from .surface import Belief
 
 
@@ -48,7 +47,7 @@ def chance_above(belief: Belief, threshold: float) -> Floats:
     """The probability that the rate at each point exceeds a threshold between 0 and 1."""
     if not 0 < threshold < 1:
         return np.full(len(belief.mean), float(threshold <= 0))
-    return floats(ndtr((belief.mean - np.log(threshold / (1 - threshold))) / np.sqrt(belief.variance)))
+    return normal_cdf((belief.mean - np.log(threshold / (1 - threshold))) / np.sqrt(belief.variance))
 
 
 def expected_scores(called: Bools, surely_above: Floats, surely_below: Floats, few: float) -> Scores:

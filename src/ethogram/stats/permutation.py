@@ -106,13 +106,12 @@ def centre_tests(
     if count == 0:
         d = data.shape[1]
         return CentreTests(1.0, 1.0, MaxT(np.zeros(d), np.ones(d), np.ones(d)))
-    data, own, at = data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]]
+    data, own, at = _by_group(data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]])
     size_all, size_own = n[both].astype(np.float64), taken[both].astype(np.float64)
     # with rows taken from their group's mean, the shift of a group is N / (nA nB) times the second arm's sum
     xs, _, _ = _inside(data, own, at, count)
     pull = size_all / (size_own * (size_all - size_own))
     weight = pull[at] / count
-    order = np.argsort(at, kind="stable")
     starts = np.concatenate([[0], np.cumsum(size_all)[:-1]]).astype(np.int64)
     averaged, each = np.empty((draws + 1, data.shape[1])), np.empty(draws + 1)
     step = max(1, _CHUNK // max(own.size * data.shape[1], 1))
@@ -122,13 +121,39 @@ def centre_tests(
         if start == 0:
             labels[0] = own
         averaged[start : start + size] = (labels * weight) @ xs
-        sums = np.add.reduceat(labels[:, order, None] * xs[order], starts, axis=1)
+        sums = np.add.reduceat(labels[:, :, None] * xs, starts, axis=1)
         each[start : start + size] = np.mean(pull**2 * np.sum(sums * sums, axis=2), axis=1)
     norm = np.sum(averaged**2, axis=1)
     sd = np.sqrt(np.diag(_dealt_covariance(xs, at, size_all, size_own, pull / count)))
     unit = np.divide(1.0, sd, out=np.zeros(sd.shape), where=sd > 0)
     features = _ranked(averaged[0] * unit, np.abs(averaged[1:] * unit))
     return CentreTests(_tail(norm), _tail(each), features)
+
+
+def centre_tests_normal(
+    x: Numbers, second: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
+) -> CentreTests:
+    """The same for many rows per group: each group's shift is normal by then, so its norms are drawn from that."""
+    data, own, at = floats(x), np.asarray(second, dtype=bool), np.asarray(group, dtype=np.int64)
+    n, taken = (np.bincount(g, minlength=groups).astype(np.float64) for g in (at, at[own]))
+    both = (taken > 0) & (taken < n)
+    xs, _, _ = _inside(data, own, at, groups)
+    pull = np.divide(n, taken * (n - taken), out=np.zeros(groups), where=both)
+    factor = pull**2 * taken * (n - taken) / (n * np.maximum(n - 1, 1.0))
+    count, d = max(int(both.sum()), 1), data.shape[1]
+    shifts, covariances = np.zeros((groups, d)), np.zeros((groups, d, d))
+    for g in np.flatnonzero(both):
+        rows = xs[at == g]
+        shifts[g] = pull[g] * rows[own[at == g]].sum(axis=0)
+        covariances[g] = factor[g] * rows.T @ rows
+    mean, covariance = shifts.sum(axis=0) / count, covariances.sum(axis=0) / count**2
+    spread = np.maximum(np.linalg.eigvalsh(covariance), 0.0)
+    norms = rng.chisquare(1.0, (draws, d)) @ spread
+    each = np.maximum(np.linalg.eigvalsh(covariances).ravel(), 0.0) / count
+    sums = np.concatenate([rng.chisquare(1.0, (size, each.size)) @ each for size in _sizes(draws, each.size)])
+    pooled = _tail(np.concatenate([[float(mean @ mean)], norms]))
+    per_group = _tail(np.concatenate([[float(np.sum(shifts * shifts)) / count], sums]))
+    return CentreTests(pooled, per_group, max_t_normal(mean, covariance, draws, rng))
 
 
 def distance_test(
@@ -146,11 +171,10 @@ def distance_test(
         return np.nan, 1.0
     keep = both[at]
     count = int(both.sum())
-    data, own, at = data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]]
+    data, own, at = _by_group(data[keep], own[keep], (np.cumsum(both) - 1)[at[keep]])
     old = (n - taken)[both].astype(np.float64)
     xs, _, _ = _inside(data, own, at, count)
     square = np.sum(xs * xs, axis=1)
-    order = np.argsort(at, kind="stable")
     starts = np.concatenate([[0], np.cumsum(n[both])[:-1]]).astype(np.int64)
     drawn = np.empty(draws + 1)
     step = max(1, _CHUNK // max(own.size * data.shape[1], 1))
@@ -159,7 +183,7 @@ def distance_test(
         labels = deal(own.astype(np.float64), at, size, rng)
         if start == 0:
             labels[0] = own
-        sums = np.add.reduceat(labels[:, order, None] * xs[order], starts, axis=1)
+        sums = np.add.reduceat(labels[:, :, None] * xs, starts, axis=1)
         # rows are centred, so the old rows' sum is minus the new rows' sum
         centre = -sums / old[:, None]
         new_n = taken[both].astype(np.float64)
@@ -168,22 +192,47 @@ def distance_test(
     return float(drawn[0]), _tail(drawn)
 
 
-def conformal_p(x: Numbers, new: Numbers) -> tuple[float, float]:
-    """How many of n + 1 exchangeable points lie at least as far out as the new one, over n + 1; and its distance.
+def conformal_p(x: Numbers, new: Numbers) -> tuple[Floats, Floats]:
+    """For each new row: how many of n + 1 points lie at least as far out as it, over n + 1; and its distance.
 
-    Vovk, Gammerman and Shafer (2005): under exchangeability P(p ≤ α) ≤ α for every n. The new point takes part in
-    centre and scale, so that all n + 1 are treated alike. Features without spread among all of them are left out.
-    The distance is over the median of the reference points, 1 being ordinary.
+    Vovk, Gammerman and Shafer (2005): if it is exchangeable with the n rows of x, P(p ≤ α) ≤ α for every n. The new row
+    takes part in centre and scale, so that all n + 1 are treated alike; features without spread among them are left
+    out. The distance is over the median of the reference rows, 1 being ordinary.
     """
-    data = np.concatenate([floats(x), floats(new)[None]])
-    sd = data.std(axis=0)
-    alive = sd > 1e-12 * np.maximum(np.abs(data).max(axis=0), 1e-300)
-    if not alive.any():
-        return 1.0, 0.0
-    score = np.sqrt(np.sum(((data - data.mean(axis=0))[:, alive] / sd[alive]) ** 2, axis=1))
-    p = float(np.sum(score >= score[-1] - 1e-9)) / score.size
-    ordinary = float(np.median(score[:-1]))
-    return p, float(score[-1] / ordinary) if ordinary > 0 else np.inf
+    data, rows = floats(x), floats(new)
+    n = data.shape[0]
+    middle = data.mean(axis=0)
+    data, rows = data - middle, rows - middle
+    size = np.maximum(np.abs(data).max(axis=0, initial=0.0), 1e-300)
+    square = data * data
+    # with the reference centred, one more row z moves the mean to z / (n + 1) and adds z² n / (n + 1) to the squares
+    variance = (square.sum(axis=0) + rows * rows * (n / (n + 1))) / (n + 1)
+    alive = variance > (1e-12 * np.maximum(size, np.abs(rows))) ** 2
+    weight = np.divide(1.0, variance, out=np.zeros(variance.shape), where=alive)
+    centre = rows / (n + 1)
+    p, distance = np.empty(rows.shape[0]), np.empty(rows.shape[0])
+    step = max(1, _CHUNK // max(n, 1))
+    for start in range(0, rows.shape[0], step):
+        part = slice(start, start + step)
+        w, c = weight[part], centre[part]
+        scores = square @ w.T - 2 * (data @ (w * c).T) + np.sum(w * c * c, axis=1)
+        own = np.sum(w * (rows[part] - c) ** 2, axis=1)
+        p[part] = (1 + np.sum(scores >= own - 1e-9 * (1 + own), axis=0)) / (n + 1)
+        ordinary = np.median(np.maximum(scores, 0.0), axis=0)
+        distance[part] = np.sqrt(np.divide(own, ordinary, out=np.where(own > 0, np.inf, 0.0), where=ordinary > 0))
+    return p, distance
+
+
+def _by_group(x: Floats, own: Bools, at: Ints) -> tuple[Floats, Bools, Ints]:
+    """Rows of a group next to each other, so that sums over groups are sums over slices."""
+    order = np.argsort(at, kind="stable")
+    return x[order], own[order], at[order]
+
+
+def _sizes(draws: int, width: int) -> list[int]:
+    """How many draws at a time."""
+    step = max(1, _CHUNK // max(width, 1))
+    return [min(step, draws - start) for start in range(0, draws, step)]
 
 
 def _inside(x: Numbers, y: Numbers, group: Numbers, groups: int) -> tuple[Floats, Floats, Ints]:

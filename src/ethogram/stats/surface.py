@@ -9,7 +9,7 @@ interactions with one variance per effect (MacKay 1992). Fits are Laplace's (Bre
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,10 @@ import numpy as np
 from ._numeric import Floats, Ints, floats
 from ._threads import one_thread as one_thread
 
+SETTLED = 0.003
+"""Newton's steps end when no logit moves by more; the next one would move by about the square of it."""
+BLOCK = 32
+ROWS = 4096
 REACH = 12.0
 """Logits beyond this are certainty; nothing is lost by stopping there."""
 
@@ -130,8 +134,6 @@ def fit(
 
     `own` is the variance of each point's own effect u; `start` the logits to begin from.
     """
-    from scipy.linalg import cho_solve
-
     logit = start
     for step in range(steps):
         p = 1 / (1 + np.exp(-logit))
@@ -142,12 +144,12 @@ def fit(
         precision = (scaled.T @ scaled).astype(float)
         precision[np.diag_indices_from(precision)] += 1 / prior
         factor = np.linalg.cholesky(precision)
-        weights = cho_solve((factor, True), floats(z.T @ (omega * working).astype(z.dtype)), check_finite=False)
+        weights = np.linalg.solve(precision, floats(z.T @ (omega * working).astype(z.dtype)))
         common = floats(z @ weights.astype(z.dtype))
         new = offset + common + own * omega * (working - common)
         new = np.clip(new, logit - 3.0, logit + 3.0) if step < steps - 1 else new
         moved, logit = float(np.max(np.abs(new - logit), initial=0.0)), np.clip(new, -REACH, REACH)
-        if moved < 1e-6:
+        if moved < SETTLED:
             break
     effect = logit - offset - common
     evidence = float(
@@ -161,13 +163,28 @@ def fit(
     return Fit(weights, factor, logit, pull, evidence)
 
 
+def spread(z: Floats, factor: Floats) -> Floats:
+    """z' A^-1 z for every row of z, where A = L L' and L is `factor`: the variance that uncertain weights leave.
+
+    Rows are solved against the triangle a block of columns and a few thousand rows at a time, so that nearly all of
+    the work is in products of matrices that stay in the cache.
+    """
+    factor = factor.astype(z.dtype)
+    edges = [*range(0, len(factor), BLOCK), len(factor)]
+    blocks = [(i, j, np.linalg.inv(factor[i:j, i:j]).T) for i, j in pairwise(edges)]
+    found = np.empty(len(z))
+    for row in range(0, len(z), ROWS):
+        x = z[row : row + ROWS].copy()
+        for i, j, inverse in blocks:
+            x[:, i:j] = (x[:, i:j] - x[:, :i] @ factor[i:j, :i].T) @ inverse
+        found[row : row + ROWS] = np.einsum("ij,ij->i", x, x)
+    return found
+
+
 def believe(z: Floats, found: Fit, own: Floats, sampled: Ints, offset: float) -> Belief:
     """Mean and variance of the logit at every point (rows of `z`), sampled or not."""
-    from scipy.linalg import solve_triangular
-
     mean = offset + floats(z @ found.weights.astype(z.dtype))
-    half = solve_triangular(found.factor.astype(z.dtype), z.T, lower=True, check_finite=False, overwrite_b=False)
-    shared = floats(np.einsum("ij,ij->j", half, half))
+    shared = spread(z, found.factor)
     variance = shared + own
     kappa = own[sampled] / (1 / found.pull + own[sampled])
     mean[sampled] = found.logit
@@ -177,18 +194,13 @@ def believe(z: Floats, found: Fit, own: Floats, sampled: Ints, offset: float) ->
 
 def drawn_weights(found: Fit, rng: np.random.Generator, count: int) -> Floats:
     """Draws (count × r) of the weights."""
-    from scipy.linalg import solve_triangular
-
     noise = rng.standard_normal((len(found.weights), count))
-    return floats(found.weights + solve_triangular(found.factor, noise, lower=True, trans="T", check_finite=False).T)
+    return floats(found.weights + np.linalg.solve(found.factor.T, noise).T)
 
 
 def renewed_variances(found: Fit, prior: Floats, group: Ints, least: float, most: float) -> Floats:
     """One step of MacKay's update: the variance of each effect from how far the data moved its weights."""
-    from scipy.linalg import solve_triangular
-
-    inverse = solve_triangular(found.factor, np.eye(len(prior)), lower=True, check_finite=False)
-    kept = np.einsum("ij,ij->j", inverse, inverse)
+    kept = spread(np.eye(len(prior)), found.factor)
     squares = np.bincount(group, found.weights**2 + kept)
     return floats(np.clip((squares / np.bincount(group))[group], least, most))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, EthogramError, Sealed
-from ethogram.trace import Label, Missing, Param, Ref, Scored
+from ethogram.trace import Label, Missing, Param, Ref, Scored, TraceId
 
 from . import lease, ledger
-from .compact import compact
+from .compact import REPLACED, compact
 from .lake import Run
-from .ledger import DataFile, Entry, Place
+from .ledger import DataFile, Entry, Place, Segment
 from .segment import TextRow, text_table
 from .verify import sweep
 from .writer import publish_lines, publish_table
@@ -196,6 +196,7 @@ class _Rewriter:
         segments = ledger.in_force(found)
         standing = ledger.standing(segments)
         entries = [self._entry(e, forget(e)) for e in standing.live]
+        entries += _paid(segments, {e.head.trace_id for e in standing.live})
         self._flush_texts()
         self._flush_spans()
         self._labels({e.head.trace_id for e in entries if e.forgotten})
@@ -295,6 +296,14 @@ class _Rewriter:
 
     def _lines(self, name: str, lines: list[bytes]) -> None:
         self.files[name] = publish_lines(self.run.files, self.run.path, name, lines)
+
+
+def _paid(segments: Iterable[Segment], live: set[TraceId]) -> Iterator[Entry]:
+    """Outcomes that a later attempt replaced: nothing of them stays but what they cost. They stand after those that
+    count, so that they never count themselves."""
+    for entry in (e for s in segments for e in s.entries if e.head.trace_id not in live):
+        head = msgspec.structs.replace(entry.head, answer=None, meta=_short(entry.head.meta))
+        yield Entry(head=head, totals=entry.totals, at_ns=entry.at_ns, forgotten=entry.forgotten or REPLACED)
 
 
 def _is_label(file: DataFile) -> bool:

@@ -144,7 +144,7 @@ class Experiment:
                 agent=self.agent,
                 engine=self.options.engine,
                 max_concurrency=self.options.max_concurrency,
-                caps=self.options.caps,
+                caps=self.options.caps if self.options.caps.limited() else None,
                 home=self.home,
                 watcher=watcher,
             )

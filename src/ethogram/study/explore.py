@@ -262,6 +262,8 @@ class _Explorer:
             return "budget"
         if last is not None and len(self.done) >= last:
             return "rounds"
+        if pulled(self.rounds.run.files, self.rounds.run.path) is not None:
+            return "killed"
         rule = _stop_rule(self.options)
         if rule is not None and is_enough(rule, self.seen, self.problem.points):
             return "enough"

@@ -33,7 +33,7 @@ class RunPlan(Result, kw_only=True):
     suite_digest: str
     agent: str
     tasks: list[str]
-    attempts: int
+    attempts: int  # the most of any task: some may have been given more than others
     conditions: list[str]
     planned: int
     remaining: int

@@ -1,0 +1,143 @@
+"""Rows of spans as they come, cut and mixed, into tables that hold whole traces; columns of words into codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ethogram.errors import Damaged
+
+from .columns import Bools, Ints
+
+PLACE = "place"
+"""A column of integers that says which trace a row is of; faster than reading the ids."""
+CHUNK = 1 << 16
+"""So many rows are worked on at a time."""
+
+
+def whole_traces(
+    batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK
+) -> Iterator[tuple[Ints, Any, npt.NDArray[np.int64]]]:
+    """Tables that hold only whole traces: their places, the rows, and which of the places each row belongs to.
+
+    Rows that are no steps are passed over; text columns may be plain or dictionaries. A column `place` says which trace
+    a row is of, -1 for none; without it `trace_id` does.
+    """
+    place: dict[str, int] = {}
+    held: list[Any] = []
+    rows, wanted = 0, chunk
+    for batch in batches:
+        if not place and PLACE not in batch.schema.names:
+            place = {trace: i for i, trace in enumerate(traces)}
+        held.append(batch)
+        rows += batch.num_rows
+        if rows < wanted:
+            continue
+        whole, rest = _cut(_table(held), place, steps)
+        held, rows = rest.to_batches(), rest.num_rows
+        # one trace that outgrows a chunk must not be looked through again at every batch
+        wanted = max(chunk, 2 * rows)
+        if whole is not None:
+            yield whole
+    if rows:
+        table = _table(held)
+        whole, rest = _cut(table, place, steps)
+        if rest.num_rows:
+            short = traces[int(_places(rest, place)[0])]
+            raise Damaged(f"trace {short} has fewer steps than the ledger says; run: ethogram verify")
+        if whole is not None:
+            yield whole
+
+
+def _table(batches: Sequence[Any]) -> Any:
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches).unify_dictionaries()
+    step = table.column("step")
+    return table.filter(step.is_valid()) if step.null_count else table
+
+
+def _cut(table: Any, place: Mapping[Any, int], steps: Ints) -> tuple[Any, Any]:
+    """What is complete, and what has to wait for more rows."""
+    if table.num_rows == 0:
+        return None, table
+    own, position = _places(table, place), table.column("step").to_numpy()
+    new = np.concatenate([[True], np.diff(own) != 0])
+    starts = np.flatnonzero(new)
+    heads = own[starts]
+    done = np.diff(np.append(starts, own.size)) >= steps[heads]
+    in_order = (
+        bool(((np.diff(position) > 0) | new[1:]).all()) and heads.min() >= 0 and np.unique(heads).size == heads.size
+    )
+    if in_order and done[:-1].all():
+        # as logs are written: trace after trace, the last one perhaps cut off
+        end = own.size if done[-1] else int(starts[-1])
+        rest = table.slice(end)
+        return ((heads[done], table.slice(0, end), (np.cumsum(new) - 1)[:end]) if end else None), rest
+    return _sorted_out(table, own, position, steps)
+
+
+def _sorted_out(table: Any, own: Ints, position: Any, steps: Ints) -> tuple[Any, Any]:
+    """The same for rows in any order."""
+    ids, code = np.unique(own, return_inverse=True)
+    complete = (ids >= 0) & (np.bincount(code) >= steps[ids])
+    waiting = (ids >= 0) & ~complete
+    rest = table.filter(_mask(waiting[code])) if waiting.any() else table.slice(0, 0)
+    order = np.flatnonzero(complete[code])
+    if order.size == 0:
+        return None, rest
+    order = order[np.argsort((own[order] << 32) | position[order].astype(np.int64), kind="stable")]
+    new = np.concatenate([[True], np.diff(own[order]) != 0])
+    return (own[order][new], table.take(_indices(order)), np.cumsum(new) - 1), rest
+
+
+def _places(table: Any, place: Mapping[Any, int]) -> Ints:
+    """Which trace each row is of, -1 for none of those wanted."""
+    if PLACE in table.column_names:
+        return np.asarray(table.column(PLACE).to_numpy(), dtype=np.int64)
+    ids, code = coded(table.column("trace_id"))
+    at = np.array([place.get(i, -1) for i in ids], dtype=np.int64)
+    return np.asarray(at[code], dtype=np.int64)
+
+
+def coded(column: Any) -> tuple[list[Any], Any]:
+    """The distinct values of a column and which one each row has, -1 where it is null."""
+    found = encoded(column)
+    return found.dictionary.to_pylist(), codes_of(found)
+
+
+def encoded(column: Any) -> Any:
+    """A column of words as a dictionary array in one piece."""
+    import pyarrow as pa
+
+    whole = column.combine_chunks()
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+
+
+def codes_of(found: Any) -> Any:
+    """The codes of a dictionary array, -1 where it is null; straight from its buffers, for this is where time goes."""
+    indices = found.indices
+    if str(indices.type) != "int32":
+        return indices.fill_null(-1).to_numpy()
+    valid, numbers = indices.buffers()
+    first, end = indices.offset, indices.offset + len(indices)
+    codes = np.frombuffer(numbers, dtype=np.int32, count=end)[first:]
+    if not indices.null_count:
+        return codes
+    known = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=end, bitorder="little")[first:]
+    return np.where(known, codes, np.int32(-1))
+
+
+def _mask(values: Bools) -> Any:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.bool_(), values.size, [None, pa.py_buffer(np.packbits(values, bitorder="little"))])
+
+
+def _indices(rows: Ints) -> Any:
+    import pyarrow as pa
+
+    return pa.Array.from_buffers(pa.int64(), rows.size, [None, pa.py_buffer(np.ascontiguousarray(rows, np.int64))])

@@ -1,0 +1,145 @@
+"""`ethogram explore`: what people see, what scripts read, what wrong input says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+V1 = ("--synthetic", "--strategy", "v1", "--targets-per-round", "4")
+
+
+def test_the_seeds_quick_start(document, call):
+    first = document(
+        "explore", *V1, "--run-dir", "synth", "--rounds", "2", "--seed", "11111", "--seed-mode", "increment"
+    )
+    assert (first["rounds"], first["episodes"], first["stopped"]) == (2, 2048, "rounds")
+    again = document("explore", *V1, "--run-dir", "synth", "--rounds", "1", "--seed", "11111")
+    assert (again["rounds"], again["new_rounds"]) == (3, 1)
+    metrics = json.loads(next(Path("synth/rounds").glob("R0002_*/metrics.json")).read_text())
+    rows = list(csv.DictReader(Path("synth/summary.csv").read_text().splitlines()))
+    assert float(rows[1]["tube_var"]) == metrics["tube"]["tube_var_sum"]
+    assert again["summary"][1]["tube_var"] == metrics["tube"]["tube_var_sum"]
+    assert again["metrics"]["tube"]["misleads"]
+    shown = call("explore", *V1, "--run-dir", "synth", "--until-round", "3", "--seed", "11111")
+    assert shown.code == 0
+    assert "tube_var_sum" in shown.out
+    assert "a map that nobody explored scores best" in " ".join(shown.out.split())
+
+
+def test_a_uuid_repeats_a_run(document):
+    one = document("explore", *V1, "--run-dir", "one", "--rounds", "1", "--run-uuid", "same")
+    two = document("explore", *V1, "--run-dir", "two", "--rounds", "1", "--run-uuid", "same", "--seed", "8")
+    assert one["metrics"]["tube"] == two["metrics"]["tube"]
+    assert (
+        Path("one/rounds/R0001_same/agent_results.csv").read_bytes()
+        == Path("two/rounds/R0001_same/agent_results.csv").read_bytes()
+    )
+
+
+def test_exploring_and_understanding(document, call):
+    found = document("explore", "--max-episodes", "300", "--seed", "4", "--run", "toy", code=2)
+    assert (found["episodes"], found["stopped"], found["enough"]) == (300, "budget", False)
+    assert found["metrics"]["certainty"]["safe"] + found["metrics"]["certainty"]["unsafe"] <= 1024
+    whole = document("explore", "map", "toy")
+    assert len(whole["points"]) == 1024
+    assert {p["verdict"] for p in whole["points"]} <= {"safe", "unsafe", "undecided"}
+    effects = document("explore", "effects", "toy")
+    assert len(effects["main"]) == 5
+    assert len(effects["interactions"]) == 10
+    here = ["tool_noise=1", "verify_flip=0.05", "hint_ambiguity=0", "distractor_count=2", "memory_tokens=64"]
+    near = document("explore", "near", "toy", *(w for h in here for w in ("--setting", h)))
+    assert near["safest"]["difference"]["value"] <= near["most_dangerous"]["difference"]["value"]
+    cells = document(
+        "explore", "slice", "toy", "--x", "tool_noise", "--y", "hint_ambiguity", "--setting", "verify_flip=0.1"
+    )
+    assert len(cells["cells"]) == 16
+    written = document("explore", "export", "toy", "--out", "map.csv")
+    assert written["points"] == len(Path("map.csv").read_text().splitlines()) - 1
+    for what in ("map", "effects"):
+        said = call("explore", what, "toy")
+        assert (said.code, said.err) == (0, "")
+        assert "tool_noise" in said.out
+    listed = call("runs")
+    assert "explore" in listed.out
+
+
+def test_a_race(document, call):
+    found = document("explore", "race", "--strategy", "default,uniform", "--seeds", "1", "--max-episodes", "200")
+    assert [s["strategy"] for s in found["standings"]] == ["default", "uniform"]
+    assert len(found["curves"][0]["episodes"]) == len(found["curves"][0]["balanced_accuracy"]["mean"])
+
+
+def test_any_suite_and_agent(document):
+    Path("suite.py").write_text(
+        "from ethogram.plan import Check, Suite, Task\n"
+        "SUITE = Suite(name='rooms', tasks=(Task(id='t', prompt='?', expected='x', checks=(Check(kind='equals'),)),))\n"
+    )
+    Path("agent.py").write_text(
+        "def agent(task, episode):\n"
+        "    return 'x' if episode.rng.random() > 0.3 * episode.condition['noise'] else 'y'\n"
+    )
+    Path("grid.yaml").write_text("parameters:\n  noise: [0, 1, 2]\n  style: [curt, kind]\n")
+    words = ("suite.py", "--agent", "agent.py:agent", "--grid", "grid.yaml", "--max-episodes", "60", "--run", "rooms")
+    found = document("explore", *words, code=2)
+    assert (found["world"], found["episodes"]) == ("rooms", 60)
+    listed = document("runs")
+    assert [(r["run"], r["episodes"]) for r in listed["runs"]] == [("rooms", 60)]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--world", "toy_v2"), "no world named"),
+        (("--strategy", "clever"), "no strategy named"),
+        (("--rounds", "0"), "must be at least 1"),
+        (("--tau", "2"), "between 0 and 1"),
+        (("--grid", "none.yaml"), "no grid at"),
+        (("suite.py",), "needs an agent and a grid"),
+        (("map",), "there is no exploration"),
+        (("near",), "say where you stand"),
+        (("slice",), "name a parameter"),
+        (("export",), "name a file"),
+        (("near", "--setting", "noise"), "is not a setting"),
+    ],
+)
+def test_wrong_input_is_one_sentence(call, words, told):
+    said = call("explore", *words)
+    assert said.code == 64
+    assert told in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("grid", "told"),
+    [
+        ("parameters: {a: [1, 1]}", "the value 1 twice"),
+        ("parameters: {a: []}", "is empty"),
+        ("parameters: {}", "no parameters"),
+        (f"parameters: {{a: {list(range(1000))}, b: {list(range(10_000))}}}", "10,000,000 points"),
+        ("parameters: {a: [1, 2]}", "toy_v1 needs the parameters"),
+    ],
+)
+def test_wrong_grids(call, grid, told):
+    Path("grid.yaml").write_text(grid)
+    said = call("explore", "--grid", "grid.yaml")
+    assert said.code == 64
+    assert told in said.err
+    assert not Path("r").exists()
+
+
+def test_another_run_is_not_overwritten(call):
+    assert call("explore", *V1, "--run-dir", "r", "--rounds", "1").code == 0
+    before = {f: f.read_bytes() for f in Path("r").rglob("*") if f.is_file()}
+    for words, told in ((("--run-uuid", "foreign"), "not foreign"), (("--seed", "3"), "was begun with --seed")):
+        said = call("explore", *V1, "--run-dir", "r", *words)
+        assert (said.code, told in said.err) == (64, True)
+    Path("r/beta_posteriors.npz").write_bytes(b"?")
+    said = call("explore", *V1, "--run-dir", "r")
+    assert said.code == 64
+    assert "beta_posteriors.npz" in said.err
+    Path("r/beta_posteriors.npz").write_bytes(before[Path("r/beta_posteriors.npz")])
+    assert {f: f.read_bytes() for f in Path("r").rglob("*") if f.is_file()} == before

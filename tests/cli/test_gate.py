@@ -1,0 +1,239 @@
+"""`ethogram gate`: three verdicts, four exit codes, and what continuous integration reads."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import jsonschema
+import msgspec
+import pytest
+
+from ethogram.decide.compare import TaskChange
+from ethogram.lab.gating import GateResult, Quarantined
+from ethogram.show.ci import github_lines, junit, markdown
+
+SUITE = """
+from ethogram.plan import Check, Suite, Task
+
+SUITE = Suite(name="coins", tasks=tuple(
+    Task(id=f"t{i:02d}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(10)))
+"""
+AGENTS = """
+from ethogram.run.faults import NetworkFault
+
+def make(rate, fate="b", lost=0.0):
+    def agent(task, episode):
+        if episode.random("world").random() < lost:
+            raise NetworkFault("down")
+        with episode.record.model(model="coin-1", params={"temperature": 0.3}) as call:
+            call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
+        return "yes" if episode.random(fate).random() < rate else "no"
+    return agent
+
+good, same, bad, sure, dead, torn = make(.8, "a"), make(.8), make(.2), make(1.0), make(.8, lost=1.0), make(.8, lost=.2)
+"""
+
+
+def as_said(kind: type) -> dict[str, Any]:
+    """The schema of a record; the ends of an estimate may be infinite, which JSON says in words."""
+    schema = msgspec.json.schema(kind)
+    if "Estimate" in schema["$defs"]:
+        for name in ("value", "low", "high"):
+            schema["$defs"]["Estimate"]["properties"][name]["anyOf"].append({"enum": ["inf", "-inf"]})
+    return schema
+
+
+def checked(verb: str, kind: type, text: str) -> dict[str, Any]:
+    """One document, valid under the schema that ships, or under that of its record while none is shipped."""
+    assert text.count("\n") == 1, "more than one line on stdout"
+    found: dict[str, Any] = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
+    file = files("ethogram") / "schemas" / f"{verb}.json"
+    schema = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else as_said(kind)
+    jsonschema.validate(found, schema)
+    assert found["schema_version"] == 1
+    return found
+
+
+@pytest.fixture
+def ran(call):
+    """`ran("main", "good", 20)` runs an agent so many times over ten coins."""
+    Path("coins.py").write_text(SUITE)
+    Path("act.py").write_text(AGENTS)
+
+    def run(name: str, agent: str, k: int) -> str:
+        said = call("run", "coins.py", "--agent", f"act.py:{agent}", "-k", str(k), "--run", name, "--retries", "0")
+        assert said.code in (0, 2), said
+        return name
+
+    return run
+
+
+@pytest.fixture
+def runs(ran):
+    (
+        ran("main", "good", 20),
+        ran("bad", "bad", 4),
+        ran("sure", "sure", 8),
+        ran("short", "same", 1),
+        ran("dead", "dead", 2),
+    )
+
+
+def test_three_verdicts_and_their_codes(call, runs):
+    for name, code, word in (
+        ("bad", 1, "REGRESSION"),
+        ("sure", 0, "PASS"),
+        ("short", 2, "UNDECIDED"),
+        ("dead", 2, "UNDECIDED"),
+    ):
+        said = call("gate", "main", name, "--margin", "0.1")
+        assert said.code == code, said
+        assert said.out.startswith(f"{word}  main → {name}")
+        assert "success: difference" in said.out
+        assert ("to decide: at most" in said.out) == (code == 2)
+    assert "about $" in call("gate", "main", "short", "--margin", "0.1").out
+    back = call("gate", "dead", "main")
+    assert back.code == 2
+    assert "no attempt of the baseline has a score" in back.out
+
+
+def test_what_scripts_read(call, runs):
+    for name, code in (("bad", 1), ("sure", 0), ("short", 2), ("dead", 2)):
+        said = call("gate", "main", name, "--margin", "0.1", "--json")
+        assert said.code == code
+        found = checked("gate", GateResult, said.out)
+        assert found["verdict"] == {1: "regression", 0: "pass", 2: "undecided"}[code]
+        assert {"runs", "cost_usd"} <= found["needed"].keys()
+    checked("gate", GateResult, call("gate", "dead", "main", "--json").out)
+    watched = call("gate", "main", "bad", "--monitor", "--json")
+    assert watched.code == 1
+    assert checked("gate", GateResult, watched.out)["evidence"]["e_value"] >= 20
+    assert "e-value" in call("gate", "main", "bad", "--monitor").out
+    steps = call("gate", "main", "sure", "--metric", "steps", "--margin", "0.2", "--json")
+    assert steps.code == 0
+    checked("gate", GateResult, steps.out)
+
+
+def test_files_for_continuous_integration(call, runs, monkeypatch):
+    summary = Path("summary.md")
+    summary.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    said = call(
+        "gate", "main", "bad", "--margin", "0.1", "--junit", "g.xml", "--markdown", "g.md", "--github", "--json"
+    )
+    assert said.code == 1
+    checked("gate", GateResult, said.out)
+    assert said.err.startswith("::error title=ethogram gate%3A regression::")
+    suite = ET.parse("g.xml").getroot().find("testsuite")
+    assert (suite.get("errors"), int(suite.get("failures")) >= 1) == ("0", True)
+    assert suite.find("testcase[@classname='ethogram.gate']/failure") is not None
+    assert Path("g.md").read_text().startswith("### ❌ Ethogram gate: regression")
+    assert summary.read_text() == "before\n" + Path("g.md").read_text()
+    call("gate", "main", "short", "--margin", "0.1", "--junit", "g.xml")
+    assert ET.parse("g.xml").getroot().find(".//testcase/error") is not None
+    call("gate", "main", "sure", "--margin", "0.1", "--junit", "g.xml")
+    assert ET.parse("g.xml").getroot().find(".//error") is None
+
+
+def test_run_drives_the_harness(call, ran):
+    ran("main", "good", 20)
+    said = call("gate", "main", "new", "--margin", "0.2", "--run", "--agent", "act.py:bad")
+    assert said.code == 1
+    assert "look 1 of " in said.err
+    again = call("gate", "main", "new", "--margin", "0.2", "--json")
+    assert again.code == 1
+    for words, told in (
+        (("--run", "--margin", "0.3", "--agent", "act.py:bad"), "other settings"),
+        (("--run", "--monitor", "--agent", "act.py:bad"), "--monitor"),
+    ):
+        refused = call("gate", "main", "new", *words)
+        assert refused.code == 64
+        assert told in refused.err
+    assert call("gate", "main", "newer", "--run").code == 64
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--margin", "0"),
+        ("--margin", "0.99"),
+        ("--alpha", "0.7"),
+        ("--power", "1"),
+        ("--metric", "beauty"),
+        ("--every", "0"),
+        ("--min-coverage", "2"),
+        ("--quarantine", "none.yaml"),
+        ("--quarantine", "bad.yaml"),
+        ("--condition", "loud"),
+    ],
+)
+def test_bad_input_is_one_sentence(call, ran, words):
+    ran("main", "good", 3)
+    Path("bad.yaml").write_text("- {task: a, until: never, reason: b}")
+    said = call("gate", "main", "main", *words)
+    assert said.code == 64, said
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_a_quarantine_list(call, runs):
+    Path("q.yaml").write_text(
+        "- {task: t01, until: 2999-01-01, reason: flaky}\n- {task: t02, until: 2001-01-01, reason: old}\n"
+    )
+    said = call("gate", "main", "bad", "--margin", "0.1", "--quarantine", "q.yaml", "--junit", "g.xml")
+    assert "t01: in quarantine until 2999-01-01, not counted (flaky)" in said.out
+    assert "t02: quarantine is over, counts again (old)" in said.out
+    assert ET.parse("g.xml").getroot().find(".//testcase[@name='t01']/skipped") is not None
+
+
+NASTY = "a::b\n::error::%0A|<script>`*[x](y)\x1b[31m"
+
+
+@pytest.fixture
+def nasty(call, runs) -> GateResult:
+    found = msgspec.json.decode(call("gate", "main", "bad", "--margin", "0.1", "--json").out, type=GateResult)
+    moved = TaskChange(
+        task=NASTY, base=1.0, candidate=0.0, n_base=9, n_candidate=9, difference=-1.0, p=0.0, q=0.0, moved=True
+    )
+    found.evidence = msgspec.structs.replace(found.evidence, moved=[moved])
+    found.quarantined = [Quarantined(task=NASTY, until=datetime.date(2999, 1, 1), reason=NASTY)]
+    found.warnings = [NASTY]
+    return found
+
+
+def test_foreign_names_start_no_command_of_their_own(nasty):
+    lines = github_lines(nasty)
+    assert len(lines) == 3
+    for line in lines:
+        assert "\n" not in line
+        assert "\r" not in line
+        assert line.count("::") >= 2
+        assert line.startswith(("::error title=", "::warning title="))
+        head, _, rest = line[2:].partition("::")
+        assert "\x1b" not in line
+        assert "%0A|" not in rest or "%250A|" in rest, "a percent sign is escaped before the newline"
+        assert ":" not in head.partition("title=")[2]
+
+
+def test_foreign_names_stay_inside_their_xml(nasty):
+    root = ET.fromstring(junit(nasty))
+    names = [case.get("name") for case in root.iter("testcase")]
+    assert names.count(NASTY.replace("\x1b", "�")) == 2
+    assert root.find(".//skipped") is not None
+
+
+def test_foreign_names_stay_inside_their_cell(nasty):
+    text = markdown(nasty)
+    assert "\x1b" not in text
+    row = next(line for line in text.splitlines() if line.startswith("| a::b"))
+    assert re.sub(r"\\.", "", row).count("|") == 5, "four cells, whatever the name"
+    assert "\\<script" in row
+    assert all(not line.startswith("::") for line in text.splitlines())
+    code = next(line for line in text.splitlines() if line.startswith("In quarantine"))
+    assert "`` a::b ::error::%0A|<script>`*[x](y)�[31m ``" in code, "a longer fence, so that a backtick ends nothing"

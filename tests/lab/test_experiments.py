@@ -1,0 +1,145 @@
+"""Results of stored experiments: pairs, aggregates by hand, what is missing, rows and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ethogram.errors import BadUsage, Refused
+from ethogram.lab.experiments import ExperimentResults, experiment_results
+from ethogram.plan import Task
+from ethogram.run.faults import NetworkFault
+from ethogram.store import Home
+from ethogram.study.experiment import Experiment
+from ethogram.study.options import RunOptions
+from ethogram.study.suites import RunInterrupted, resume_run
+
+SUITE = """
+- {id: a, prompt: 'Look, please.', files: {t.csv: t.csv}, expected: fine, checks: [equals]}
+- {id: b, prompt: 'Look, please.', files: {t.csv: t.csv}, expected: fine, checks: [equals]}
+"""
+CLEAN = "x,y\n1,2\n3,4\n5,6\n"
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    folder = tmp_path / "two"
+    folder.mkdir()
+    (folder / "t.csv").write_text(CLEAN)
+    (folder / "tasks.yaml").write_text(SUITE)
+    (folder / "tools.py").write_text("def tools(task, episode):\n    return {'look': lambda: 1, 'peer': lambda: 2}\n")
+    return folder
+
+
+def agent(task: Task, episode: Any) -> str:
+    """Looks twice; on damage task a goes another way and arrives, task b gives another answer at the second attempt."""
+    hurt = (episode.workspace / "t.csv").read_text() != CLEAN
+    with episode.record.model(model="m") as call:
+        call.done("hm", input_tokens=20 if hurt else 10, output_tokens=0, cost_usd=0.0)
+    episode.tools["look"]()
+    episode.tools["peer" if hurt and task.id == "a" else "look"]()
+    return "broken" if hurt and task.id == "b" and episode.attempt == 1 else "fine"
+
+
+def made(home: Home, suite: Path, how: Any = agent, **more: Any) -> Experiment:
+    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor": 1, "name": "x", "home": home}
+    return Experiment(suite=suite, agent=how, **{**usual, **more})
+
+
+def test_every_figure_by_hand(home: Home, suite: Path) -> None:
+    made(home, suite).run()
+    found = experiment_results("x", home=home)
+    assert [(p.pair.task, p.attempt, p.pair.manifestation) for p in found.pairs] == [
+        ("a", 0, "structural_divergence_recovered"),
+        ("a", 1, "structural_divergence_recovered"),
+        ("b", 0, "no_observable_effect"),
+        ("b", 1, "silent_semantic_corruption"),
+    ]
+    # model, look, look against model, look, peer: one of three steps
+    assert [p.pair.d_norm for p in found.pairs] == pytest.approx([1 / 3, 1 / 3, 0, 0])
+    whole = found.overall
+    assert found.aggregates[0].name == "row_duplicate"
+    assert (whole.name, whole.pairs) == ("all", 4)
+    assert whole.mean_d_norm == pytest.approx(1 / 6)
+    assert whole.max_d_norm == pytest.approx(1 / 3)
+    assert whole.recovery_rate.value == 1.0
+    assert whole.recovery_rate.n == 2
+    assert whole.token_overhead == 2.0
+    assert (whole.accuracy_clean, whole.accuracy_perturbed) == (1.0, 0.75)
+    assert whole.accuracy_lost.value == pytest.approx(0.25)
+    assert whole.within_noise_floor is not None
+    assert whole.within_noise_floor.value == 0.5
+    shares = {name: e.value for name, e in whole.manifestations.items() if e.value}
+    assert shares == {
+        "structural_divergence_recovered": 0.5,
+        "no_observable_effect": 0.25,
+        "silent_semantic_corruption": 0.25,
+    }
+    inside = {name: e.value for name, e in whole.manifestations_within_floor.items() if e.value}
+    assert inside == {"no_observable_effect": 0.25, "silent_semantic_corruption": 0.25}
+    assert sum(e.value or 0 for e in whole.groups.values()) == 1.0
+    assert (found.noise_floor.max, found.noise_floor.pairs, found.noise_floor.reruns) == (0.0, 6, 2)
+    assert found.dose_response == []
+    assert found.missing == {}
+
+
+def test_a_missing_side_takes_its_own_pair_away_and_no_other(home: Home, suite: Path) -> None:
+    def shaky(task: Task, episode: Any) -> str:
+        if task.id == "a" and episode.attempt == 0 and (episode.workspace / "t.csv").read_text() == CLEAN:
+            raise NetworkFault("the wire is cut")
+        return agent(task, episode)
+
+    found = made(home, suite, shaky, options=RunOptions(retries=0)).run()
+    assert [(p.pair.task, p.attempt) for p in found.pairs] == [("a", 1), ("b", 0), ("b", 1)]
+    heads = {e.head.trace_id: e.head for e in home.run("x").entries}
+    for p in found.pairs:
+        assert heads[p.pair.baseline_trace].seed == heads[p.pair.trace].seed  # type: ignore[index]
+    assert found.missing == {"infrastructure.network": 1}
+    assert found.planned_pairs == 4
+    assert any(w.startswith("1 of 4 pairs lack one side or both") for w in found.warnings)
+
+
+def test_documents_rows_and_csv_agree(home: Home, suite: Path) -> None:
+    found = made(home, suite).run()
+    document = json.loads(found.to_json())
+    assert document["schema_version"] == 1
+    assert msgspec.convert(document, ExperimentResults).pairs == found.pairs
+    rows = found.rows()
+    frame = found.to_df()
+    table = list(csv.DictReader(io.StringIO(found.to_csv())))
+    assert list(frame.columns) == list(rows[0]) == list(table[0])
+    assert [float(r["d_norm"]) for r in table] == [p.pair.d_norm for p in found.pairs]
+    assert [r["manifestation"] for r in table] == [p.pair.manifestation for p in found.pairs]
+    assert all(set(r) >= {"substitutions", "insertions", "deletions", "operator", "score_clean"} for r in rows)
+
+
+def test_nothing_done_yet_is_not_an_empty_result(home: Home, suite: Path) -> None:
+    def interrupts(task: Task, episode: Any) -> str:
+        raise KeyboardInterrupt
+
+    interrupts.__name__ = "agent"
+
+    async def stops(task: Task, episode: Any) -> str:
+        raise KeyboardInterrupt
+
+    stops.__name__ = "agent"
+    with pytest.raises((RunInterrupted, KeyboardInterrupt)):
+        made(home, suite, stops).run()
+    with pytest.raises(Refused, match="no clean episode of the experiment 'x' is done yet"):
+        experiment_results("x", home=home)
+    resume_run("x", agent=agent, home=home)
+    assert len(experiment_results("x", home=home).pairs) == 4
+
+
+def test_a_run_that_is_no_experiment_says_so(home: Home, suite: Path) -> None:
+    from ethogram.study.suites import run_suite
+
+    run_suite(str(suite), agent, name="plain", home=home)
+    with pytest.raises(BadUsage, match="make one with: ethogram perturb"):
+        experiment_results("plain", home=home)

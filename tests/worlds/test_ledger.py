@@ -1,0 +1,31 @@
+"""The ledger: a suite that ships, whose questions have the answers it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ethogram.lab.suites import load_suite
+from ethogram.plan import Task
+from ethogram.store import Home
+from ethogram.study.experiment import Experiment
+
+
+def right(task: Task, episode: Any) -> str:
+    return str(episode.tools["largest"](column=task.id.removeprefix("largest-")))
+
+
+def test_the_table_has_the_answers_and_seven_operators_can_change_it(home: Home) -> None:
+    made = Experiment(suite="ethogram.worlds.ledger", agent=right, home=home, name="x", noise_floor=1)
+    assert len(made.treatments) == 7
+    assert made.not_applicable == []
+    found = made.run()
+    assert found.overall.accuracy_clean == 1.0
+    assert found.overall.accuracy_perturbed is not None
+    assert found.overall.accuracy_perturbed < 1.0
+    assert len({p.pair.manifestation for p in found.pairs}) >= 3
+
+
+def test_the_suite_is_loaded_by_its_name_alone() -> None:
+    loaded = load_suite("ethogram.worlds.ledger")
+    assert [t.id for t in loaded.suite.tasks] == ["largest-stock", "largest-price"]
+    assert all(t.files["ledger.csv"].digest for t in loaded.suite.tasks)
