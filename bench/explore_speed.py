@@ -40,7 +40,12 @@ def plain_loop(uuid: str, synthetic: bool) -> list[int]:
 def ours(uuid: str, synthetic: bool, workers: int, rounds: int = 1, targets: int = TARGETS) -> tuple[list[int], float]:
     with tempfile.TemporaryDirectory() as folder:
         options = ExploreOptions(
-            strategy="v1", rounds=rounds, run_uuid=uuid, run_dir=f"{folder}/r", targets_per_round=targets, workers=workers
+            strategy="v1",
+            rounds=rounds,
+            run_uuid=uuid,
+            run_dir=f"{folder}/r",
+            targets_per_round=targets,
+            workers=workers,
         )
         began = time.perf_counter()
         explore(ToyWorld(synthetic), options, home=new_home(Path(folder) / "home"))
@@ -57,7 +62,12 @@ def episodes() -> list[bool]:
         mine, (found, _) = cpu(lambda: ours("bench", synthetic, 1), 2)
         kind = "synthetic" if synthetic else "real"
         rows.append([kind, count / theirs, count / mine, theirs / mine, "yes" if found == plain else "NO"])
-        held.append(verdict(f"{kind}: no slower than the plain loop ({theirs / mine:.1f}×), bit for bit the same", theirs >= mine and found == plain))
+        held.append(
+            verdict(
+                f"{kind}: no slower than the plain loop ({theirs / mine:.1f}×), bit for bit the same",
+                theirs >= mine and found == plain,
+            )
+        )
     table("episodes per CPU second, ledger and files included", ["world", "plain loop", "ours", "ratio", "same"], rows)
     rounds = 2 if QUICK else 6
     shares = []
@@ -95,8 +105,17 @@ def rounds() -> list[bool]:
             strategy.look(Tally(n, rng.binomial(n, truth)))
             times.append(time.process_time() - began)
         rows.append([len(levels), int((n > 0).sum()), first, float(np.median(times)) * 1000, min(times) * 1000])
-        held.append(verdict(f"a round at {len(levels):,} points, {sampled:,} sampled, under {most * 1000:.0f} ms ({1000 * np.median(times):.1f} ms)", np.median(times) < most))
-    table("one round of the default (propose and look), CPU", ["points", "sampled", "first look with kernel search, s", "median ms", "least ms"], rows)
+        held.append(
+            verdict(
+                f"a round at {len(levels):,} points, {sampled:,} sampled, under {most * 1000:.0f} ms ({1000 * np.median(times):.1f} ms)",
+                np.median(times) < most,
+            )
+        )
+    table(
+        "one round of the default (propose and look), CPU",
+        ["points", "sampled", "first look with kernel search, s", "median ms", "least ms"],
+        rows,
+    )
     return held
 
 

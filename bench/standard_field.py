@@ -31,13 +31,13 @@ from ethogram.trace.message import pack_message
 
 TRACES = 5_000 if QUICK else 100_000
 STEPS = 40
-TEMPLATE = 1_000
+TEMPLATE = 2_500
 SAMPLE = 500
 TOOLS = ("search_files", "read_file", "edit_file", "run_tests", "bash")
 
 
 def template(home: Home) -> None:
-    """A thousand different traces through the store's own writer."""
+    """Some thousand different traces through the store's own writer: one segment of the size that it writes."""
     rng = np.random.default_rng(1)
     with plain_writer(home, "lake") as writer:
         for i in range(TEMPLATE):

@@ -66,6 +66,12 @@ def test_exploring_and_understanding(document, call):
     assert "explore" in listed.out
 
 
+def test_a_stop_rule_of_ones_own(document):
+    found = document("explore", "--stop-misclassified", "0.5", "--run", "soon", "--rounds", "40")
+    assert found["stopped"] in ("enough", "rounds")
+    assert found["metrics"]["certainty"]["expected_misclassified"] < 0.5
+
+
 def test_a_race(document, call):
     found = document("explore", "race", "--strategy", "default,uniform", "--seeds", "1", "--max-episodes", "200")
     assert [s["strategy"] for s in found["standings"]] == ["default", "uniform"]
@@ -96,6 +102,7 @@ def test_any_suite_and_agent(document):
         (("--strategy", "clever"), "no strategy named"),
         (("--rounds", "0"), "must be at least 1"),
         (("--tau", "2"), "between 0 and 1"),
+        (("--stop-undecided", "7"), "--stop-undecided must lie between 0 and 1"),
         (("--grid", "none.yaml"), "no grid at"),
         (("suite.py",), "needs an agent and a grid"),
         (("map",), "there is no exploration"),

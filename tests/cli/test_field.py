@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from ethogram.store import Home, Policy, Redactor
+from ethogram.store.files import LocalFiles
+from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
+
 
 def log(tasks: int = 2, trials: int = 10, *, lost: int = 0, more: int = 0) -> list[dict[str, Any]]:
     """Runs of a service agent: failures look again and again, and do not act."""
@@ -131,6 +135,39 @@ def test_two_runs_side_by_side(call, imported):
     data = document(call("field", "a", "--against", "b", "--json"))
     shifts = {d["name"]: d for d in data["comparison"]["dimensions"]}
     assert shifts["reads"]["difference"] == pytest.approx(5)
+
+
+def grid(place: Path, name: str) -> None:
+    """A run under four conditions that set two factors; noise makes the agent search more."""
+    run = Home(LocalFiles(place)).create(name, "import")
+    with run.writer(Redactor(b"test", Policy(kinds=())), window=None) as writer:
+        for number in range(80):
+            noisy, hint, task, good = number % 2, number // 2 % 2, number // 4 % 2, number // 8 % 2
+            own = trace_id(name, str(number))
+            sink = writer.trace(own)
+            for i in range(2 + number % 5 + 6 * noisy):
+                sink.span(Span(trace_id=own, span_id=SpanId(f"s{i}"), seq=i, kind="tool", name="search", status="ok"))
+            head = Head(
+                trace_id=own, episode=episode_id(name, str(number)), task=f"t{task}", attempt=number,
+                condition=f"noise={noisy}, hint={hint}", outcome=Scored(float(good), "test"),
+            )  # fmt: skip
+            sink.finish(head, ())
+
+
+def test_factors_are_told_apart(call, home):
+    grid(home, "grid")
+    refused = call("field", "grid")
+    assert refused.code == 64
+    assert "choose one with --condition" in refused.err
+    said = call("field", "grid", "--ablate")
+    assert said.code == 0, said
+    assert said.out.startswith("grid: 80 traces of 2 tasks under 4 conditions, 40 succeeded")
+    assert "effects against hint=0, noise=0, on 2 tasks" in said.out
+    assert "hint=1 × noise=1" in said.out
+    data = document(call("field", "grid", "--ablate", "--json"))
+    effects = {e["name"]: e for e in data["ablation"]["effects"]}
+    assert effects["noise=1"]["adjusted"]["centre"] <= 0.01 < effects["hint=1"]["adjusted"]["centre"]
+    assert document(call("field", "grid", "--condition", "noise=1, hint=0", "--json"))["K"] == 20
 
 
 def test_one_outcome_class_cannot_be_decided(call, imported):

@@ -60,14 +60,13 @@ def test_many_pairs_are_folded(ask: Call) -> None:
     assert "… and" not in ask("--results", "latest", "--limit", "100").out
 
 
-def test_json_is_one_document_and_results_say_the_same(ask: Call, call: Call) -> None:
+def test_json_is_one_document_and_results_say_the_same(ask: Call, document: Call) -> None:
     said = ask("--run", "x", "--json", "--operators", "row_duplicate,tool_error")
     assert said.code == 0, said
-    document = json.loads(said.out)
-    assert document["schema_version"] == 1
-    assert [p["operator"] for p in document["pairs"]] == ["row_duplicate", "tool_error"]
-    again = call("perturb", "--results", "x", "--json")
-    assert json.loads(again.out) == document
+    found = json.loads(said.out)
+    assert found["schema_version"] == 1
+    assert [p["operator"] for p in found["pairs"]] == ["row_duplicate", "tool_error"]
+    assert document("perturb", "--results", "x") == found
 
 
 def test_csv_needs_no_pandas(ask: Call, shell: Call) -> None:
@@ -84,15 +83,16 @@ def test_csv_needs_no_pandas(ask: Call, shell: Call) -> None:
     assert (said.code, said.err.count("\n")) == (64, 1)
 
 
-def test_a_dry_run_calls_nothing(ask: Call) -> None:
+def test_a_dry_run_calls_nothing(ask: Call, document: Call) -> None:
     said = ask("--dry-run", "-k", "3", "--max-usd", "2", agent="act.py:count")
     assert said.code == 0, said
     assert said.out.splitlines()[-1] == "29 episodes; at most $2.00; nothing was called"
     assert "duplicated" in said.out
     assert not Path("calls").exists()
-    document = json.loads(ask("--dry-run", "--json", agent="act.py:count").out)
-    assert document["episodes"] == 13
-    assert len(document["changes"]) == 7
+    about = ("--agent", "act.py:count", "--file", "sales.csv", *SUM)
+    planned = document("perturb", *about, "--dry-run")
+    assert planned["episodes"] == 13
+    assert len(planned["changes"]) == 7
     assert not Path("calls").exists()
     assert ask("--noise-floor", "0", agent="act.py:count").code == 0
     assert len(Path("calls").read_text()) == 8

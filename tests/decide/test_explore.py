@@ -22,7 +22,7 @@ from ethogram.decide.explore import (
 from ethogram.decide.shared import SharedSurface
 from ethogram.decide.strategies import STRATEGIES, Rounds, make_strategy
 from ethogram.decide.tube import MISLEADS, against_truth, certainty, established, sets, tube_metrics, tube_status
-from ethogram.errors import NotFound
+from ethogram.errors import BadInput, NotFound
 from ethogram.stats.surface import Axis, Belief
 
 LEVELS = np.array(list(itertools.product(range(4), range(4), range(4))))
@@ -68,6 +68,21 @@ def test_the_first_round_of_v1_takes_64_of_1024_points():
     levels = np.array(list(itertools.product(range(4), repeat=5)))
     strategy = make_strategy("v1", Problem(levels, tuple(Axis(4, True) for _ in range(5)), 0.2, 0.02))
     assert strategy.propose(np.random.default_rng(0)).budget == 16_384
+
+
+def test_a_small_grid_has_fewer_targets():
+    small = Problem(LEVELS[:6], PROBLEM.axes, 0.2, 0.02)
+    for name in ("v1", "uniform", "random"):
+        proposal = make_strategy(name, small).propose(np.random.default_rng(0))
+        assert sorted(proposal.points.tolist()) == list(range(6))
+        assert set(proposal.episodes.tolist()) == {256}
+
+
+def test_a_grid_that_does_not_fit_is_refused():
+    huge = Problem(np.zeros((250_001, 3), dtype=np.int64), PROBLEM.axes, 0.2, 0.02)
+    with pytest.raises(BadInput, match="at most 250,000 points"):
+        make_strategy("default", huge)
+    assert make_strategy("lsa", huge).propose(np.random.default_rng(0)).budget == 64
 
 
 def test_v1_locks_in():

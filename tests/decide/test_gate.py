@@ -53,6 +53,18 @@ def test_bounds_are_those_of_the_table(made: Made) -> None:
         assert seen[looks] == pytest.approx(TABLE[looks], abs=0.02)
 
 
+@pytest.mark.parametrize("stored", [0.0, 20.0])
+def test_a_hundred_looks_have_bounds_like_any_other(stored: float) -> None:
+    """Small margins need many looks; once the grid between them was too coarse and no z could ever reach its bound."""
+    effect = power.effect_on(np.linspace(0.3, 0.99, 50), 0.04, 50)
+    few, many = (
+        power.staged(effect, 0.05, 0.8, e * np.arange(1, n + 1), 0.25, stored) for e, n in ((1.0, 30), (0.25, 120))
+    )
+    assert few.upper[-1] < many.upper[-1] < few.upper[-1] + 0.1
+    assert many.power == pytest.approx(few.power, abs=0.02)
+    assert many.expected_with < few.expected_with
+
+
 def test_a_broken_candidate_is_found_at_the_first_look(made: Made, base: Outcomes) -> None:
     found = asked(base, made(np.zeros((20, 50))))
     assert (found.verdict, found.decided_at, len(found.looks)) == ("regression", 1, 1)

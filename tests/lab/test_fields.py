@@ -336,6 +336,19 @@ def test_a_dimension_that_new_runs_lack_is_not_compared(home, tmp_path):
     assert "errors" not in found.corridor.dimensions
 
 
+def test_a_corridor_of_ones_own_field_is_measured_through_it(home, tmp_path):
+    store(home, "old", episodes(15, k=20, tasks=1))
+    (tmp_path / "own.py").write_text(OWN)
+    file, own = tmp_path / "corridor.json", f"{tmp_path / 'own.py'}:Good"
+    field_of("old", home=home, field=own, save_to=file)
+    found = field_of("old", home=home, corridor=file)
+    assert found.field == own
+    assert found.corridor is not None
+    assert found.corridor.dimensions == ["a", "b"]
+    with pytest.raises(BadUsage, match="leave out --preset"):
+        field_of("old", home=home, corridor=file, preset="service")
+
+
 def test_two_runs_are_compared_on_dimensions_that_both_have(home):
     store(home, "base", episodes(10))
     store(home, "more", [*episodes(11, more=6), Episode("user model get_a", Scored(1.0), "another")])

@@ -154,9 +154,9 @@ def test_the_square_of_a_shift_is_unbiased() -> None:
 def test_norm_interval_is_the_noncentral_f_turned_round() -> None:
     found = spread.Shift(np.array([1.0, 2.0, 0.5]), np.eye(3) * 0.2, 8.0, 0.0, 1)
     low, high = spread.norm_interval(found, 0.9)
-    ratio = float(found.vector @ found.vector) / 0.6
-    assert peer.ncf.sf(ratio, 3, 24, float(low) / 0.2) == pytest.approx(0.05, abs=1e-4)
-    assert peer.ncf.cdf(ratio, 3, 24, float(high) / 0.2) == pytest.approx(0.05, abs=1e-4)
+    ratio, df = float(found.vector @ found.vector) / 0.6, 8 * np.sqrt(3)
+    assert peer.ncf.sf(ratio, 3, df, float(low) / 0.2) == pytest.approx(0.05, abs=1e-4)
+    assert peer.ncf.cdf(ratio, 3, df, float(high) / 0.2) == pytest.approx(0.05, abs=1e-4)
     near = spread.norm_interval(found._replace(vector=np.array([0.1, 0.0, 0.0])), 0.9)
     assert float(near.low) == 0.0
     sure = spread.norm_interval(found._replace(covariance=np.zeros((3, 3))), 0.9)

@@ -194,7 +194,9 @@ def test_killed_in_mid_stage_and_resumed_it_says_and_holds_the_same(home: Home, 
             process = subprocess.Popen(command, cwd=place, stdout=subprocess.DEVNULL, stderr=said)
         deadline = time.monotonic() + 90
         while process.poll() is None and time.monotonic() < deadline:
-            if "torn" in home.names() and len(bought(open_home(str(place / "home")), "torn")) >= wanted:
+            if (place / "home/runs/torn/run.json").exists() and len(
+                bought(open_home(str(place / "home")), "torn")
+            ) >= wanted:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
                 break

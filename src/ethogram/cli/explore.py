@@ -20,6 +20,7 @@ from ethogram.lab.maps import (
     slice_exploration,
 )
 from ethogram.study.explore import ExploreOptions, ExploreResult
+from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
 from ethogram.study.explore_world import explore
 from ethogram.study.options import parse_caps
@@ -62,6 +63,15 @@ def command(
     tau: Annotated[float, typer.Option(help="Failure rates above this are unsafe.")] = 0.2,
     zone: Annotated[float, typer.Option(help="Nearer to tau than this, either answer will do.")] = 0.02,
     level: Annotated[float, typer.Option(help="Certainty of the conservative tube.")] = 0.95,
+    stop_balanced: Annotated[
+        float | None, typer.Option(help="Enough: expected balanced accuracy; 0.985 for the default.", show_default=False)
+    ] = None,
+    stop_undecided: Annotated[
+        float | None, typer.Option(help="Enough: share of undecided points.", show_default=False)
+    ] = None,
+    stop_misclassified: Annotated[
+        float | None, typer.Option(help="Enough: expected share of wrong calls.", show_default=False)
+    ] = None,
     run_dir: Annotated[str | None, typer.Option(help="Store here instead of in the home.", show_default=False)] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run in the home.", show_default=False)] = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
@@ -103,6 +113,7 @@ def command(
         tau=tau,
         zone=zone,
         level=level,
+        stop=_rule(stop_balanced, stop_undecided, stop_misclassified, level),
         engine=engine,
         workers=workers,
         trace=trace,
@@ -118,6 +129,15 @@ def command(
         found = explore(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)
     print_json(found) if json else _print(found)
     return NOT_ENOUGH if found.stopped in ("budget", "no outcomes") and not found.enough else ENOUGH
+
+
+def _rule(
+    balanced: float | None, undecided: float | None, misclassified: float | None, level: float
+) -> StopRule | None:
+    """The user's own stop rule, if one was named."""
+    if balanced is undecided is misclassified is None:
+        return None
+    return StopRule(balanced=balanced, undecided=undecided, misclassified=misclassified, level=level)
 
 
 def _race(

@@ -101,8 +101,11 @@ def _code(result: FieldResult) -> int:
 def _print(result: FieldResult) -> None:
     out = stdout()
     runs = " + ".join([result.run, *result.joined])
+    tasks = _count(result.tasks, "task")
+    if result.ablation is not None:
+        tasks = f"{_count(result.ablation.tasks, 'task')} under {len(result.ablation.cells)} conditions"
     out.print(
-        f"{printable(runs)}: {result.K} traces of {_count(result.tasks, 'task')}, {result.successes} succeeded, "
+        f"{printable(runs)}: {result.K} traces of {tasks}, {result.successes} succeeded, "
         f"{result.failures} failed; {result.d} dimensions ({printable(result.field)}, by {result.reading})",
         style="bold",
         markup=False,

@@ -107,6 +107,7 @@ def compare(
         method = "paired t over tasks"
     difference = _difference(found, kind, level, method, one, two)
     known = difference.low is not None
+    both = set(tasks)
     return Comparison(
         metric=kind.name,
         unit=kind.unit,
@@ -121,8 +122,8 @@ def compare(
         pairs=flips(one, two, level) if name == "success" else None,
         odds=_odds(one, two, level) if name == "success" else None,
         tasks=task_changes(one, two, name, adjust),
-        only_base=[t for t in base.tasks if t not in set(tasks)],
-        only_candidate=[t for t in candidate.tasks if t not in set(tasks)],
+        only_base=[t for t in base.tasks if t not in both],
+        only_candidate=[t for t in candidate.tasks if t not in both],
         bounds=missing_bounds(one, two) if name == "success" else None,
     )
 

@@ -110,7 +110,7 @@ class Strategy(Protocol):
 class StopRule(msgspec.Struct, frozen=True, kw_only=True):
     """When enough is known. `undecided` is a share of the points, `balanced` an expected balanced accuracy."""
 
-    balanced: float | None = 0.98
+    balanced: float | None = 0.985
     undecided: float | None = None
     misclassified: float | None = None
     in_a_row: int = 2

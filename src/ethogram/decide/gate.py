@@ -41,7 +41,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.05
     alpha: float = 0.05
     power: float = 0.8
-    every: float = 0.5
+    every: float = 0.25
     min_coverage: float = 0.8
     fresh: bool = False
     pilot: str | None = None
@@ -127,7 +127,7 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
     if plan is None:
         # the baseline is too small for this margin: twice its passes bring most of what it can ever tell
         most = max(round(2 * (stored or 50) / settings.every), 1)
-        looks = settings.every * np.arange(1, min(most, 100) + 1)
+        looks = power.spaced_looks(effect, settings.every, min(most, 200), stored)
         plan = power.staged(effect, settings.alpha, settings.power, looks, BOUND_SHAPE, stored)
     return GatePlan(
         tasks=tasks,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import numpy as np
 
-from ethogram.errors import NotFound
+from ethogram.errors import BadInput, NotFound
 from ethogram.stats.lookahead import most_gain, straddle
 
 from .acquire import (
@@ -40,6 +40,8 @@ AHEAD = (4, 16, 64, 256)
 """Numbers of further episodes that the look-ahead considers."""
 COVERAGE = 0.2
 """The share of every round that goes to the least sampled points; without it a pocket can be missed for ever."""
+MOST_SHARED = 250_000
+"""Points of the largest grid that the default explores."""
 CLOSING = 0.8
 """That share once the posterior is content: then what is lacking is a look at every point."""
 
@@ -56,10 +58,10 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
     least: int = 24
     growth: float = 0.05
 
-    def budget(self, spent: int) -> int:
-        """Episodes of the next round."""
+    def budget(self, spent: int, points: int) -> int:
+        """Episodes of the next round; a small grid has fewer targets."""
         if self.episodes is not None:
-            return self.targets * self.episodes
+            return min(self.targets, points) * self.episodes
         return self.first if spent == 0 else max(self.least, int(self.growth * spent))
 
 
@@ -84,7 +86,7 @@ class PerPoint:
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """The highest scores, equally many episodes at each."""
-        budget = self.rounds.budget(self.tally.spent)
+        budget = self.rounds.budget(self.tally.spent, self.problem.points)
         chosen = top(self.score(self.tally), min(self.rounds.targets, budget))
         return Proposal(chosen, shared_out(budget, len(chosen)))
 
@@ -94,7 +96,7 @@ class Uniform(PerPoint):
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """Every point as often as every other."""
-        budget = self.rounds.budget(self.tally.spent)
+        budget = self.rounds.budget(self.tally.spent, self.problem.points)
         targets = self.rounds.targets if self.rounds.episodes is not None else budget
         chosen = least_sampled(self.tally.n, min(targets, budget), rng)
         return Proposal(chosen, shared_out(budget, len(chosen)))
@@ -105,7 +107,7 @@ class RandomTargets(PerPoint):
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """Any points."""
-        budget = self.rounds.budget(self.tally.spent)
+        budget = self.rounds.budget(self.tally.spent, self.problem.points)
         chosen = rng.permutation(self.problem.points)[: min(self.rounds.targets, budget)].astype(np.int64)
         return Proposal(chosen, shared_out(budget, len(chosen)))
 
@@ -115,6 +117,11 @@ class Shared:
 
     def __init__(self, name: str, problem: Problem, rounds: Rounds, *, ahead: bool = True) -> None:
         """`ahead` chooses the look-ahead; without it the straddle decides."""
+        if problem.points > MOST_SHARED:
+            raise BadInput(
+                f"the strategy {name!r} holds at most {MOST_SHARED:,} points in memory and the grid has "
+                f"{problem.points:,}; use fewer values, or a strategy that takes every point for itself, such as lsa"
+            )
         self.name = name
         self.problem = problem
         self.rounds = rounds
@@ -136,7 +143,7 @@ class Shared:
 
         Once only a look at every point is lacking, it is the other way round.
         """
-        budget = self.rounds.budget(self.tally.spent)
+        budget = self.rounds.budget(self.tally.spent, self.problem.points)
         if self.tally.spent == 0:
             chosen = least_sampled(self.tally.n, budget, rng)
             return Proposal(chosen, shared_out(budget, len(chosen)))

@@ -20,6 +20,7 @@ from ethogram.measure.fieldtests import compare_fields
 from ethogram.measure.horizon import RULES, NotMonotone, Rule
 from ethogram.measure.milestones import Milestones
 from ethogram.measure.stages import HorizonReading, walk
+from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 
@@ -84,7 +85,7 @@ def field_of(
     other = None if against is None else run_of(against, home)
     if other is not None:
         loaded.append(load([other], [_entries(other, condition, agent, every)], how))
-    wanted = None if ruler is None or how.field is not None else [d.name for d in ruler.corridor.field.dimensions()]
+    wanted = None if ruler is None or how.field is not None else _of_corridor(ruler)
     names, left_out = ([], {}) if how.field is not None else usable_names(loaded, how, wanted)
     tasks = _strata(mine) if ablation else None
     whole = mine.field(names, tasks)
@@ -130,6 +131,13 @@ def _how(
     if field is None:
         how.names  # noqa: B018 - an unknown preset is told before anything is read
     return how
+
+
+def _of_corridor(ruler: CorridorFile) -> list[str]:
+    """The standard dimensions that a corridor was measured on."""
+    if ruler.field is not None:
+        raise BadUsage(f"the corridor was measured through {ruler.field}; leave out --preset and --dimensions")
+    return chosen(ruler.corridor.field.names)
 
 
 def _entries(run: Run, condition: str | None, agent: str | None, every: bool) -> list[Entry]:

@@ -63,7 +63,7 @@ class Outcomes:
     @cached_property
     def missing_per_task(self) -> Ints:
         """Planned attempts without a score, per task."""
-        return np.maximum(self.planned - self.attempts, 0)
+        return np.asarray(np.maximum(self.planned - self.attempts, 0), dtype=np.int64)
 
     @property
     def binary(self) -> bool:

@@ -140,6 +140,7 @@ class _Scale:
 
     def _estimate(self, k: int, curve: passk.Curve, i: int, target: Target) -> Estimate:
         tasks, most = int(curve.tasks[i]), int(self.n.max(initial=0))
+        why: str | None
         name = "wilson-neff" if target == "population" else "wilson-neff fixed-suite"
         base = Estimate(value=None, level=self.level, method=name, n=tasks, of="tasks", missing=self.missing)
         if tasks == 0:

@@ -14,7 +14,7 @@ FAR = 12.0
 _REACH = 8.5
 """Further from the centre than this there is less than 1e-16 of the mass, and nothing to integrate."""
 _WIDEST = 3.0
-"""The widest gap between nodes, in steps of the motion: above √(9π/2) = 3.76 a node would feed itself look after look."""
+"""The widest gap between nodes, in steps of the motion: above √(9π/2) = 3.76 a node feeds itself look after look."""
 
 
 class Walk:
@@ -25,9 +25,10 @@ class Walk:
             raise ValueError("the information of successive looks must be positive and grow")
         self.effect = effect
         steps = np.diff(information) / information[1:]
-        # the grid must resolve the smallest step between two looks
-        self.widest = _WIDEST * float(np.sqrt(steps.min(initial=1.0)))
-        self.fineness = int(np.clip(1.1 / np.sqrt(steps.min(initial=1.0)), 12, 128))
+        # the grid must resolve the smallest step between two looks, of those so far and the next: what a look gives
+        # must not depend, not even in its last digit, on the looks that come after it
+        self.steps = np.sqrt(np.minimum.accumulate(np.append(np.minimum(steps, 1.0), 1.0)))
+        self.taken = 0
         self.information = 0.0
         self.z: Floats = floats([0.0])
         self.mass: Floats = floats([1.0])
@@ -57,7 +58,9 @@ class Walk:
         out = self.above(information, upper), self.below(information, lower)
         centre = self.effect * np.sqrt(information)
         low, high = max(lower, -FAR, centre - _REACH), min(upper, FAR, centre + _REACH)
-        z, weights = _grid(centre, low, high, self.fineness, self.widest)
+        least = float(self.steps[min(self.taken, self.steps.size - 1)])
+        self.taken += 1
+        z, weights = _grid(centre, low, high, int(np.clip(1.1 / least, 12, 128)), _WIDEST * least)
         grown = information - self.information
         x = (np.sqrt(information) * z[:, None] - self._drifted(grown)[None, :]) / np.sqrt(grown)
         density = np.exp(-0.5 * x * x) @ self.mass * np.sqrt(information / grown / (2 * np.pi))

@@ -13,6 +13,7 @@ from . import sequential, stratified
 from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
 
 _MOST_LOOKS = 200
+_MANY_LOOKS = 32
 
 
 class Floor(NamedTuple):
@@ -177,12 +178,27 @@ def sequential_plan(
         if high >= most:
             return None
         low, high = high, min(max(high + 1, int(1.25 * high)), most)
-        found = staged(effect, alpha, power, every * np.arange(1, high + 1), delta, stored)
+        found = staged(effect, alpha, power, spaced_looks(effect, every, high, stored), delta, stored)
     while high - low > 1:
         middle = (low + high) // 2
-        tried = staged(effect, alpha, power, every * np.arange(1, middle + 1), delta, stored)
+        tried = staged(effect, alpha, power, spaced_looks(effect, every, middle, stored), delta, stored)
         low, high, found = (low, middle, tried) if tried.power >= power else (middle, high, found)
     return found
+
+
+def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Floats:
+    """Looks after `every` of a pass up to `count` of them, thinned where there would be many.
+
+    More than a few dozen looks save no runs; those that stay are evenly spaced in information, so they are close where
+    a stored arm lets it grow fast and far apart where it hardly grows any more.
+    """
+    at = floats(every * np.arange(1, count + 1))
+    if count <= _MANY_LOOKS:
+        return at
+    null, _ = _spreads(effect, _first(at, stored), at)
+    information = 1 / null.variance
+    wanted = np.linspace(information[0], information[-1], _MANY_LOOKS)
+    return at[np.unique(np.searchsorted(information, wanted * (1 - 1e-12)))]
 
 
 def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> Plan:

@@ -275,7 +275,8 @@ def norm_interval(found: Shift, level: float) -> Interval:
     """An interval of the squared length of a shift: the noncentral F turned round.
 
     |D|² is close to c χ'² with ν = tr V / c degrees of freedom (Box 1954, Imhof 1961); c is the larger of tr V² / tr V
-    and the variance along D itself, so the interval is not too short when the shift lies along the longest axis.
+    and the variance along D itself, so the interval is not too short when the shift lies along the longest axis. V was
+    estimated: its trace with some ν df degrees of freedom, along one axis with df; √ν df stands between.
     """
     from scipy import special
 
@@ -286,16 +287,19 @@ def norm_interval(found: Shift, level: float) -> Interval:
     along = float(found.vector @ found.covariance @ found.vector) / length if length > 0 else 0.0
     unit = max(float(np.sum(found.covariance**2)) / trace, along)
     nu = trace / unit
-    df = max(nu * found.df, 2.0)
+    df = max(np.sqrt(nu) * found.df, 2.0)
     ratio = length / trace
 
-    def upper_tail(excess: float, at: float) -> float:
-        return float(at - special.ncfdtr(nu, df, excess / unit, ratio))
+    def below(excess: float, at: float) -> float:
+        # the tail of a far noncentral F may underflow to NaN
+        return at - float(np.nan_to_num(special.ncfdtr(nu, df, excess / unit, ratio)))
 
     tail = (1 - level) / 2
-    most = (np.sqrt(length) + 12 * np.sqrt(trace)) ** 2 * 4
-    low = root(lambda e: upper_tail(e, 1 - tail), 0.0, most, 1e-9 * most)
-    high = root(lambda e: upper_tail(e, tail), 0.0, most, 1e-9 * most)
+    most = length + trace
+    while below(most, tail) <= 0:
+        most *= 2
+    low = root(lambda e: below(e, 1 - tail), 0.0, most, 1e-9 * most)
+    high = root(lambda e: below(e, tail), 0.0, most, 1e-9 * most)
     return Interval(floats(low), floats(high))
 
 

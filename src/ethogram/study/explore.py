@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
-from ethogram.decide.acquire import EPISODES_PER_UNIT
 from ethogram.decide.explore import (
     Problem,
     Progress,
     Proposal,
-    StopRule,
     Strategy,
     Tally,
     is_enough,
     problem_of,
     progress,
 )
-from ethogram.decide.strategies import SEEDS_OWN, make_strategy
-from ethogram.decide.strategies import Rounds as Sizes
+from ethogram.decide.explore import StopRule as StopRule
+from ethogram.decide.strategies import make_strategy
 from ethogram.decide.tube import against_truth, certainty, established, tube_metrics, tube_status
-from ethogram.errors import BadInput, BadUsage, Locked, NotFound
+from ethogram.errors import BadUsage, Damaged, EthogramError, Locked
 from ethogram.lab.exploration import (
     BATCHES,
     Batch,
@@ -34,44 +32,19 @@ from ethogram.lab.exploration import (
     RoundMetrics,
     add_up,
     round_id,
-    same_grid,
 )
 from ethogram.lab.result import Result
-from ethogram.plan.grid import Grid
-from ethogram.store import Home, Run, RunWriter, open_home
-from ethogram.store.files import LocalFiles
-from ethogram.store.lake import SCHEMA_VERSION, RunInfo, info_digest
+from ethogram.store import Home, Run, RunWriter, compact, open_home
 from ethogram.store.redact import Policy
 from ethogram.store.stop import pulled, release
 
-from .explore_v1 import RoundsWriter, Rows, check_same, derived_uuid, plan_record, results_csv, round_rng
+from .explore_start import ExploreOptions as ExploreOptions
+from .explore_start import Plan as Plan
+from .explore_start import begin, check_options, metadata_of, open_run, round_sizes, stop_rule
+from .explore_v1 import RoundsWriter, Rows, plan_record, results_csv, round_rng
 
 USUAL_ROUNDS = 5
 """Additional rounds of the first version's strategies when none are named."""
-SEED_MODES = ("increment", "fixed")
-
-
-class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to explore. `rounds` are additional ones; `until_round` is where to end, whatever was done before."""
-
-    strategy: str = "default"
-    rounds: int | None = None
-    until_round: int | None = None
-    max_episodes: int | None = None
-    seed: int = 12345
-    seed_mode: str = "increment"
-    run_uuid: str | None = None
-    targets_per_round: int = 64
-    episodes_per_budget_unit: int = 1
-    tau: float = 0.2
-    zone: float = 0.02
-    level: float = 0.95
-    stop: StopRule | None = None
-    engine: str = "local"
-    workers: int = 1
-    trace: bool = False
-    name: str | None = None
-    run_dir: str | None = None
 
 
 class ExploreResult(Result, kw_only=True):
@@ -122,20 +95,6 @@ class Buyer(Protocol):
 Watch = Callable[[RoundMetrics], None]
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """An exploration, made ready: its question and its place."""
-
-    grid: Grid
-    world: str
-    synthetic: bool
-    truth: Any
-    """Known rates of all points, or None."""
-    settings: dict[str, Any] = {}
-    """What must be the same when the exploration is resumed."""
-    record: dict[str, Any] = {}
-    """What else `run.json` keeps."""
-
-
 def explore_plan(
     plan: Plan,
     options: ExploreOptions,
@@ -145,14 +104,14 @@ def explore_plan(
     watch: Watch | None = None,
 ) -> ExploreResult:
     """Explore, or go on exploring what was begun at the same place."""
-    _check(options)
+    check_options(options)
     lake = home if isinstance(home, Home) else open_home(home)
     problem = problem_of(plan.grid, options.tau, options.zone)
-    strategy = make_strategy(options.strategy, problem, _sizes(options))
-    asked = _metadata(plan, options)
-    run = _open_run(lake, options, asked, plan.record)
+    strategy = make_strategy(options.strategy, problem, round_sizes(options))
+    asked = metadata_of(plan, options)
+    run = open_run(lake, options, asked, plan.record)
     rounds = RoundsWriter(run)
-    metadata = _begin(rounds, plan, asked, options)
+    metadata = begin(rounds, plan, asked, options)
     if run.busy():
         raise Locked(f"{run.name!r} is being explored by another process; wait for it, or stop it first")
     release(run.files, run.path)
@@ -161,9 +120,12 @@ def explore_plan(
         try:
             explorer = _Explorer(rounds, metadata, strategy, problem, plan, buyer, writer, options)
             explorer.catch_up()
-            return explorer.go(watch or (lambda metrics: None))
+            result = explorer.go(watch or (lambda metrics: None))
         finally:
             buyer.close()
+    with suppress(EthogramError):  # many small ledger segments are a nuisance, not a failure
+        compact(run)
+    return result
 
 
 class _Explorer:
@@ -207,8 +169,6 @@ class _Explorer:
         try:
             return [batches[number, int(point)] for point in targets.points]
         except KeyError:
-            from ethogram.errors import Damaged
-
             raise Damaged(
                 f"round {number} of {self.rounds.run.name!r} is committed but its outcomes are not all in the ledger; "
                 "run: ethogram verify"
@@ -229,7 +189,7 @@ class _Explorer:
         began = len(self.done)
         last = self.options.until_round
         asked = self.options.rounds
-        if asked is None and self.options.max_episodes is None and _stop_rule(self.options) is None:
+        if asked is None and self.options.max_episodes is None and stop_rule(self.options) is None:
             asked = USUAL_ROUNDS  # nothing else would ever end it
         if last is None and asked is not None:
             last = began + asked
@@ -264,7 +224,7 @@ class _Explorer:
             return "rounds"
         if pulled(self.rounds.run.files, self.rounds.run.path) is not None:
             return "killed"
-        rule = _stop_rule(self.options)
+        rule = stop_rule(self.options)
         if rule is not None and is_enough(rule, self.seen, self.problem.points):
             return "enough"
         return None
@@ -337,7 +297,7 @@ class _Explorer:
         if not self.done:
             raise BadUsage("no round was run; ask for at least one with --rounds or --until-round")
         last, run = self.done[-1], self.rounds.run
-        rule = _stop_rule(self.options) or StopRule(level=self.options.level)
+        rule = stop_rule(self.options) or StopRule(level=self.options.level)
         return ExploreResult(
             run=run.name,
             run_dir=f"{run.files.address.rstrip('/')}/{run.path}",
@@ -354,117 +314,3 @@ class _Explorer:
             metrics=last,
             summary=self.rounds.summary(self.done),
         )
-
-
-def _check(options: ExploreOptions) -> None:
-    if options.seed_mode not in SEED_MODES:
-        raise NotFound.named("seed mode", options.seed_mode, list(SEED_MODES))
-    for name in ("targets_per_round", "episodes_per_budget_unit", "workers"):
-        if getattr(options, name) < 1:
-            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {getattr(options, name)}")
-    for name in ("rounds", "until_round", "max_episodes"):
-        value = getattr(options, name)
-        if value is not None and value < 1:
-            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {value}")
-    if not 0 < options.tau < 1 or not 0 <= options.zone < min(options.tau, 1 - options.tau):
-        raise BadUsage(f"tau must lie between 0 and 1 and the zone within it, not {options.tau} ± {options.zone}")
-    if not 0.5 < options.level < 1:
-        raise BadUsage(f"the level must lie between 0.5 and 1, not {options.level}")
-
-
-def _sizes(options: ExploreOptions) -> Sizes:
-    """Rounds of the first version are fixed; others grow with what was spent."""
-    unit = EPISODES_PER_UNIT * options.episodes_per_budget_unit
-    if options.strategy in SEEDS_OWN:
-        return Sizes(targets=options.targets_per_round, episodes=unit)
-    return Sizes(targets=options.targets_per_round)
-
-
-def _stop_rule(options: ExploreOptions) -> StopRule | None:
-    if options.stop is not None or options.strategy in SEEDS_OWN:
-        return options.stop
-    return StopRule(level=options.level)
-
-
-def _metadata(plan: Plan, options: ExploreOptions) -> Metadata:
-    import time
-
-    return Metadata(
-        run_uuid=options.run_uuid or derived_uuid(options.seed),
-        base_seed=options.seed,
-        seed_mode=options.seed_mode,
-        world=plan.world,
-        synthetic=plan.synthetic,
-        strategy=options.strategy,
-        grid=plan.grid,
-        grid_digest=plan.grid.digest,
-        tau=options.tau,
-        zone=options.zone,
-        level=options.level,
-        targets_per_round=options.targets_per_round,
-        episodes_per_budget_unit=options.episodes_per_budget_unit,
-        settings=plan.settings,
-        created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    )
-
-
-def _open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: dict[str, Any]) -> Run:
-    """The run's directory: a place of the user's choice, or a name in the home."""
-    about = {"world": metadata.world, "strategy": metadata.strategy, "run_uuid": metadata.run_uuid}
-    facts = {**record, "explore": about}
-    if options.run_dir is None:
-        name = options.name or f"explore-{metadata.world}-{metadata.strategy}-{metadata.run_uuid[:8]}"
-        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
-        if name in lake.names() and lake.files.exists(f"runs/{name}/run.json"):
-            found = lake.run(name)
-            if found.info.kind != "explore":
-                raise BadUsage(f"a run named {name!r} exists already and is no exploration; choose another name")
-            return found
-        return lake.create(name, "explore", plan=facts)
-    place = Path(options.run_dir).absolute()
-    files = LocalFiles(place.parent)
-    if not files.exists(f"{place.name}/run.json"):
-        from ethogram import __version__
-
-        info = RunInfo(
-            schema_version=SCHEMA_VERSION,
-            name=place.name,
-            kind="explore",
-            created_ns=_now_ns(),
-            version=__version__,
-            plan=facts,
-        )
-        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
-        files.create(f"{place.name}/run.json", msgspec.json.format(msgspec.json.encode(info)))
-    return Run(files, place.name, lake.keys)
-
-
-def _begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOptions) -> Metadata:
-    """Begin, or make sure that what was begun here is the same exploration."""
-    stored_grid = rounds.grid_file()
-    if stored_grid is not None and not same_grid(stored_grid, plan.grid):
-        raise BadInput(
-            f"grid.npz of {rounds.run.name!r} is not the grid of this exploration; restore it, or choose another "
-            "directory"
-        )
-    old = rounds.metadata()
-    if old is None:
-        if rounds.run.files.names(f"{rounds.run.path}/rounds"):
-            raise BadInput(
-                f"{rounds.run.name!r} has rounds but no run_metadata.json; restore it, or choose another directory"
-            )
-        rounds.begin(asked, plan.grid)
-        return asked
-    check_same(old, asked, rounds.run.name, options.run_uuid is not None)
-    if old.run_uuid != asked.run_uuid and options.run_uuid is None and options.seed != old.base_seed:
-        raise BadUsage(
-            f"{rounds.run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
-            "choose another directory"
-        )
-    return old
-
-
-def _now_ns() -> int:
-    import time
-
-    return time.time_ns()

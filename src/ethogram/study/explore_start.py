@@ -1,0 +1,174 @@
+"""How an exploration begins: its options, its place, and whether what lies there is the same exploration."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ethogram.decide.acquire import EPISODES_PER_UNIT
+from ethogram.decide.explore import StopRule
+from ethogram.decide.strategies import SEEDS_OWN, Rounds
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.exploration import Metadata, same_grid
+from ethogram.plan.grid import Grid
+from ethogram.store import Home, Run
+from ethogram.store.files import LocalFiles
+from ethogram.store.lake import SCHEMA_VERSION, RunInfo, info_digest
+
+from .explore_v1 import RoundsWriter, check_same, derived_uuid
+
+SEED_MODES = ("increment", "fixed")
+
+
+class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to explore. `rounds` are additional ones; `until_round` is where to end, whatever was done before."""
+
+    strategy: str = "default"
+    rounds: int | None = None
+    until_round: int | None = None
+    max_episodes: int | None = None
+    seed: int = 12345
+    seed_mode: str = "increment"
+    run_uuid: str | None = None
+    targets_per_round: int = 64
+    episodes_per_budget_unit: int = 1
+    tau: float = 0.2
+    zone: float = 0.02
+    level: float = 0.95
+    stop: StopRule | None = None
+    engine: str = "local"
+    workers: int = 1
+    trace: bool = False
+    name: str | None = None
+    run_dir: str | None = None
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """An exploration, made ready: its question and its place."""
+
+    grid: Grid
+    world: str
+    synthetic: bool
+    truth: Any
+    """Known rates of all points, or None."""
+    settings: dict[str, Any] = {}
+    """What must be the same when the exploration is resumed."""
+    record: dict[str, Any] = {}
+    """What else `run.json` keeps."""
+
+
+def check_options(options: ExploreOptions) -> None:
+    """Refuse options that make no sense, before anything is written."""
+    if options.seed_mode not in SEED_MODES:
+        raise NotFound.named("seed mode", options.seed_mode, list(SEED_MODES))
+    for name in ("targets_per_round", "episodes_per_budget_unit", "workers"):
+        if getattr(options, name) < 1:
+            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {getattr(options, name)}")
+    for name in ("rounds", "until_round", "max_episodes"):
+        value = getattr(options, name)
+        if value is not None and value < 1:
+            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {value}")
+    if not 0 < options.tau < 1 or not 0 <= options.zone < min(options.tau, 1 - options.tau):
+        raise BadUsage(f"tau must lie between 0 and 1 and the zone within it, not {options.tau} ± {options.zone}")
+    rule = options.stop
+    for name in ("balanced", "undecided", "misclassified"):
+        bound = getattr(rule, name) if rule is not None else None
+        if bound is not None and not 0 <= bound <= 1:
+            raise BadUsage(f"--stop-{name} must lie between 0 and 1, not {bound}")
+    if not 0.5 < options.level < 1:
+        raise BadUsage(f"the level must lie between 0.5 and 1, not {options.level}")
+
+
+def round_sizes(options: ExploreOptions) -> Rounds:
+    """Rounds of the first version are fixed; others grow with what was spent."""
+    unit = EPISODES_PER_UNIT * options.episodes_per_budget_unit
+    if options.strategy in SEEDS_OWN:
+        return Rounds(targets=options.targets_per_round, episodes=unit)
+    return Rounds(targets=options.targets_per_round)
+
+
+def stop_rule(options: ExploreOptions) -> StopRule | None:
+    """The rule that was asked for; the default strategy has one of its own, those of the first version have none."""
+    if options.stop is not None or options.strategy in SEEDS_OWN:
+        return options.stop
+    return StopRule(level=options.level)
+
+
+def metadata_of(plan: Plan, options: ExploreOptions) -> Metadata:
+    """What an exploration is."""
+    return Metadata(
+        run_uuid=options.run_uuid or derived_uuid(options.seed),
+        base_seed=options.seed,
+        seed_mode=options.seed_mode,
+        world=plan.world,
+        synthetic=plan.synthetic,
+        strategy=options.strategy,
+        grid=plan.grid,
+        grid_digest=plan.grid.digest,
+        tau=options.tau,
+        zone=options.zone,
+        level=options.level,
+        targets_per_round=options.targets_per_round,
+        episodes_per_budget_unit=options.episodes_per_budget_unit,
+        settings=plan.settings,
+        created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    )
+
+
+def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: dict[str, Any]) -> Run:
+    """The run's directory: a place of the user's choice, or a name in the home."""
+    about = {"world": metadata.world, "strategy": metadata.strategy, "run_uuid": metadata.run_uuid}
+    facts = {**record, "explore": about}
+    if options.run_dir is None:
+        name = options.name or f"explore-{metadata.world}-{metadata.strategy}-{metadata.run_uuid[:8]}"
+        name = "".join(c if c.isalnum() or c in "._-" else "-" for c in name)[:100]
+        if name in lake.names() and lake.files.exists(f"runs/{name}/run.json"):
+            found = lake.run(name)
+            if found.info.kind != "explore":
+                raise BadUsage(f"a run named {name!r} exists already and is no exploration; choose another name")
+            return found
+        return lake.create(name, "explore", plan=facts)
+    place = Path(options.run_dir).absolute()
+    files = LocalFiles(place.parent)
+    if not files.exists(f"{place.name}/run.json"):
+        from ethogram import __version__
+
+        info = RunInfo(
+            schema_version=SCHEMA_VERSION,
+            name=place.name,
+            kind="explore",
+            created_ns=time.time_ns(),
+            version=__version__,
+            plan=facts,
+        )
+        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
+        files.create(f"{place.name}/run.json", msgspec.json.format(msgspec.json.encode(info)))
+    return Run(files, place.name, lake.keys)
+
+
+def begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOptions) -> Metadata:
+    """Begin, or make sure that what was begun here is the same exploration."""
+    stored_grid = rounds.grid_file()
+    if stored_grid is not None and not same_grid(stored_grid, plan.grid):
+        raise BadInput(
+            f"grid.npz of {rounds.run.name!r} is not the grid of this exploration; restore it, or choose another "
+            "directory"
+        )
+    old = rounds.metadata()
+    if old is None:
+        if rounds.run.files.names(f"{rounds.run.path}/rounds"):
+            raise BadInput(
+                f"{rounds.run.name!r} has rounds but no run_metadata.json; restore it, or choose another directory"
+            )
+        rounds.begin(asked, plan.grid)
+        return asked
+    check_same(old, asked, rounds.run.name, options.run_uuid is not None)
+    if old.run_uuid != asked.run_uuid and options.run_uuid is None and options.seed != old.base_seed:
+        raise BadUsage(
+            f"{rounds.run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
+            "choose another directory"
+        )
+    return old
