@@ -1,6 +1,6 @@
 """Make the pictures of README and docs: the report of a demonstration run, photographed in a real browser.
 
-    python scripts/make_pictures.py        needs chromium and the extra `charts`; `make pictures` runs it
+python scripts/make_pictures.py        needs chromium and the extra `charts`; `make pictures` runs it
 """
 
 from __future__ import annotations

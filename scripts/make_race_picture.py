@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ethogram.show.chart import CONFIG
 from ethogram.show.race_charts import learning_curves
 from ethogram.study.race import RaceResult, race
 from ethogram.worlds.toy_v1 import known_world
@@ -40,7 +41,9 @@ def main() -> int:
     result = race(world, STRATEGIES, seeds=asked.seeds, max_episodes=asked.episodes)
     ASSETS.mkdir(parents=True, exist_ok=True)
     for name, metric in PICTURES.items():
-        learning_curves(rows(result, metric), metric).save(ASSETS / name)
+        drawn = learning_curves(rows(result, metric), metric)
+        drawn.spec["config"] = {**CONFIG, "background": "white"}  # a page may be dark
+        drawn.save(ASSETS / name)
         print(f"wrote docs/assets/{name}")
     for s in result.standings:
         print(f"{s.strategy:10} 95 %: {s.n95}  99 %: {s.n99}  balanced {s.balanced_accuracy:.3f}")

@@ -19,6 +19,7 @@ _NAMES = {
     "compare": "lab.comparison",
     "diff": "lab.diffs",
     "divergence": "lab.divergence",
+    "explore": "study.explore_world",
     "export_run": "lab",
     "gate": "lab.gating",
     "import_logs": "lab",
@@ -46,6 +47,7 @@ __all__ = [
     "compare",
     "diff",
     "divergence",
+    "explore",
     "export_run",
     "gate",
     "import_logs",
@@ -75,6 +77,7 @@ if TYPE_CHECKING:
     from .show.report import report
     from .store import open_home
     from .study.experiment import Experiment
+    from .study.explore_world import explore
     from .study.suites import run_suite
     from .trace import Trace
 

@@ -64,7 +64,8 @@ def command(
     zone: Annotated[float, typer.Option(help="Nearer to tau than this, either answer will do.")] = 0.02,
     level: Annotated[float, typer.Option(help="Certainty of the conservative tube.")] = 0.95,
     stop_balanced: Annotated[
-        float | None, typer.Option(help="Enough: expected balanced accuracy; 0.985 for the default.", show_default=False)
+        float | None,
+        typer.Option(help="Enough: expected balanced accuracy; 0.985 for the default.", show_default=False),
     ] = None,
     stop_undecided: Annotated[
         float | None, typer.Option(help="Enough: share of undecided points.", show_default=False)

@@ -41,7 +41,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.05
     alpha: float = 0.05
     power: float = 0.8
-    every: float = 0.25
+    every: float = 0.5
     min_coverage: float = 0.8
     fresh: bool = False
     pilot: str | None = None

@@ -23,7 +23,7 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float = 0.05
     power: float = 0.8
     stored: float = 0.0
-    every: float = 0.25
+    every: float = 0.5
     price: float | None = None
     max_runs: int | None = None
     max_usd: float | None = None

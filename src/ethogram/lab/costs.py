@@ -28,7 +28,7 @@ from ethogram.cost.usage import (
 )
 from ethogram.errors import BadUsage, NotFound, Sealed
 from ethogram.estimate import Estimate
-from ethogram.store import Entry, Home, Run, open_home
+from ethogram.store import Entry, Home, Run
 from ethogram.trace import Missing
 
 from .cost_reading import (
@@ -57,6 +57,7 @@ from .cost_records import (
     CostUsage,
 )
 from .cost_whatif import Prices, as_prices, assumed_cost, given_resolution, monthly_at, price_list, routing_report
+from .outcomes import run_of
 
 __all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of", "price_list"]
 
@@ -65,7 +66,7 @@ WORST = 10
 
 
 def cost_of(
-    run: str = "latest",
+    run: str | Run = "latest",
     *,
     home: Home | str | None = None,
     prices: Prices = None,
@@ -77,7 +78,7 @@ def cost_of(
     `settings` are fields of `CostOptions`. What nothing prices is listed under `unpriced`, never taken as free.
     """
     wanted = msgspec.structs.replace(options or CostOptions(), **settings)
-    found = (home if isinstance(home, Home) else open_home(home)).resolve(run)
+    found = run_of(run, home)
     return _Costing(found, as_prices(prices), wanted).report()
 
 

@@ -196,7 +196,7 @@ def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: 
         tasks[name] = _task(list(map(float, across.ravel())), len(two), len(one))
         for i, j in _matched(one, two):
             own = np.delete(square[i], i)
-            pairs.append(_pair(name, (base, one[i]), (run, two[j]), own, how))
+            pairs.append(pair_row(name, (base, one[i]), (run, two[j]), own, how))
     floor = noise_floor(squares)
     tested = k_by_k(
         {t: [e.reading for e in theirs.tasks[t]] for t in shared},
@@ -275,7 +275,7 @@ def _matched(base: Sequence[Episode], mine: Sequence[Episode]) -> list[tuple[int
     return [(j % len(base), j) for j in range(len(mine))]
 
 
-def _pair(
+def pair_row(
     task: str,
     first: tuple[Run, Episode],
     second: tuple[Run, Episode],

@@ -10,7 +10,7 @@ from ethogram.measure.projection import project
 from ethogram.store import Home, Run
 
 from .field_files import How, load, usable_names
-from .outcomes import _chosen, run_of
+from .outcomes import chosen_entries, run_of
 from .result import Result
 
 
@@ -43,7 +43,7 @@ def field_cloud(
 ) -> Cloud:
     """The points of a run's field."""
     found, how = run_of(run, home), How(preset=preset)
-    loaded = load([found], [_chosen(found, condition, None)], how)
+    loaded = load([found], [chosen_entries(found, condition, None)], how)
     names, _ = usable_names([loaded], how, None)
     field = loaded.field(names)
     flat = project(field)

@@ -26,7 +26,7 @@ from ethogram.store import Entry, Home, Run
 
 from .field_files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
 from .field_results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
-from .outcomes import _chosen, run_of
+from .outcomes import chosen_entries, run_of
 
 NOT_SET = "not set"
 T = TypeVar("T")
@@ -143,7 +143,9 @@ def _of_corridor(ruler: CorridorFile) -> list[str]:
 def _entries(run: Run, condition: str | None, agent: str | None, every: bool) -> list[Entry]:
     """The episodes that are meant; all conditions only where they are to be told apart."""
     return (
-        [e for e in run.entries if agent is None or e.head.agent == agent] if every else _chosen(run, condition, agent)
+        [e for e in run.entries if agent is None or e.head.agent == agent]
+        if every
+        else chosen_entries(run, condition, agent)
     )
 
 

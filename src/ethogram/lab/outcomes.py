@@ -34,7 +34,7 @@ def load_outcomes(
     """The outcomes of a run; one with several conditions must be told which is meant."""
     found = run_of(run, home)
     with collector_at_rest():
-        entries = _chosen(found, condition, agent)
+        entries = chosen_entries(found, condition, agent)
     plan = _plan(found, entries, condition)
     if not entries and not plan:
         raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
@@ -95,7 +95,7 @@ def natural(task: str) -> tuple[int, int, str]:
     return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
 
 
-def _chosen(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
+def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
     entries = [e for e in run.entries if agent is None or e.head.agent == agent]
     if agent is not None and not entries:
         raise NotFound.named(f"agent in run {run.name!r}", agent, sorted({e.head.agent for e in run.entries}))

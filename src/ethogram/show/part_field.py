@@ -12,7 +12,7 @@ from ethogram.store import Run
 
 from . import charts
 from .chart import Chart
-from .views import Card, Section, TableView, picture, said
+from .views import Card, Section, TableView, clean_condition, picture, said
 
 MOST_POINTS = 2000
 """So many trajectories are drawn; a picture of more is a blot."""
@@ -21,9 +21,9 @@ MOST_LINES = 150
 
 def field_part(run: Run) -> tuple[Section, list[Card]] | None:
     """The chain, read aloud, and what it looks like."""
-    found = field_of(run)
+    found = field_of(run, condition=clean_condition(run))
     paragraphs = [step.text for step in found.chain.steps] + [found.advice_text]
-    drawn = field_charts(found) + cloud_charts(field_cloud(run))
+    drawn = field_charts(found) + cloud_charts(field_cloud(run, condition=clean_condition(run)))
     notes = [
         "Pictures and text use the default reading: standardised log features, within tasks; "
         "the essay's own definitions are in the JSON of ethogram field.",

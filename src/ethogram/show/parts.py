@@ -9,8 +9,20 @@ from typing import Any, NamedTuple
 from ethogram.errors import EthogramError
 from ethogram.store import Home, Run, open_home
 
+from .part_experiment import experiment_part
+from .part_explore import explore_part
 from .part_field import field_part
-from .views import Card, ReportView, Section, TableView, attempts_part, missing_part, reliability_part, said
+from .views import (
+    Card,
+    ReportView,
+    Section,
+    TableView,
+    attempts_part,
+    clean_condition,
+    missing_part,
+    reliability_part,
+    said,
+)
 
 
 class Part(NamedTuple):
@@ -25,7 +37,7 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     """What does it cost?"""
     from ethogram.lab.costs import cost_of
 
-    report = cost_of(run.name, home=_home(run))
+    report = cost_of(run, condition=clean_condition(run))
     title = "What does it cost?"
     if report.per_run.value is None:
         why = report.per_run.why or "nothing in this run has a price"
@@ -49,10 +61,6 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     return Section(id="cost", title=title, paragraphs=words, tables=tables, notes=notes), cards
 
 
-def _home(run: Run) -> Any:
-    return Home(run.files, run.keys)
-
-
 def _money_between(estimate: Any) -> str:
     if estimate.low is None or estimate.high is None:
         return estimate.why or "no interval"
@@ -73,6 +81,8 @@ def _share(value: float | None) -> str:
 
 
 PARTS: tuple[Part, ...] = (
+    Part("explore", "Where is it unsafe?", explore_part),
+    Part("experiment", "Did the damage do something?", experiment_part),
     Part("reliability", "Is it reliable?", reliability_part),
     Part("missing", "What is missing?", missing_part),
     Part("attempts", "Tasks and attempts", attempts_part),
@@ -81,11 +91,22 @@ PARTS: tuple[Part, ...] = (
 )
 
 
+OF_EXPLORATIONS = ("explore", "cost")
+"""An exploration buys attempts where they say most: a pass rate over them, or a field, would describe the buying."""
+
+
+def _asked(run: Run) -> list[Part]:
+    """The questions that a run can be asked; a world that is no suite has nothing to price."""
+    if run.info.kind != "explore":
+        return list(PARTS)
+    return [p for p in PARTS if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
+
+
 def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
     """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
     found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
     sections, cards = [], []
-    for part in PARTS:
+    for part in _asked(found):
         try:
             made = part.make(found)
         except EthogramError as error:

@@ -83,9 +83,14 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
     schema_version: int = 1
 
 
+def clean_condition(run: Run) -> str | None:
+    """In a paired experiment the clean attempts speak of the agent; the disturbed ones have a part of their own."""
+    return "" if "experiment" in run.info.plan else None
+
+
 def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
     """Is it reliable?"""
-    found = reliability(run)
+    found = reliability(run, condition=clean_condition(run))
     if found.n == 0:
         note = "no episode has a score yet; score the run with: ethogram score"
         return Section(id="reliability", title="Is it reliable?", notes=[note]), []
@@ -119,7 +124,7 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
 
 def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
     """What is missing?"""
-    found = reliability(run, [1])
+    found = reliability(run, [1], condition=clean_condition(run))
     gone = found.episodes.missing
     if not gone:
         return None
@@ -139,7 +144,7 @@ def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
 
 def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
     """Tasks × attempts."""
-    outcomes = load_outcomes(run)
+    outcomes = load_outcomes(run, condition=clean_condition(run))
     rows = _matrix(outcomes)
     notes = [] if len(rows) == len(outcomes.tasks) else [f"the first {len(rows)} of {len(outcomes.tasks)} tasks"]
     lead = "Every attempt once: ● passed, ○ failed, · missing. Point at one for its score or reason."

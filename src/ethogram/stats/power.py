@@ -12,8 +12,8 @@ import numpy as np
 from . import sequential, stratified
 from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
 
-_MOST_LOOKS = 200
-_MANY_LOOKS = 32
+_MOST_STEPS = 200
+_MOST_LOOKS = 32
 
 
 class Floor(NamedTuple):
@@ -165,7 +165,7 @@ def sequential_plan(
     (Jennison and Turnbull 1989), so it never binds. Looks are placed by information, which a stored arm makes grow
     less than passes do.
     """
-    most = _MOST_LOOKS
+    most = _MOST_STEPS
     reach = float(normal_quantile(1 - alpha) + normal_quantile(power))
     at = floats(every * np.arange(1, most + 1))
     null, _ = _spreads(effect, _first(at, stored), at)
@@ -193,11 +193,11 @@ def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Flo
     a stored arm lets it grow fast and far apart where it hardly grows any more.
     """
     at = floats(every * np.arange(1, count + 1))
-    if count <= _MANY_LOOKS:
+    if count <= _MOST_LOOKS:
         return at
     null, _ = _spreads(effect, _first(at, stored), at)
     information = 1 / null.variance
-    wanted = np.linspace(information[0], information[-1], _MANY_LOOKS)
+    wanted = np.linspace(information[0], information[-1], _MOST_LOOKS)
     return at[np.unique(np.searchsorted(information, wanted * (1 - 1e-12)))]
 
 

@@ -41,7 +41,7 @@ class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str | None = None
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Where spans of a trace lie: a file, the first row and the number of rows."""
 
     file: str
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     rows: int
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="episode"):
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="episode", gc=False):
     """One episode, committed at `at_ns`; `forgotten` says why its spans are gone, if they are."""
 
     head: Head

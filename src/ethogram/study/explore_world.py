@@ -246,7 +246,7 @@ class _RayPool:
         self._own = not self._ray.is_initialized()
         if self._own:
             self._ray.init(
-                address=os.environ.get("RAY_ADDRESS"),
+                address=os.environ.get("RAY_ADDRESS", "local"),  # None would try clusters that are long gone
                 include_dashboard=False,
                 log_to_driver=False,
                 logging_level="ERROR",

@@ -25,7 +25,7 @@ REASONS: tuple[str, ...] = get_args(Reason)
 SUCCESS_AT = 0.5
 
 
-class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="outcome", omit_defaults=True):
+class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="outcome", omit_defaults=True, gc=False):
     """A verdict: `value` is finite, usually 0 to 1; `by` names the verifier, judge or log field."""
 
     value: float
@@ -41,7 +41,7 @@ class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="outcome", omi
         return self.value >= threshold
 
 
-class Missing(msgspec.Struct, frozen=True, tag="missing", tag_field="outcome", omit_defaults=True):
+class Missing(msgspec.Struct, frozen=True, tag="missing", tag_field="outcome", omit_defaults=True, gc=False):
     """No verdict, and why."""
 
     reason: Reason

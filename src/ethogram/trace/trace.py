@@ -18,7 +18,7 @@ from .span import Param, Span
 from .steps import Placed, inner_ids, parents, step_order
 
 
-class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
+class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where a trace came from: the format, the file's name and the hash of its bytes."""
 
     format: str
@@ -26,7 +26,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str = ""
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What is known of a trace without opening it."""
 
     trace_id: TraceId
@@ -44,7 +44,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     origin: Origin | None = None
 
 
-class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Sums over a trace. Tokens and cost come from leaf model spans only, because parents repeat children;
     None means that the log never said, which is not zero."""
 

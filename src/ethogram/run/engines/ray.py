@@ -7,6 +7,7 @@ traces. When a node is lost, its actors' batches are looked up in the ledger and
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -156,8 +157,13 @@ class RayEngine:
         self._ray = ray_module()
         self._own = not self._ray.is_initialized()
         if self._own:
+            # without an address ray would look for one that an earlier cluster may have left behind, and wait for it
             self._ray.init(
-                address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **(init or {})
+                address=address or os.environ.get("RAY_ADDRESS") or "local",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="ERROR",
+                **(init or {}),
             )
         self._make = make
         self._caps = Caps(**budget.caps)  # type: ignore[arg-type]
