@@ -15,6 +15,7 @@ from ethogram.plan.grid import grid
 from ethogram.show.chart import PALETTE, Chart, can_draw
 from ethogram.show.explore_charts import rate_map
 from ethogram.show.part_explore import explore_part
+from ethogram.show.parts import report_view
 from ethogram.show.race_charts import FIGURES, learning_curves
 from ethogram.store import Home
 from ethogram.study.explore import ExploreOptions
@@ -94,6 +95,13 @@ def test_a_small_grid_of_a_suite_in_words(home: Home) -> None:
     texts = [c["text"].split("\n") for c in slice_.spec["data"]["values"]]
     assert all(len(t) == 3 and t[2] in ("safe", "unsafe", "undecided") for t in texts)
     assert "4 of 4 points visited" in cards[-1].detail
+
+
+def test_a_report_asks_an_exploration_what_it_can_answer(home: Home) -> None:
+    toy(home, name="toy")
+    explore_suite(SUITE, answer, grid({"noise": [0.0, 0.5]}), ExploreOptions(max_episodes=20, name="one"), home=home)
+    assert [s.id for s in report_view("toy", home=home).sections] == ["explore"]
+    assert [s.id for s in report_view("one", home=home).sections] == ["explore", "cost"]
 
 
 def test_one_parameter_has_effects_but_no_map(home: Home) -> None:

@@ -282,6 +282,7 @@ def pair_row(
     own: np.ndarray[Any, np.dtype[np.float64]],
     how: How,
 ) -> PairRow:
+    """Everything that is said of one pair: a baseline episode and the other, and `own`, the floor of the first."""
     (base, one), (run, two) = first, second
     (before, one_known), (after, two_known) = answer_of(base, one.entry), answer_of(run, two.entry)
     facts = compare_pair(

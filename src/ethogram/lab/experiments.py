@@ -23,8 +23,7 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run
 
 from .diffs import EditCounts, Overhead
-from .divergence import PairRow
-from .divergence import pair_row
+from .divergence import PairRow, pair_row
 from .outcomes import load_outcomes, run_of
 from .readings import Episode, How, load_readings
 from .result import Result

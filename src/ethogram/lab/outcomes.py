@@ -96,6 +96,7 @@ def natural(task: str) -> tuple[int, int, str]:
 
 
 def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
+    """The episodes of one agent under one condition; a run that holds several conditions must be told which."""
     entries = [e for e in run.entries if agent is None or e.head.agent == agent]
     if agent is not None and not entries:
         raise NotFound.named(f"agent in run {run.name!r}", agent, sorted({e.head.agent for e in run.entries}))
