@@ -9,26 +9,15 @@ import argparse
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from ethogram.show.chart import CONFIG
 from ethogram.show.race_charts import learning_curves
-from ethogram.study.race import RaceResult, race
+from ethogram.study.race import race
 from ethogram.worlds.toy_v1 import known_world
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
 STRATEGIES = ("default", "apt", "uniform", "v1", "boundary", "variance")
 PICTURES = {"race.svg": "balanced_accuracy", "race-tube.svg": "tube_var_sum"}
-
-
-def rows(result: RaceResult, metric: str) -> list[dict[str, Any]]:
-    """One row per strategy and checkpoint, with its band."""
-    return [
-        {"strategy": c.strategy, "episodes": n, "value": band.mean[i], "low": band.low[i], "high": band.high[i]}
-        for c in result.curves
-        for band in (getattr(c, metric),)
-        for i, n in enumerate(c.episodes)
-    ]
 
 
 def main() -> int:
@@ -41,7 +30,7 @@ def main() -> int:
     result = race(world, STRATEGIES, seeds=asked.seeds, max_episodes=asked.episodes)
     ASSETS.mkdir(parents=True, exist_ok=True)
     for name, metric in PICTURES.items():
-        drawn = learning_curves(rows(result, metric), metric)
+        drawn = learning_curves(result.banded(metric), metric)
         drawn.spec["config"] = {**CONFIG, "background": "white"}  # a page may be dark
         drawn.save(ASSETS / name)
         print(f"wrote docs/assets/{name}")

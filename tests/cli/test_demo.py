@@ -57,7 +57,7 @@ def test_the_story(call, document):
 
 def test_json(document):
     told = document("demo")
-    assert (told["run"], told["report"]) == ("demo", None)
+    assert (told["run"], told["report"]) == ("demo", "ethogram-demo.html")
     assert told["imported"]["formats"] == {"claude-code": 1, "otlp": 1, "tau-bench": 1}
     assert told["trace"]["score"] == 0
     assert told["answer"]["records"][0] == {"tool": "find_bookings", "calls": 6, "errors": 4}

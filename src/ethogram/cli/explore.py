@@ -19,6 +19,7 @@ from ethogram.lab.maps import (
     near_setting,
     slice_exploration,
 )
+from ethogram.show.race_charts import learning_curves
 from ethogram.study.explore import ExploreOptions, ExploreResult
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
@@ -84,7 +85,9 @@ def command(
     ] = None,
     x: Annotated[str | None, typer.Option(help="slice: the first parameter.", show_default=False)] = None,
     y: Annotated[str | None, typer.Option(help="slice: the second parameter.", show_default=False)] = None,
-    out: Annotated[str | None, typer.Option("--out", "-o", help="export: a .csv or .parquet file.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", "-o", help="export: a .csv or .parquet file; race: a picture, .svg or .png.")
+    ] = None,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -99,6 +102,8 @@ def command(
         result = _look(what, run, setting, x, y, out, home) if what != "race" else None
         if result is None:
             result = _race(world, synthetic, strategy, grid, seeds, max_episodes, tau, zone)
+            if out is not None:
+                learning_curves(result.banded("balanced_accuracy")).save(out)
         print_json(result) if json else _print(result)
         return 0
     options = ExploreOptions(
@@ -252,7 +257,10 @@ def _print(result: Any) -> None:
         ]
         out.print(table(["change", "rate", "difference", "verdict"], rows))
     elif isinstance(result, Slice):
-        rows = [[str(c.x), str(c.y or ""), c.rate.value, c.rate.low, c.rate.high, c.episodes] for c in result.cells]
+        rows = [
+            [str(c.x), "" if c.y is None else str(c.y), c.rate.value, c.rate.low, c.rate.high, c.episodes]
+            for c in result.cells
+        ]
         out.print(table([result.x, result.y or "", "rate", "low", "high", "episodes"], rows))
     else:
         out.print(f"wrote {result.points} points to {result.file}", markup=False)

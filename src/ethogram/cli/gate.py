@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from ethogram.errors import BadUsage
-from ethogram.lab.gating import GateResult, GateSettings, Look, gate
+from ethogram.lab.gating import GateResult, GateSettings, Look, behaviour_of, gate
 from ethogram.show.ci import github_lines, junit, markdown, needed
 
 from .out import HomeOption, JsonOption, cell, print_json, signed, stderr, stdout, table, verdict_style
@@ -49,6 +49,9 @@ def command(
     max_concurrency: Annotated[int, typer.Option(help="With --run: episodes at once.")] = 8,
     engine: Annotated[str, typer.Option(help="With --run: local or ray.")] = "local",
     confirm: Annotated[int, typer.Option(help="With --run: attempt tasks that moved so many times more.")] = 0,
+    behaviour: Annotated[
+        bool, typer.Option("--behaviour", help="Also whether it behaves otherwise, against the baseline's noise floor.")
+    ] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
     junit_file: Annotated[Path | None, typer.Option("--junit", help="Write a JUnit file.")] = None,
     markdown_file: Annotated[
@@ -104,6 +107,8 @@ def command(
             monitor=monitor,
             condition=condition,
         )
+    if behaviour:
+        result.behaviour = behaviour_of(result.base_run, result.candidate_run, home=home)
     _write(result, junit_file, markdown_file, github)
     if json:
         print_json(result)
@@ -161,6 +166,14 @@ def _print(result: GateResult) -> None:
         rows = [[t.task, cell(t.base), cell(t.candidate), f"{t.q:.2g}"] for t in result.evidence.moved[:20]]
         out.print()
         out.print(table(["task that moved", "base", "candidate", "q"], rows))
+    if result.behaviour is not None:
+        b = result.behaviour
+        apart = "unknown" if b.distance is None else f"{b.distance:.3f}"
+        floor_mean = "not measured" if b.noise_floor.mean is None else f"{b.noise_floor.mean:.3f}"
+        out.print(
+            f"behaviour: {b.verdict}; {apart} from the baseline, which is {floor_mean} from itself; {b.evidence}",
+            markup=False,
+        )
     for again in result.confirmations:
         word = "confirmed" if again.confirmed else "not confirmed"
         out.print(f"{again.task}: {again.attempts} more attempts, {again.again:.3g}: {word}", markup=False)

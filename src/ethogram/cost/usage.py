@@ -26,6 +26,8 @@ TOKENS = {
     "reasoning": "reasoning_tokens",
 }
 """Our short names of the columns; all input is fresh + cached + cache write, output includes reasoning."""
+LOCAL = "local"
+"""The provider of models that run on the user's own machine: they cost no money by the token."""
 CODED = ("trace_id", "lane", "kind", "status", "tool", "name", "model", "provider")
 COLUMNS = (
     *CODED,
@@ -218,14 +220,16 @@ def charge(
     """Price every call: what the log recorded, unless `reprice`; else own prices and the table, at the call's date.
 
     Calls without a time are priced as of `undated_ns`, all of them as of `as_of_ns` if that is given. A recorded cost
-    of 0 for tokens that were used is not believed: libraries write it for models they do not know. `whole` marks calls
-    that carry the usage of a whole trace, which says nothing about the size of a request.
+    of 0 for tokens that were used is not believed, except of a model on the user's own machine (provider `local`):
+    libraries write 0 for models they do not know. `whole` marks calls that carry the usage of a whole trace, which says
+    nothing about the size of a request.
     """
     when = np.where(calls.time_ns < 0, undated_ns, calls.time_ns) if as_of_ns is None else None
     if when is None:
         when = np.full(calls.at.size, as_of_ns, dtype=np.int64)
     used = calls.total_input + calls.output
-    believed = ~np.isnan(calls.recorded) & ((calls.recorded > 0) | (used == 0)) & (not reprice)
+    free = np.isin(calls.provider, [i for i, name in enumerate(names.providers) if name == LOCAL])
+    believed = ~np.isnan(calls.recorded) & ((calls.recorded > 0) | (used == 0) | free) & (not reprice)
     quote, quotes, reason, reasons = _quotes(calls, (names.models, names.providers), prices, when)
     size = calls.total_input if whole is None else np.where(whole, 0.0, calls.total_input)
     rates = {key: _spread(quotes, quote, size, key) / PER for key in TOKENS}

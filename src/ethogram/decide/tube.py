@@ -182,7 +182,9 @@ def established(known: Certainty, points: int, tau: float) -> str:
         side = f"; the posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}"
     unseen = points - known.visited
     caveat = (
-        f"; {unseen} points were never visited, so what is said of them rests on their neighbours" if unseen else ""
+        f"; {unseen} points were never visited, so what is said of them rests on their neighbours or on the prior alone"
+        if unseen
+        else ""
     )
     return (
         f"{claim}{side}{caveat}. These are posterior statements, given the model: they may be read at any time without "

@@ -20,12 +20,14 @@ from ethogram.decide.monitor import Watch, watch
 from ethogram.decide.planner import PlanSettings, Simulated
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
+from ethogram.measure.floor import NoiseFloor as DistanceFloor
 from ethogram.measure.noise import NoiseFloor, noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.stats import exact, multiplicity
 from ethogram.store import Home, Run
 
 from .comparison import load_pair
+from .divergence import divergence
 from .outcomes import load_outcomes, run_of
 from .result import Result
 
@@ -79,6 +81,19 @@ class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
     confirmed: bool
 
 
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """Did it also behave otherwise? The behavioural noise floor of the baseline, and the candidate against it.
+
+    Information beside the verdict: a version may pass and still have changed its ways.
+    """
+
+    noise_floor: DistanceFloor
+    distance: float | None
+    verdict: str | None
+    p_value: float | None
+    evidence: str | None
+
+
 class GateResult(Result, kw_only=True):
     """The verdict with its evidence; `difference` is candidate minus base."""
 
@@ -92,6 +107,7 @@ class GateResult(Result, kw_only=True):
     needed: Needed
     quarantined: list[Quarantined]
     confirmations: list[Confirmation] = []
+    behaviour: Behaviour | None = None
     warnings: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
@@ -127,6 +143,18 @@ def gate(
     plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
     found = decided.judge(before, after, plan, settings, closed=two.info.kind != "run")
     return gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
+
+
+def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
+    """The candidate's behaviour against the baseline's own restlessness, whatever the pass rates say."""
+    found = divergence(candidate, base, home=home)
+    return Behaviour(
+        noise_floor=found.noise_floor,
+        distance=found.mean_of_means,
+        verdict=found.verdict,
+        p_value=found.p_value,
+        evidence=found.evidence,
+    )
 
 
 META = "gate"

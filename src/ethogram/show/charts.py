@@ -181,7 +181,7 @@ def curves(rows: Rows, x: str, title: str, words: str, domain: Sequence[float] |
         },
         {
             "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"x": across, "y": {"field": "value", **up}, "strokeDash": {"field": "who", "title": None}},
+            "encoding": {"x": across, "y": {"field": "value", **up}, "strokeDash": {"field": "who", "legend": None}},
         },
     ]
     return _chart(rows, {"layer": layers, "encoding": {"color": color}}, words)

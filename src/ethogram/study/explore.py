@@ -236,8 +236,7 @@ class _Explorer:
         proposal = self.strategy.propose(round_rng(self.metadata.run_uuid, number))
         most = self.options.max_episodes
         if most is not None and proposal.budget > most - self.bought:
-            before = np.cumsum(proposal.episodes) - proposal.episodes
-            episodes = np.clip(most - self.bought - before, 0, proposal.episodes)
+            episodes = _within(proposal.episodes, most - self.bought)
             proposal = Proposal(proposal.points[episodes > 0], episodes[episodes > 0])
         return proposal
 
@@ -314,3 +313,11 @@ class _Explorer:
             metrics=last,
             summary=self.rounds.summary(self.done),
         )
+
+
+def _within(wanted: Any, left: int) -> Any:
+    """What is left of a budget, shared out in proportion: every target gets its part, the first ones what is over."""
+    shares = wanted * left // max(int(wanted.sum()), 1)
+    room = np.flatnonzero(shares < wanted)[: left - int(shares.sum())]
+    shares[room] += 1
+    return shares

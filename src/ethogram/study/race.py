@@ -87,6 +87,15 @@ class RaceResult(Result, kw_only=True):
             for i, n in enumerate(c.episodes)
         ]
 
+    def banded(self, metric: str) -> list[dict[str, Any]]:
+        """One figure of every strategy at every checkpoint with its band, as a chart takes it."""
+        return [
+            {"strategy": c.strategy, "episodes": n, "value": band.mean[i], "low": band.low[i], "high": band.high[i]}
+            for c in self.curves
+            for band in (getattr(c, metric),)
+            for i, n in enumerate(c.episodes)
+        ]
+
 
 class Look(NamedTuple):
     """Where one run of a race stands after a round."""
