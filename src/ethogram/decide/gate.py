@@ -15,7 +15,7 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
-from ethogram.measure.noise import NoiseFloor, noise_floor
+from ethogram.measure.noise import OutcomeFloor, noise_floor
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import power, sequential, stratified
 
@@ -186,7 +186,7 @@ def judge(
     )
 
 
-def session_variance(floor: NoiseFloor, plan: GatePlan) -> float:
+def session_variance(floor: OutcomeFloor, plan: GatePlan) -> float:
     """Variance of the difference that a stored baseline brings: other sessions than the candidate's one."""
     if plan.stored == 0 or not floor.session:
         return 0.0

@@ -20,8 +20,8 @@ from ethogram.decide.monitor import Watch, watch
 from ethogram.decide.planner import PlanSettings, Simulated
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
-from ethogram.measure.floor import NoiseFloor as DistanceFloor
-from ethogram.measure.noise import NoiseFloor, noise_floor
+from ethogram.measure.floor import NoiseFloor
+from ethogram.measure.noise import OutcomeFloor, noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.stats import exact, multiplicity
 from ethogram.store import Home, Run
@@ -59,7 +59,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     planned_looks: int
     decided_at: int | None
     power: float
-    noise_floor: NoiseFloor
+    noise_floor: OutcomeFloor
     bounds: tuple[float, float] | None
     missing_base: dict[str, int]
     missing_candidate: dict[str, int]
@@ -87,7 +87,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     Information beside the verdict: a version may pass and still have changed its ways.
     """
 
-    noise_floor: DistanceFloor
+    noise_floor: NoiseFloor
     distance: float | None
     verdict: str | None
     p_value: float | None

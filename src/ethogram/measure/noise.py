@@ -13,7 +13,7 @@ SESSION_GAP_NS = 30 * 60 * 10**9
 """Attempts committed further apart than this belong to different sessions: other hour, other load, other weather."""
 
 
-class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
+class OutcomeFloor(msgspec.Struct, frozen=True, kw_only=True):
     """What one version does to itself.
 
     `within` is the variance of one attempt around its task's mean, `session` that of whole sessions around each other;
@@ -30,14 +30,14 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-def noise_floor(outcomes: Outcomes, name: str = "success") -> NoiseFloor:
+def noise_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
     """The floor of a metric, from the repeats of one version."""
     grid = outcomes.grid(name)
     tasks = int(np.any(~np.isnan(grid), axis=0).sum()) if grid.size else 0
     passes = float(np.sum(~np.isnan(grid))) / max(tasks, 1)
     sessions = session_of(outcomes)
     count = int(sessions.max(initial=-1)) + 1
-    made = NoiseFloor(metric=name, within=None, session=None, sessions=count, passes=passes, tasks=tasks, swing=None)
+    made = OutcomeFloor(metric=name, within=None, session=None, sessions=count, passes=passes, tasks=tasks, swing=None)
     if not np.any(np.sum(~np.isnan(grid), axis=0) > 1):
         return msgspec.structs.replace(made, why="every task was attempted once, so its own noise cannot be measured")
     within = power.noise_floor(grid).within

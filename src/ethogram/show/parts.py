@@ -69,7 +69,7 @@ def _money_between(estimate: Any) -> str:
 
 
 def _usd(value: float | None) -> str:
-    return "–" if value is None else f"${value:,.4f}"
+    return "–" if value is None else f"${value:,.4f}" if 0 < value < 10 else f"${value:,.2f}"
 
 
 def _tokens(value: int | None) -> str:

@@ -15,6 +15,8 @@ from .chart import Chart, can_draw
 from .parts import report_view
 from .views import Card, MatrixRow, Picture, ReportView, Section, TableView
 
+MOST_LARGE = 9
+"""Up to so many characters a headline figure is set large."""
 SIGNS = {"pass": "●", "fail": "○", "missing": "·"}
 
 
@@ -75,7 +77,8 @@ def page(view: ReportView, *, pictures: bool) -> str:
 
 def _card(card: Card) -> str:
     label, value, detail = (escape(text) for text in (card.label, card.value, card.detail))
-    return f'<div class="card"><span>{label}</span><b>{value}</b><small>{detail}</small></div>'
+    kind = "card words" if len(card.value) > MOST_LARGE else "card"
+    return f'<div class="{kind}"><span>{label}</span><b>{value}</b><small>{detail}</small></div>'
 
 
 def _section(section: Section, pictures: bool) -> str:
