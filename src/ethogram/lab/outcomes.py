@@ -17,6 +17,8 @@ from ethogram.store import Entry, Home, Run, open_home
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Missing, Scored
 
+from .order import natural
+
 UNKNOWN = "unknown"
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
@@ -88,11 +90,6 @@ def facts_of(run: Run, names: Sequence[str] = ("model", "temperature", "scaffold
             said = _from_spans(run, name)
         found[name] = _joined(said)
     return found
-
-
-def natural(task: str) -> tuple[int, int, str]:
-    """Tasks that are numbers in the order of numbers, then the others by name."""
-    return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
 
 
 def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:

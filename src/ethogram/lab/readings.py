@@ -16,6 +16,8 @@ from ethogram.store.arrays import column
 from ethogram.trace import Missing, Span, SpanId, TraceId
 from ethogram.trace.signature import SIGNATURES
 
+from .order import natural
+
 COLUMNS = ("trace_id", "step", "kind", "name", "tool", "status", "stop_reason", "requested", "agent", "lane")
 UNKNOWN_TASK = "no task named"
 """Traces that do not say which task they are of cannot be repeats of each other."""
@@ -102,7 +104,7 @@ def load_readings(
         tasks.setdefault(entry.head.task, []).append(Episode(entry, reading))
     for episodes in tasks.values():
         episodes.sort(key=lambda e: (e.entry.head.attempt, e.entry.head.trace_id))
-    return Loaded({t: tasks[t] for t in sorted(tasks, key=task_order)}, dict(sorted(missing.items())))
+    return Loaded({t: tasks[t] for t in sorted(tasks, key=natural)}, dict(sorted(missing.items())))
 
 
 EMPTY = Reading(signatures=(), kinds=(), names=(), failed=(), agents=(), lanes=())
@@ -118,11 +120,6 @@ def unusable(entry: Entry) -> str | None:
     if isinstance(outcome, Missing) and outcome.reason != "unscored":
         return outcome.reason
     return None
-
-
-def task_order(task: str) -> tuple[int, int, str]:
-    """Tasks in the order people count in."""
-    return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
 
 
 def answer_of(run: Run, entry: Entry) -> tuple[str | None, bool]:

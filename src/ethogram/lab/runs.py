@@ -12,6 +12,7 @@ from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Missing, Scored, Span, Totals, Trace
 
+from .order import natural
 from .register import read_files
 from .result import Result
 
@@ -200,11 +201,7 @@ def _tasks(entries: tuple[Entry, ...]) -> list[TaskRow]:
             row.mean = sums[task] / row.scored
         else:
             row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
-    return [rows[t] for t in sorted(rows, key=_natural)]
-
-
-def _natural(task: str) -> tuple[int, int, str]:
-    return (0, int(task), "") if task.isdecimal() and len(task) < 400 else (1, 0, task)
+    return [rows[t] for t in sorted(rows, key=natural)]
 
 
 def _sum(totals: Iterator[Totals]) -> Totals:
