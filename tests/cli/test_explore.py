@@ -76,6 +76,9 @@ def test_a_race(document, call):
     found = document("explore", "race", "--strategy", "default,uniform", "--seeds", "1", "--max-episodes", "200")
     assert [s["strategy"] for s in found["standings"]] == ["default", "uniform"]
     assert len(found["curves"][0]["episodes"]) == len(found["curves"][0]["balanced_accuracy"]["mean"])
+    drawn = call("explore", "race", "--strategy", "uniform", "--seeds", "1", "--max-episodes", "100", "-o", "race.svg")
+    assert drawn.code == 0, drawn
+    assert Path("race.svg").read_text().startswith("<svg")
 
 
 def test_any_suite_and_agent(document):

@@ -237,3 +237,13 @@ def test_foreign_names_stay_inside_their_cell(nasty):
     assert all(not line.startswith("::") for line in text.splitlines())
     code = next(line for line in text.splitlines() if line.startswith("In quarantine"))
     assert "`` a::b ::error::%0A|<script>`*[x](y)�[31m ``" in code, "a longer fence, so that a backtick ends nothing"
+
+
+def test_behaviour_stands_beside_the_verdict(call, runs):
+    said = call("gate", "main", "sure", "--margin", "0.1", "--behaviour", "--json")
+    told = checked("gate", GateResult, said.out)["behaviour"]
+    assert told["verdict"] in ("different", "undecided")
+    assert told["noise_floor"]["runs"] > 0
+    assert told["evidence"]
+    assert "behaviour: " in call("gate", "main", "sure", "--margin", "0.1", "--behaviour").out
+    assert checked("gate", GateResult, call("gate", "main", "sure", "--json").out)["behaviour"] is None

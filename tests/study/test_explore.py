@@ -644,3 +644,11 @@ def test_a_race_tells_strategies_apart():
 
 def test_agent_seeds_are_apart_from_episode_seeds():
     assert len({agent_seed(i) for i in range(1000)} | set(range(1000))) == 2000
+
+
+def test_the_end_of_a_budget_is_shared_out(tmp_path, home):
+    """A round that the budget cuts short loses episodes of every target, not its last targets."""
+    options = ExploreOptions(strategy="uniform", rounds=1, max_episodes=64, targets_per_round=8)
+    found = explore(ToyWorld(synthetic=True), at(tmp_path / "cut", options), home=home)
+    assert found.episodes == 64
+    assert found.metrics.plan.targets_selected == 8
