@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import comb
+from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage
@@ -70,6 +71,7 @@ def test_unequal_attempts_are_counted_exactly(drawn: list[tuple[int, int]]) -> N
                 assert f"{left_out} tasks have fewer than {k} attempts" in e.why
 
 
+@example(drawn=[(0, 3), (0, 3), (4, 6), (4, 6), (0, 9)], random=Random(1))
 @given(st.lists(counts, min_size=1, max_size=25), st.randoms(use_true_random=False))
 def test_the_order_of_tasks_and_attempts_changes_no_number(drawn: list[tuple[int, int]], random) -> None:
     rows = [(f"t{i}", k, float(k < c), None) for i, (c, n) in enumerate(drawn) for k in range(n)]

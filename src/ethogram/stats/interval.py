@@ -41,8 +41,10 @@ def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
     x, n = np.broadcast_arrays(floats(successes), floats(n))
     low, high = wilson(x, n, level)
     safe = np.where(n > 0, n, 1.0)
-    for_low = (x > 0) & (x <= np.minimum(_FEW, n / 2))
-    for_high = (n - x > 0) & (n - x <= np.minimum(_FEW, n / 2))
+    # a mean over tasks is three events to rounding, and must not change with the order of the tasks
+    few = np.minimum(_FEW, n / 2) * (1 + 1e-9)
+    for_low = (x > 0) & (x <= few)
+    for_high = (n - x > 0) & (n - x <= few)
     near_zero = gamma_quantile(1 - level, np.where(for_low, x, 1.0)) / safe
     near_one = 1 - gamma_quantile(1 - level, np.where(for_high, n - x, 1.0)) / safe
     return Interval(
