@@ -26,7 +26,7 @@ from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import power, stratified
 
 TASKS, ALPHA, POWER, STORED, PILOT = 50, 0.05, 0.8, 20, 4
-SUITES, REPEATS = 12 if QUICK else 80, 4
+SUITES, REPEATS = 12 if QUICK else 40, 4
 DRAWS = SUITES * REPEATS
 FIXED_DRAWS = 1000 if QUICK else 4000
 DROPS = (0.05, 0.10)

@@ -13,7 +13,7 @@ from . import sequential, stratified
 from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
 
 _MOST_STEPS = 200
-_MOST_LOOKS = 32
+_MOST_LOOKS = 48
 
 
 class Floor(NamedTuple):
