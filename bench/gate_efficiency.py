@@ -2,7 +2,7 @@
 limit with two fresh arms and 1.6 times with a stored baseline of 20 passes, which is at most a fifth of the runs of the
 usual two-proportion z-test; nothing is decided more often in error than was promised.
 
-    python bench/gate_efficiency.py [--quick] [--json] [--every 0.5]
+    python bench/gate_efficiency.py [--quick] [--json] [--every 0.25]
 
 Every suite is drawn anew (pass rates from Beta(1.4, 0.6)), its baseline run and its looks planned from that baseline.
 """
@@ -30,7 +30,7 @@ SUITES, REPEATS = 12 if QUICK else 40, 4
 DRAWS = SUITES * REPEATS
 FIXED_DRAWS = 1000 if QUICK else 4000
 DROPS = (0.05, 0.10)
-EVERY = float(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else GateSettings().every
+EVERY = float(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else None
 NAMES = tuple(f"t{i}" for i in range(TASKS))
 
 

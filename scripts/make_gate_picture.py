@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "bench"))
 from gate_efficiency import ALPHA, POWER, STORED, TASKS, by_task, fixed, suites, wald, z_test  # noqa: E402
 
-from ethogram.decide.gate import BOUND_SHAPE, GateSettings  # noqa: E402
+from ethogram.decide.gate import BOUND_SHAPE, pace  # noqa: E402
 from ethogram.show.chart import CONFIG  # noqa: E402
 from ethogram.show.charts import compare_variance_bar  # noqa: E402
 from ethogram.stats import power  # noqa: E402
@@ -30,7 +30,7 @@ def gate_runs(rng: np.random.Generator, drop: float, stored: int) -> tuple[float
     p = suites(rng, SUITES, drop)
     q = power.shifted(p, drop)
     effect = power.effect_between(p, q, TASKS)
-    plan = power.sequential_plan(effect, ALPHA, POWER, every=GateSettings().every, delta=BOUND_SHAPE, stored=stored)
+    plan = power.sequential_plan(effect, ALPHA, POWER, every=pace(None, TASKS), delta=BOUND_SHAPE, stored=stored)
     assert plan is not None
     due = power.attempts_by_look(plan.looks, TASKS)
     attempts = (np.full(due.shape, stored) if stored else due, due)

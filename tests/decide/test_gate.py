@@ -84,7 +84,7 @@ def test_a_better_candidate_passes_and_says_what_is_ruled_out(made: Made, base: 
 
 def test_too_few_runs_are_undecided_and_counted(made: Made, base: Outcomes, rates: np.ndarray) -> None:
     some = made(np.random.default_rng(5).random((20, 50)) < rates)
-    promised = GateSettings(margin=0.05)
+    promised = GateSettings(margin=0.05, every=0.5)
     plan = plan_gate(base, promised, base.tasks)
     due = plan.attempts()
     none = judge(base, some.where(some.attempt < 0), plan, promised)

@@ -33,7 +33,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     `alpha`: how often an unchanged version is called a regression. `margin`: the drop that must not slip through, in
     the metric's unit for success and score, as a share of the baseline's mean for all others. `power`: how often a drop
-    of that size is found, and one minus it is how often such a drop may pass. `every`: looks, in passes over the tasks.
+    of that size is found, and one minus it is how often such a drop may pass. `every`: passes between looks (`pace`).
     `fresh`: both versions are run anew, planned from the rates of the run `pilot`, or from the worst case without one.
     """
 
@@ -41,7 +41,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     margin: float = 0.05
     alpha: float = 0.05
     power: float = 0.8
-    every: float = 0.5
+    every: float | None = None
     min_coverage: float = 0.8
     fresh: bool = False
     pilot: str | None = None
@@ -55,7 +55,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not low < value < high and not (name == "min_coverage" and value in (low, high)):
                 raise BadUsage(f"--{name.replace('_', '-')} must lie between {low:g} and {high:g}, not {value:g}")
-        if not 0.05 <= self.every <= 10:
+        if self.every is not None and not 0.05 <= self.every <= 10:
             raise BadUsage(f"--every must lie between 0.05 and 10 passes, not {self.every:g}")
         return self
 
@@ -111,6 +111,11 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     remaining_runs: int
 
 
+def pace(every: float | None, tasks: int) -> float:
+    """Passes between looks: as asked, else a quarter of a pass where that is ten runs or more, else half of one."""
+    return every if every is not None else 0.25 if tasks >= 40 else 0.5
+
+
 def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GatePlan:
     """The looks, from what the baseline says of its tasks; for two fresh arms `base` may be a pilot, or empty."""
     settings.checked()
@@ -120,14 +125,13 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
     stored = 0.0 if settings.fresh else _per_task(known, kind)
     if not settings.fresh and stored == 0:
         raise BadUsage(f"the baseline has no attempt with a known {kind.name}; run it first, or gate two fresh arms")
-    plan = power.sequential_plan(
-        effect, settings.alpha, settings.power, every=settings.every, delta=BOUND_SHAPE, stored=stored
-    )
+    every = pace(settings.every, len(tasks))
+    plan = power.sequential_plan(effect, settings.alpha, settings.power, every=every, delta=BOUND_SHAPE, stored=stored)
     reachable = plan is not None
     if plan is None:
         # the baseline is too small for this margin: twice its passes bring most of what it can ever tell
-        most = max(round(2 * (stored or 50) / settings.every), 1)
-        looks = power.spaced_looks(effect, settings.every, min(most, 200), stored)
+        most = max(round(2 * (stored or 50) / every), 1)
+        looks = power.spaced_looks(effect, every, min(most, 400), stored)
         plan = power.staged(effect, settings.alpha, settings.power, looks, BOUND_SHAPE, stored)
     return GatePlan(
         tasks=tasks,

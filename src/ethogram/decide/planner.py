@@ -11,7 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.measure.outcomes import Floats
 from ethogram.stats import beta, power
 
-from .gate import BOUND_SHAPE, GateSettings
+from .gate import BOUND_SHAPE, GateSettings, pace
 
 _DRAWS = 2000
 
@@ -23,7 +23,7 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float = 0.05
     power: float = 0.8
     stored: float = 0.0
-    every: float = 0.5
+    every: float | None = None
     price: float | None = None
     max_runs: int | None = None
     max_usd: float | None = None
@@ -127,7 +127,12 @@ def _plan(rates: Floats, drop: float, settings: PlanSettings) -> power.Plan | No
         )
     effect = power.effect_on(rates, drop, rates.size)
     return power.sequential_plan(
-        effect, settings.alpha, settings.power, every=settings.every, delta=BOUND_SHAPE, stored=settings.stored
+        effect,
+        settings.alpha,
+        settings.power,
+        every=pace(settings.every, rates.size),
+        delta=BOUND_SHAPE,
+        stored=settings.stored,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from . import sequential, stratified
 from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
 
-_MOST_STEPS = 200
+_MOST_STEPS = 400
 _MOST_LOOKS = 48
 
 
