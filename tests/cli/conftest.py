@@ -19,6 +19,26 @@ from ethogram.cli.main import run
 COMMAND = Path(sys.executable).with_name("ethogram")
 KEY = "sk-proj-" + "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
 MAIL = "ada.lovelace@example.org"
+COINS = """
+from ethogram.plan import Check, Suite, Task
+
+SUITE = Suite(name="coins", tasks=tuple(
+    Task(id=f"t{i:02d}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(10)))
+"""
+FLIPPERS = """
+from ethogram.run.faults import NetworkFault
+
+def make(rate, fate="b", lost=0.0):
+    def agent(task, episode):
+        if episode.random("world").random() < lost:
+            raise NetworkFault("down")
+        with episode.record.model(model="coin-1", params={"temperature": 0.3}) as call:
+            call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
+        return "yes" if episode.random(fate).random() < rate else "no"
+    return agent
+
+good, same, bad, sure, dead, torn = make(.8, "a"), make(.8), make(.2), make(1.0), make(.8, lost=1.0), make(.8, lost=.2)
+"""
 
 
 class Said(NamedTuple):
@@ -101,6 +121,33 @@ def valid(verb: str, text: str) -> dict[str, Any]:
     roots = [r["$ref"].rpartition("/")[2] for r in schema.get("anyOf", [schema])]
     assert any(built.keys() <= schema["$defs"][root]["properties"].keys() for root in roots)
     return built
+
+
+@pytest.fixture
+def checked() -> Callable[[str, str], dict[str, Any]]:
+    """What a verb printed with --json, whatever its exit code: one line, valid under the schema that ships."""
+
+    def check(verb: str, text: str) -> dict[str, Any]:
+        assert text.count("\n") == 1, "more than one line on stdout"
+        found = valid(verb, text)
+        assert found["schema_version"] == 1
+        return found
+
+    return check
+
+
+@pytest.fixture
+def ran(call: Call) -> Callable[[str, str, int], str]:
+    """`ran("main", "good", 20)` runs an agent so many times over ten coins."""
+    Path("coins.py").write_text(COINS)
+    Path("act.py").write_text(FLIPPERS)
+
+    def run(name: str, agent: str, k: int) -> str:
+        said = call("run", "coins.py", "--agent", f"act.py:{agent}", "-k", str(k), "--run", name, "--retries", "0")
+        assert said.code in (0, 2), said
+        return name
+
+    return run
 
 
 def turns(task: int, trial: int, reward: float) -> dict[str, Any]:

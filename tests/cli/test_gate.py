@@ -3,75 +3,16 @@
 from __future__ import annotations
 
 import datetime
-import json
 import re
-from importlib.resources import files
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree as ET
 
-import jsonschema
 import msgspec
 import pytest
 
 from ethogram.decide.compare import TaskChange
 from ethogram.lab.gating import GateResult, Quarantined
 from ethogram.show.ci import github_lines, junit, markdown
-
-SUITE = """
-from ethogram.plan import Check, Suite, Task
-
-SUITE = Suite(name="coins", tasks=tuple(
-    Task(id=f"t{i:02d}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(10)))
-"""
-AGENTS = """
-from ethogram.run.faults import NetworkFault
-
-def make(rate, fate="b", lost=0.0):
-    def agent(task, episode):
-        if episode.random("world").random() < lost:
-            raise NetworkFault("down")
-        with episode.record.model(model="coin-1", params={"temperature": 0.3}) as call:
-            call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
-        return "yes" if episode.random(fate).random() < rate else "no"
-    return agent
-
-good, same, bad, sure, dead, torn = make(.8, "a"), make(.8), make(.2), make(1.0), make(.8, lost=1.0), make(.8, lost=.2)
-"""
-
-
-def as_said(kind: type) -> dict[str, Any]:
-    """The schema of a record; the ends of an estimate may be infinite, which JSON says in words."""
-    schema = msgspec.json.schema(kind)
-    if "Estimate" in schema["$defs"]:
-        for name in ("value", "low", "high"):
-            schema["$defs"]["Estimate"]["properties"][name]["anyOf"].append({"enum": ["inf", "-inf"]})
-    return schema
-
-
-def checked(verb: str, kind: type, text: str) -> dict[str, Any]:
-    """One document, valid under the schema that ships, or under that of its record while none is shipped."""
-    assert text.count("\n") == 1, "more than one line on stdout"
-    found: dict[str, Any] = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
-    file = files("ethogram") / "schemas" / f"{verb}.json"
-    schema = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else as_said(kind)
-    jsonschema.validate(found, schema)
-    assert found["schema_version"] == 1
-    return found
-
-
-@pytest.fixture
-def ran(call):
-    """`ran("main", "good", 20)` runs an agent so many times over ten coins."""
-    Path("coins.py").write_text(SUITE)
-    Path("act.py").write_text(AGENTS)
-
-    def run(name: str, agent: str, k: int) -> str:
-        said = call("run", "coins.py", "--agent", f"act.py:{agent}", "-k", str(k), "--run", name, "--retries", "0")
-        assert said.code in (0, 2), said
-        return name
-
-    return run
 
 
 @pytest.fixture
@@ -103,24 +44,24 @@ def test_three_verdicts_and_their_codes(call, runs):
     assert "no attempt of the baseline has a score" in back.out
 
 
-def test_what_scripts_read(call, runs):
+def test_what_scripts_read(call, runs, checked):
     for name, code in (("bad", 1), ("sure", 0), ("short", 2), ("dead", 2)):
         said = call("gate", "main", name, "--margin", "0.1", "--json")
         assert said.code == code
-        found = checked("gate", GateResult, said.out)
+        found = checked("gate", said.out)
         assert found["verdict"] == {1: "regression", 0: "pass", 2: "undecided"}[code]
         assert {"runs", "cost_usd"} <= found["needed"].keys()
-    checked("gate", GateResult, call("gate", "dead", "main", "--json").out)
+    checked("gate", call("gate", "dead", "main", "--json").out)
     watched = call("gate", "main", "bad", "--monitor", "--json")
     assert watched.code == 1
-    assert checked("gate", GateResult, watched.out)["evidence"]["e_value"] >= 20
+    assert checked("gate", watched.out)["evidence"]["e_value"] >= 20
     assert "e-value" in call("gate", "main", "bad", "--monitor").out
     steps = call("gate", "main", "sure", "--metric", "steps", "--margin", "0.2", "--json")
     assert steps.code == 0
-    checked("gate", GateResult, steps.out)
+    checked("gate", steps.out)
 
 
-def test_files_for_continuous_integration(call, runs, monkeypatch):
+def test_files_for_continuous_integration(call, runs, monkeypatch, checked):
     summary = Path("summary.md")
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
@@ -128,7 +69,7 @@ def test_files_for_continuous_integration(call, runs, monkeypatch):
         "gate", "main", "bad", "--margin", "0.1", "--junit", "g.xml", "--markdown", "g.md", "--github", "--json"
     )
     assert said.code == 1
-    checked("gate", GateResult, said.out)
+    checked("gate", said.out)
     assert said.err.startswith("::error title=ethogram gate%3A regression::")
     suite = ET.parse("g.xml").getroot().find("testsuite")
     assert (suite.get("errors"), int(suite.get("failures")) >= 1) == ("0", True)
@@ -239,11 +180,11 @@ def test_foreign_names_stay_inside_their_cell(nasty):
     assert "`` a::b ::error::%0A|<script>`*[x](y)�[31m ``" in code, "a longer fence, so that a backtick ends nothing"
 
 
-def test_behaviour_stands_beside_the_verdict(call, runs):
+def test_behaviour_stands_beside_the_verdict(call, runs, checked):
     said = call("gate", "main", "sure", "--margin", "0.1", "--behaviour", "--json")
-    told = checked("gate", GateResult, said.out)["behaviour"]
+    told = checked("gate", said.out)["behaviour"]
     assert told["verdict"] in ("different", "undecided")
     assert told["noise_floor"]["runs"] > 0
     assert told["evidence"]
     assert "behaviour: " in call("gate", "main", "sure", "--margin", "0.1", "--behaviour").out
-    assert checked("gate", GateResult, call("gate", "main", "sure", "--json").out)["behaviour"] is None
+    assert checked("gate", call("gate", "main", "sure", "--json").out)["behaviour"] is None

@@ -2,71 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from importlib.resources import files
-from pathlib import Path
-from typing import Any
-
-import jsonschema
-import msgspec
 import pytest
-
-from ethogram.lab.reliability import ReliabilityResult
-
-SUITE = """
-from ethogram.plan import Check, Suite, Task
-
-SUITE = Suite(name="coins", tasks=tuple(
-    Task(id=f"t{i:02d}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(10)))
-"""
-AGENTS = """
-from ethogram.run.faults import NetworkFault
-
-def make(rate, fate="b", lost=0.0):
-    def agent(task, episode):
-        if episode.random("world").random() < lost:
-            raise NetworkFault("down")
-        with episode.record.model(model="coin-1", params={"temperature": 0.3}) as call:
-            call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
-        return "yes" if episode.random(fate).random() < rate else "no"
-    return agent
-
-good, same, bad, sure, dead, torn = make(.8, "a"), make(.8), make(.2), make(1.0), make(.8, lost=1.0), make(.8, lost=.2)
-"""
-
-
-def as_said(kind: type) -> dict[str, Any]:
-    """The schema of a record; the ends of an estimate may be infinite, which JSON says in words."""
-    schema = msgspec.json.schema(kind)
-    if "Estimate" in schema["$defs"]:
-        for name in ("value", "low", "high"):
-            schema["$defs"]["Estimate"]["properties"][name]["anyOf"].append({"enum": ["inf", "-inf"]})
-    return schema
-
-
-def checked(verb: str, kind: type, text: str) -> dict[str, Any]:
-    """One document, valid under the schema that ships, or under that of its record while none is shipped."""
-    assert text.count("\n") == 1, "more than one line on stdout"
-    found: dict[str, Any] = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
-    file = files("ethogram") / "schemas" / f"{verb}.json"
-    schema = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else as_said(kind)
-    jsonschema.validate(found, schema)
-    assert found["schema_version"] == 1
-    return found
-
-
-@pytest.fixture
-def ran(call):
-    """`ran("main", "good", 20)` runs an agent so many times over ten coins."""
-    Path("coins.py").write_text(SUITE)
-    Path("act.py").write_text(AGENTS)
-
-    def run(name: str, agent: str, k: int) -> str:
-        said = call("run", "coins.py", "--agent", f"act.py:{agent}", "-k", str(k), "--run", name, "--retries", "0")
-        assert said.code in (0, 2), said
-        return name
-
-    return run
 
 
 def test_what_people_see(call, ran):
@@ -86,15 +22,15 @@ def test_what_people_see(call, ran):
     assert "… and 7 more tasks; --limit shows more" in call("stats", "night", "--limit", "3").out
 
 
-def test_what_scripts_read(call, ran):
+def test_what_scripts_read(call, ran, checked):
     ran("night", "good", 3)
-    found = checked("stats", ReliabilityResult, call("stats", "--k", "1-3", "--json").out)
+    found = checked("stats", call("stats", "--k", "1-3", "--json").out)
     assert found["run"] == "night"
     assert set(found["pass_at"]) == set(found["pass_hat"]) == {"1", "2", "3"}
     assert found["episodes"] == {"planned": 30, "run": 30, "scored": 30, "missing": {}, "coverage": 1.0}
     assert len(found["tasks"]) == 10
     assert {"value", "low", "high", "level", "method", "n", "of", "missing"} <= found["pass_hat"]["3"].keys()
-    refused = checked("stats", ReliabilityResult, call("stats", "--k", "9", "--naive", "--json").out)
+    refused = checked("stats", call("stats", "--k", "9", "--naive", "--json").out)
     assert (refused["pass_hat"]["9"]["value"], refused["pass_hat"]["9"]["low"]) == (None, None)
 
 
@@ -107,12 +43,12 @@ def test_missing_attempts_both_ways(call, ran):
     assert (left_out.code, failed.code) == (0, 0)
 
 
-def test_nothing_scored_cannot_be_decided(call, ran):
+def test_nothing_scored_cannot_be_decided(call, ran, checked):
     ran("dead", "dead", 2)
     said = call("stats", "dead")
     assert said.code == 2
     assert "no attempt has a score" in said.out
-    found = checked("stats", ReliabilityResult, call("stats", "dead", "--json").out)
+    found = checked("stats", call("stats", "dead", "--json").out)
     assert found["bounds"] == {"worst": 0.0, "best": 1.0}
 
 
