@@ -132,9 +132,6 @@ def sums(base: Outcomes, candidate: Outcomes, name: str) -> tuple[Sums, Sums]:
     """Both arms of a metric as power sums per task; both must number their tasks alike."""
     columns = [o.metric(name) for o in (base, candidate)]
     known = [~np.isnan(c) for c in columns]
-    values = np.concatenate([c[k] for c, k in zip(columns, known, strict=True)])
-    task = np.concatenate([o.task[k] for o, k in zip((base, candidate), known, strict=True)])
-    second = np.repeat([False, True], [int(k.sum()) for k in known])
     if name == "success":
         return tuple(  # type: ignore[return-value]
             stratified.sums_of_counts(
@@ -143,6 +140,9 @@ def sums(base: Outcomes, candidate: Outcomes, name: str) -> tuple[Sums, Sums]:
             )
             for o, c, k in zip((base, candidate), columns, known, strict=True)
         )
+    values = np.concatenate([c[k] for c, k in zip(columns, known, strict=True)])
+    task = np.concatenate([o.task[k] for o, k in zip((base, candidate), known, strict=True)])
+    second = np.repeat([False, True], [int(k.sum()) for k in known])
     return stratified.arms_of_values(values, task, second, len(base.tasks))
 
 

@@ -13,7 +13,7 @@ from ethogram.estimate import Estimate
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Home, Run
 
-from .outcomes import collector_at_rest, facts_of, load_outcomes, run_of
+from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
 
 
@@ -56,9 +56,8 @@ def compare(
     condition: str | None = None,
 ) -> CompareResult:
     """Two versions on the same tasks, paired and stratified by task: `compare("main", "new-prompt").verdict`."""
-    with collector_at_rest():
-        one, two, arms = load_pair(base, candidate, home=home, condition=condition)
-        found = decided.compare(*arms, name=metric, level=level, design=design)
+    one, two, arms = load_pair(base, candidate, home=home, condition=condition)
+    found = decided.compare(*arms, name=metric, level=level, design=design)
     theirs = facts_of(one), facts_of(two)
     return CompareResult(
         base_run=one.name,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -35,8 +33,7 @@ def load_outcomes(
 ) -> Outcomes:
     """The outcomes of a run; one with several conditions must be told which is meant."""
     found = run_of(run, home)
-    with collector_at_rest():
-        entries = chosen_entries(found, condition, agent)
+    entries = chosen_entries(found, condition, agent)
     plan = _plan(found, entries, condition)
     if not entries and not plan:
         raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
@@ -62,34 +59,22 @@ def load_outcomes(
     )
 
 
-@contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Reading a ledger makes many records and no garbage; to search them for cycles meanwhile takes half the time."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
-
-
 def success_at(run: Run) -> float:
     """From which score on an episode is a success, as the run's suite says."""
     return float(run.info.plan.get("success_at", SUCCESS_AT))
 
 
-def facts_of(run: Run, names: Sequence[str] = ("model", "temperature", "scaffold")) -> dict[str, str]:
-    """What a number must not be read without: from the run's own words, else from its traces, else `unknown`."""
-    found = {}
-    for name in names:
-        said = {str(run.info.meta[name])} if name in run.info.meta else set()
-        if not said:
-            said = {str(e.head.meta[name]) for e in run.entries if name in e.head.meta}
-        if not said and name in ("model", "temperature"):
-            said = _from_spans(run, name)
-        found[name] = _joined(said)
-    return found
+def facts_of(run: Run) -> dict[str, str]:
+    """Model, temperature and scaffold: from the run's own words, else from its traces, else `unknown`.
+
+    No number must be read without them.
+    """
+    found = {name: _said(run, name) for name in ("model", "temperature", "scaffold")}
+    if not found["model"] or not found["temperature"]:
+        models, temperatures = _from_spans(run)
+        found["model"] = found["model"] or models
+        found["temperature"] = found["temperature"] or temperatures
+    return {name: _joined(values) for name, values in found.items()}
 
 
 def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
@@ -168,22 +153,24 @@ def _figures(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _from_spans(run: Run, name: str) -> set[str]:
-    """What the model spans say, read as one column."""
+def _said(run: Run, name: str) -> set[str]:
+    """What the run or its traces say of themselves."""
+    if name in run.info.meta:
+        return {str(run.info.meta[name])}
+    return {str(e.head.meta[name]) for e in run.entries if name in e.head.meta}
+
+
+def _from_spans(run: Run) -> tuple[set[str], set[str]]:
+    """Models and temperatures of the spans, read as two columns."""
     from ethogram.store.query import Lake
 
-    column = "params" if name == "temperature" else name
-    distinct: set[str] = set()
-    for batch in Lake([run]).spans([column]):
-        distinct.update(v for v in batch.column(0).unique().to_pylist() if v is not None)
-    if name != "temperature":
-        return distinct
-    found = set()
-    for text in distinct:
-        params = msgspec.json.decode(text)
-        if isinstance(params, dict) and "temperature" in params:
-            found.add(str(params["temperature"]))
-    return found
+    models: set[str] = set()
+    settings: set[str] = set()
+    for batch in Lake([run]).spans(["model", "params"]):
+        for seen, column in ((models, batch.column(0)), (settings, batch.column(1))):
+            seen.update(v for v in column.unique().to_pylist() if v is not None)
+    params = [msgspec.json.decode(text) for text in settings]
+    return models, {str(p["temperature"]) for p in params if isinstance(p, dict) and "temperature" in p}
 
 
 def _joined(values: set[str]) -> str:

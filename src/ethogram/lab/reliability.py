@@ -11,7 +11,7 @@ from ethogram.measure import reliability as measured
 from ethogram.measure.reliability import Bounds, Compounding, Convention, Episodes, Target, TaskReliability
 from ethogram.store import Home, Run
 
-from .outcomes import collector_at_rest, facts_of, load_outcomes, run_of
+from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
 
 
@@ -60,9 +60,8 @@ def reliability(
 ) -> ReliabilityResult:
     """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
     found = run_of(run, home)
-    with collector_at_rest():
-        outcomes = load_outcomes(found, condition=condition, agent=agent)
-        told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+    outcomes = load_outcomes(found, condition=condition, agent=agent)
+    told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
     return ReliabilityResult(
         run=found.name,
         condition=condition,

@@ -10,6 +10,7 @@ import msgspec
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes import UNKNOWN, load_outcomes
 from ethogram.lab.reliability import ReliabilityResult, reliability
+from ethogram.measure import reliability as measured
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Run
 
@@ -124,7 +125,7 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
 
 def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
     """What is missing?"""
-    found = reliability(run, [1], condition=clean_condition(run))
+    found = measured.reliability(load_outcomes(run, condition=clean_condition(run)), [1])
     gone = found.episodes.missing
     if not gone:
         return None

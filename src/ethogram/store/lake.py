@@ -166,7 +166,8 @@ class Run:
     @cached_property
     def standing(self) -> Standing:
         """What the ledger says, as of the first time it was asked."""
-        return ledger.standing(self.segments())
+        with ledger.collector_at_rest():
+            return ledger.standing(self.segments())
 
     def forget_cache(self) -> None:
         """Look at the ledger anew: it was rewritten or has grown."""
