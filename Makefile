@@ -54,7 +54,7 @@ bench: setup ## claims of speed and memory, side by side with the naive way or a
 	$(BIN)/python bench/run.py
 
 validity: setup ## long simulations and fuzzing
-	ETHOGRAM_LONG=1 $(BIN)/python -m pytest -n 2 --dist loadgroup tests/faults tests/capture tests/validity
+	ETHOGRAM_LONG=1 $(BIN)/python -m pytest --timeout 0 -n 2 --dist loadgroup tests/faults tests/capture tests/validity
 
 clean: ## remove what can be made again
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist

@@ -12,10 +12,14 @@ from typing import Any
 
 import pytest
 
-from ethogram.cost import Caps
+from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.plan import Episode
+from ethogram.run.engines.ray import BudgetKeeper, RayEngine, RemoteBudget
+from ethogram.run.executor import MachineFailure, Work
 from ethogram.store import Home, open_home
 from ethogram.study.options import AllCaps
 from ethogram.study.suites import run_suite
+from ethogram.trace import EpisodeId
 
 pytest.importorskip("ray", reason="the extra 'ray' is not installed")
 pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.filterwarnings("ignore")]
@@ -92,7 +96,8 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
     killer = threading.Thread(target=lose_a_node)
     killer.start()
     lost = run(place, home, "lost", engine="ray", max_concurrency=4)
-    killer.join()
+    killer.join(timeout=120)
+    assert not killer.is_alive()
     assert (lost.scored, lost.missing, lost.not_run) == (120, {}, 0)
     expected = ledger(home, "one")
     assert len(expected) == 120
@@ -108,3 +113,40 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
         spent[entry.head.task] = spent.get(entry.head.task, 0.0) + (entry.totals.cost_usd or 0.0)
     assert spent == pytest.approx(dict.fromkeys(spent, 0.05))  # one budget over all workers, not one each
     nodes[1] = built.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+
+
+def test_a_cluster_without_room_is_told_instead_of_waited_for(cluster: Any) -> None:
+    import ray
+
+    class Hog:
+        def ready(self) -> bool:
+            return True
+
+    hogs = [ray.remote(num_cpus=1)(Hog).remote() for _ in range(2)]
+    assert ray.get([h.ready.remote() for h in hogs], timeout=120) == [True, True]
+    budget = Budget("experiment", Caps())
+    engine = RayEngine(no_executor, budget, set, concurrency=1, task_caps=Caps(), spent={})
+    engine.patience = 1.0
+    episode = Episode(id=EpisodeId("e"), task="t", agent="a", attempt=0, seed=1)
+    with pytest.raises(MachineFailure, match="given no worker for 1 s"):
+        engine.run([Work(episode)], lambda _: None, lambda: None)
+    for hog in hogs:
+        ray.kill(hog)
+    engine.close()
+
+
+def no_executor(*_: Any) -> Any:
+    raise AssertionError("no worker should be built")
+
+
+def test_a_lost_keeper_of_budgets_stops_the_run(cluster: Any) -> None:
+    import ray
+
+    keeper = ray.remote(num_cpus=0)(BudgetKeeper).remote(Caps(usd=1.0), Amounts(), Caps(), {})
+    budget = RemoteBudget(Caps(usd=1.0), keeper)
+    budget.take(Amounts(usd=0.5))
+    with pytest.raises(CapReached):
+        budget.take(Amounts(usd=0.6))
+    ray.kill(keeper)
+    with pytest.raises(MachineFailure, match="--resume"):
+        budget.take(Amounts(usd=0.1))

@@ -17,12 +17,16 @@ from typing import Any
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import EthogramError, MissingExtra
 from ethogram.run.engines.local import Report, Stop
-from ethogram.run.executor import EpisodeReport, Executor, Work
+from ethogram.run.executor import EpisodeReport, Executor, MachineFailure, Work
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8
 MAX_BATCH = 512
 CLOSE_SECONDS = 10
+KEEPER_SECONDS = 60
+"""The keeper of the budgets answers at once; one that is silent for so long is lost."""
+PATIENCE_SECONDS = 600
+"""A cluster that grows on demand may need minutes for its first worker; after so long none will come."""
 
 MakeExecutor = Callable[[Budget, Callable[[str], Budget]], Executor]
 IsCommitted = Callable[[], set[str]]
@@ -49,19 +53,27 @@ class RemoteBudget(Budget):
     def take(self, want: Amounts) -> None:
         """Ask the keeper."""
         if self.caps:
-            reached = ray_module().get(self._actor.take.remote(self._task, want))
+            reached = self._answer(self._actor.take.remote(self._task, want))
             if reached is not None:
                 raise CapReached(*reached)
 
     def give_back(self, want: Amounts) -> None:
         """Tell the keeper."""
         if self.caps:
-            ray_module().get(self._actor.give_back.remote(self._task, want))
+            self._answer(self._actor.give_back.remote(self._task, want))
 
     def spend(self, want: Amounts, used: Amounts) -> None:
         """Tell the keeper."""
         if self.caps:
-            ray_module().get(self._actor.spend.remote(self._task, want, used))
+            self._answer(self._actor.spend.remote(self._task, want, used))
+
+    def _answer(self, ref: Any) -> Any:
+        """What the keeper says; without it nobody knows what may be spent, so the run stops."""
+        ray = ray_module()
+        try:
+            return ray.get(ref, timeout=KEEPER_SECONDS)
+        except ray.exceptions.RayError as error:
+            raise MachineFailure("the keeper of the budgets is lost; go on with: ethogram run --resume RUN") from error
 
 
 class BudgetKeeper:
@@ -127,6 +139,13 @@ class Worker:
         self._executor.writer.close()
 
 
+def _here(ray: Any) -> Any:
+    """The driver's own node: an actor that all workers need must not be lost with one of theirs."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+
+
 async def _all(executor: Executor, queue: deque[Work], concurrency: int, reports: list[EpisodeReport]) -> None:
     """Carry out a queue. Not a method: an actor with an async method runs in Ray's own event loop."""
 
@@ -175,10 +194,11 @@ class RayEngine:
         self._each = max(1, concurrency // self._workers_wanted)
         self._keeper: Any = None
         if self._caps.named() or task_caps.named():
-            keeper = self._ray.remote(num_cpus=0)(BudgetKeeper)
+            keeper = self._ray.remote(num_cpus=0, scheduling_strategy=_here(self._ray))(BudgetKeeper)
             self._keeper = keeper.remote(self._caps, budget.used, task_caps, spent if task_caps.named() else {})
         self._workers: dict[Any, Any] = {}
         self._batch = FIRST_BATCH
+        self.patience: float = PATIENCE_SECONDS
 
     def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; lost batches are run again elsewhere."""
@@ -188,6 +208,7 @@ class RayEngine:
         starting = self._start_worker({}, self._workers_wanted)
         idle: list[Any] = []
         batch: list[Work] = []
+        alive = time.monotonic()
         while True:
             halted = stop()
             while not halted and (batch := batch or self._next(queue, again)) and idle:
@@ -198,6 +219,13 @@ class RayEngine:
                 return
             # a worker that the cluster has no room for may never start: it gets no work before it answers
             ready, _ = self._ray.wait([*flying, *starting], timeout=0.25)
+            if ready or flying:
+                alive = time.monotonic()
+            elif time.monotonic() - alive > self.patience:
+                raise MachineFailure(
+                    f"the cluster has given no worker for {self.patience:.0f} s; free a CPU of it, "
+                    "then go on with: ethogram run --resume RUN"
+                )
             for ref in ready:
                 if ref in starting:
                     worker = starting.pop(ref)
@@ -207,8 +235,10 @@ class RayEngine:
                 worker, sent, began = flying.pop(ref)
                 reports, problem = self._collect(ref)
                 if reports is None:
-                    again.extend(self._unfinished(sent))
+                    # end it for certain: one that only seemed lost would keep the CPU that its successor waits for
+                    self._ray.kill(worker)
                     self._workers.pop(worker._actor_id, None)
+                    again.extend(self._unfinished(sent))
                     self._start_worker(starting, 1)
                     continue
                 self._adapt(len(sent), time.monotonic() - began)
@@ -255,6 +285,8 @@ class RayEngine:
         """The reports of a batch; None if its worker was lost."""
         try:
             reports, problem = self._ray.get(ref)
+        except self._ray.exceptions.RayTaskError as error:  # also of an actor's loss, if it was another actor
+            raise MachineFailure(f"a worker failed: {str(error).strip().splitlines()[-1]}") from error
         except self._ray.exceptions.RayActorError:
             return None, None
         return reports, problem
