@@ -1,9 +1,11 @@
 """Claims: v1 explores no slower than a plain Python loop of the same definition, ledger and files included, and bit for
-bit the same; one round of the default takes less than 20 ms at 1 024 points and less than 0.5 s at 100 000."""
+bit the same; nearly twice as fast with two workers. One round of the default takes less than 20 ms at 1 024 points and
+less than 0.5 s at 100 000."""
 
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import tempfile
 import time
@@ -69,18 +71,28 @@ def episodes() -> list[bool]:
             )
         )
     table("episodes per CPU second, ledger and files included", ["world", "plain loop", "ours", "ratio", "same"], rows)
-    rounds = 2 if QUICK else 6
-    shares = []
-    for workers in (1, 2):
-        before = time.process_time()
-        wall = ours("bench", False, workers, rounds, 64)[1]
-        shares.append((time.process_time() - before, wall))
-    alone, together = shares
-    print(
-        f"  {rounds * 16384:,} real episodes: one process {alone[1]:.2f} s wall ({alone[0]:.2f} s CPU); with two workers "
-        f"{together[1]:.2f} s wall, their start included, and {together[0]:.2f} s CPU left in the driver"
-    )
     return held
+
+
+def workers() -> list[bool]:
+    """Wall time, the best of a few turns: whoever else uses the machine takes part in every one of them."""
+    rounds, walls, found = (10, 2, []) if QUICK else (40, 4, [])
+    best = {1: float("inf"), 2: float("inf")}
+    left = 0.0
+    for _ in range(walls):
+        for count in best:
+            before = time.process_time()
+            results, wall = ours("bench", False, count, rounds, 64)
+            left = time.process_time() - before
+            best[count] = min(best[count], wall)
+            found.append(results)
+    ratio = best[1] / best[2]
+    print(
+        f"  {rounds * 16384:,} real episodes: one process {best[1]:.2f} s wall; two workers {best[2]:.2f} s, their start "
+        f"included, with {left:.2f} s CPU in the driver; load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores"
+    )
+    claim = f"two workers at least 1.6 times as fast as one ({ratio:.2f}×), bit for bit the same"
+    return [verdict(claim, ratio >= 1.6 and all(f == found[0] for f in found))]
 
 
 def rounds() -> list[bool]:
@@ -120,7 +132,7 @@ def rounds() -> list[bool]:
 
 
 def main() -> bool:
-    return all([*episodes(), *rounds()])
+    return all([*episodes(), *workers(), *rounds()])
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Claims: 10 000 tasks × 20 attempts: reliability with all intervals and a whole comparison in under two seconds of CPU
-each, as functions; `ethogram stats` and `ethogram compare` on stored runs of that size are measured beside them.
+"""Claims: 10 000 tasks × 20 attempts: `ethogram stats` and `ethogram compare` on stored runs of that size take less than
+two seconds of CPU each, start of the program included; outcomes are read in less than half the time of whole entries.
 
     python bench/reliability_speed.py [--quick]
 """
@@ -19,7 +19,7 @@ from ethogram.decide.compare import compare
 from ethogram.lab.comparison import compare as compare_runs
 from ethogram.lab.outcomes import load_outcomes
 from ethogram.lab.reliability import reliability as run_reliability
-from ethogram.measure.outcomes import Outcomes
+from ethogram.measure.outcomes import Outcomes, grid_outcomes
 from ethogram.measure.reliability import reliability
 from ethogram.store import Home
 from ethogram.trace import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
@@ -35,16 +35,8 @@ def drawn(rng: np.random.Generator, rates: np.ndarray) -> np.ndarray:
 
 
 def outcomes(values: np.ndarray) -> Outcomes:
-    attempts, tasks = values.shape
-    return Outcomes(
-        tasks=tuple(f"task-{i:05d}" for i in range(tasks)),
-        task=np.tile(np.arange(tasks), attempts),
-        attempt=np.repeat(np.arange(attempts), tasks),
-        value=values.ravel(),
-        reason=tuple("infrastructure.timeout" if np.isnan(v) else None for v in values.ravel()),
-        planned=np.full(tasks, attempts, dtype=np.int64),
-        figures={"cost": np.random.default_rng(3).gamma(3, 0.01, values.size)},
-    )
+    names = [f"task-{i:05d}" for i in range(values.shape[1])]
+    return grid_outcomes(values, tasks=names, figures={"cost": np.random.default_rng(3).gamma(3, 0.01, values.size)})
 
 
 def store(home: Home, name: str, values: np.ndarray) -> None:
@@ -84,6 +76,7 @@ def main() -> bool:
         home = new_home(Path(folder))
         for name, values in zip(("old", "new"), arrays, strict=True):
             store(home, name, values)
+        entries, _ = cpu(lambda: new_home(Path(folder)).resolve("old").entries, 2)
         loading, _ = cpu(lambda: load_outcomes(new_home(Path(folder)).resolve("old")), 2)
         lab_one, _ = cpu(lambda: run_reliability(new_home(Path(folder)).resolve("old")), 2)
         lab_two, _ = cpu(lambda: compare_runs("old", "new", home=new_home(Path(folder))), 2)
@@ -91,7 +84,8 @@ def main() -> bool:
         stats = command_cpu(ethogram, "stats", "old", env=env)
         compared = command_cpu(ethogram, "compare", "old", "new", env=env)
     rows += [
-        ["from a stored run: the outcomes alone", loading, ""],
+        ["from a stored run: whole entries", entries, ""],
+        ["from a stored run: outcomes with all figures", loading, ""],
         ["from a stored run: reliability", lab_one, ""],
         ["from two stored runs: compare", lab_two, ""],
         ["ethogram stats old", *stats],
@@ -103,7 +97,7 @@ def main() -> bool:
             verdict(f"reliability under two seconds ({ours:.2f})", ours < 2),
             verdict(f"compare under two seconds ({both:.2f}; cost {paid:.2f})", max(both, paid) < 2),
             verdict(f"`ethogram stats` under two seconds of CPU ({stats[0]:.2f})", stats[0] < 2),
-            verdict(f"`ethogram compare` under four seconds of CPU for both runs ({compared[0]:.2f})", compared[0] < 4),
+            verdict(f"`ethogram compare` under two seconds of CPU ({compared[0]:.2f})", compared[0] < 2),
         ]
     )
 

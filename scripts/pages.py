@@ -12,12 +12,15 @@ import fcntl
 import os
 import pty
 import re
+import select
 import shlex
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
 import termios
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -179,10 +182,14 @@ def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
         env=environment(place),
         stdin=subprocess.DEVNULL,
         stdout=theirs,
+        start_new_session=True,
     )
     os.close(theirs)
-    data = b""
+    data, until = b"", time.monotonic() + SECONDS
     while True:
+        if not select.select([ours], [], [], max(0.0, until - time.monotonic()))[0]:
+            os.killpg(started.pid, signal.SIGKILL)
+            raise TimeoutError(f"{command!r} did not end within {SECONDS} s")
         try:
             chunk = os.read(ours, 65536)
         except OSError:  # the other end is closed

@@ -135,7 +135,7 @@ def s3_endpoint() -> Iterator[int]:
     running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     running.start()
     _, port = running.get_host_and_port()
-    urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/lake", method="PUT")).close()
+    urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/lake", method="PUT"), timeout=30).close()
     yield port
     running.stop()
 

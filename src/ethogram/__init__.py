@@ -26,7 +26,7 @@ _NAMES = {
     "list_runs": "lab",
     "load": "lab",
     "open_home": "store",
-    "plan_runs": "lab.gating",
+    "plan_runs": "lab.planning",
     "reliability": "lab.reliability",
     "report": "show.report",
     "rescore": "lab.scoring",
@@ -69,7 +69,8 @@ if TYPE_CHECKING:
     from .lab.comparison import compare
     from .lab.diffs import diff
     from .lab.divergence import divergence
-    from .lab.gating import gate, plan_runs
+    from .lab.gating import gate
+    from .lab.planning import plan_runs
     from .lab.reliability import reliability
     from .lab.scoring import rescore
     from .measure.field import Dimension, Field

@@ -39,7 +39,7 @@ class NotFound(BadInput):
         """Say what is missing, and the nearest name that does exist."""
         from difflib import get_close_matches
 
-        near = get_close_matches(name, known, n=1)
+        near = get_close_matches(name, known, n=1) or [k for k in known if len(name) > 2 and name in k][:1]
         hint = f"; did you mean {near[0]!r}?" if near else ""
         if not near and known:
             shown = ", ".join(sorted(known)[:8]) + (", …" if len(known) > 8 else "")

@@ -20,7 +20,7 @@ than ten times as much as is needed; processor time of the best of three runs do
 def loaded(code: str) -> set[str]:
     """The modules that are loaded after some code ran in a fresh interpreter."""
     script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
     return set(done.stdout.split())
 
 

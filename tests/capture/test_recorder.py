@@ -125,11 +125,11 @@ def test_threads_of_one_episode() -> None:
 
     with recording(done) as record, record.span("agent"):
         contexts = [contextvars.copy_context() for _ in range(6)]
-        threads = [threading.Thread(target=c.run, args=(work, record)) for c in contexts]
+        threads = [threading.Thread(target=c.run, args=(work, record), daemon=True) for c in contexts]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(timeout=60)
     trace = done[0]
     assert len({s.seq for s in trace.spans}) == len({s.span_id for s in trace.spans}) == 1201
     assert trace.totals.input_tokens == 600

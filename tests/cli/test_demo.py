@@ -21,7 +21,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_logs_are_what_the_script_writes():
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "make_demo_logs.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(ROOT / "scripts" / "make_demo_logs.py"), "--check"],
+        capture_output=True,
+        text=True,
+        timeout=240,
     )
     assert (done.returncode, done.stderr) == (0, "")
 

@@ -51,7 +51,9 @@ def test_the_top_level_lists_every_verb(call):
 
 def test_the_top_level_is_light(env):
     code = "import sys; from ethogram.cli.main import run; run(['--help']); print('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, timeout=120
+    )
     loaded = set(done.stdout.split())
     assert not loaded & {"typer", "rich", "click", "msgspec", "numpy", "pyarrow", "duckdb"}
 
@@ -69,7 +71,9 @@ def test_the_top_level_is_quick(env):
 
 def test_unknown_verbs_are_light_too(env):
     code = "import sys; from ethogram.cli.main import run; run(['shwo']); print('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, timeout=120
+    )
     assert not set(done.stdout.split()) & {"typer", "rich"}
     assert "did you mean 'show'?" in done.stderr
 

@@ -190,7 +190,10 @@ def test_a_watch_with_json_speaks_at_once(env, log):
             _wait_for(lambda: bool(data.append(watching.stdout.read() or b"") or b"".join(data)))
         finally:
             watching.send_signal(signal.SIGINT)
-            watching.wait(timeout=30)
+            try:
+                watching.wait(timeout=30)
+            finally:
+                watching.kill()
     assert json.loads(b"".join(data))["traces"] == 4
     assert watching.returncode == 130
 

@@ -148,4 +148,4 @@ def test_operators_that_cannot_are_named_with_their_reason(ask: Call) -> None:
     Path("sales.csv").write_text("item,colour\nlamp,red\nchair,blue\ntable,white\n")
     said = ask("--dry-run")
     assert said.code == 0, said
-    assert "not applicable: unit_change on sales-csv:" in said.out
+    assert "not applicable to sales-csv: data_type_corrupt, unit_change: no column" in said.out

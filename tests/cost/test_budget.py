@@ -96,10 +96,20 @@ def test_honest_reservations_of_many_threads_never_pass_a_cap() -> None:
             except CapReached:
                 return
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert experiment.used.tokens <= 1000
     assert experiment.used.tokens > 1000 - 7
+
+
+def test_calls_whose_sum_is_the_cap_all_fit() -> None:
+    budget = Budget("experiment", Caps(usd=1.0))
+    for _ in range(20):
+        with budget.call(Amounts(usd=0.05)) as used:
+            used.usd = 0.05
+    assert budget.used.usd == pytest.approx(1.0)
+    with pytest.raises(CapReached):
+        budget.reserve(Amounts())

@@ -165,15 +165,15 @@ def test_a_dead_parameter_is_discovered():
     assert surface.kernel.rho[2] > max(surface.kernel.rho[:2])
 
 
-def test_draws_have_the_moments_of_the_process():
+def test_draws_have_the_moments_of_the_belief():
     surface = SharedSurface(PROBLEM)
     rng = np.random.default_rng(2)
     n = rng.integers(0, 4, 64)
     surface.look(Tally(n, rng.binomial(n, TRUTH)))
     draws = surface.draws(rng, 20_000)
     logits = np.log(draws / (1 - draws))
-    assert logits.mean(axis=0) == pytest.approx(surface.parts[0].mean, abs=0.06)
-    assert logits.var(axis=0) == pytest.approx(surface.parts[0].variance, rel=0.1)
+    assert logits.mean(axis=0) == pytest.approx(surface.belief.mean, abs=0.06)
+    assert logits.var(axis=0) == pytest.approx(surface.belief.variance, rel=0.1)
     with pytest.raises(ValueError, match="before the first look"):
         SharedSurface(PROBLEM).draws(rng, 2)
 

@@ -18,7 +18,11 @@ def test_every_example_runs(tmp_path):
     assert {p.name for p in EXAMPLES.glob("*.py")} == SAYS.keys()
     for name, words in SAYS.items():
         done = subprocess.run(
-            [sys.executable, "-W", "error", str(EXAMPLES / name)], capture_output=True, text=True, cwd=tmp_path
+            [sys.executable, "-W", "error", str(EXAMPLES / name)],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=240,
         )
         assert (done.returncode, done.stderr) == (0, ""), name
         assert words in done.stdout

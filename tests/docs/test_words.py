@@ -104,7 +104,7 @@ def test_no_place_of_ours_is_in_the_documents():
 
 def test_generated_files_are_fresh():
     done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts" / "generate.py"), "--check"], capture_output=True, text=True
+        [sys.executable, str(ROOT / "scripts" / "generate.py"), "--check"], capture_output=True, text=True, timeout=300
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr
 

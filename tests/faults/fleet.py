@@ -39,8 +39,8 @@ def write(run: Run, number: int, seed: int, place: Path) -> None:
     acknowledged = os.open(place / f"acknowledged-{number}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     writer = run.writer(PLAIN, window=0.02 if number == 3 else None, limits=limits)
     (place / f"ready-{number}").touch()
-    made = 0
-    while not (place / "stop").exists():
+    made, parent = 0, os.getppid()
+    while not (place / "stop").exists() and os.getppid() == parent:  # nobody writes on when the parent was ended
         names = [f"writer {number} trace {made + n}" for n in range(draw.randint(1, 4))]
         made += len(names)
         if draw.random() < 0.3:
@@ -69,7 +69,12 @@ def round_(home: Home, number: int, draw: random.Random) -> dict[str, object]:
                 os._exit(1)
             os._exit(0)
         children.append(child)
+    until = time.monotonic() + 60
     while sum((place / f"ready-{n}").exists() for n in range(WRITERS)) < WRITERS:
+        if time.monotonic() > until:
+            for child in children:
+                os.kill(child, signal.SIGKILL)
+            raise SystemExit("a writer did not begin within a minute")
         time.sleep(0.002)
     victim, after = draw.randrange(WRITERS), draw.uniform(0.0, 0.5)
     time.sleep(after)

@@ -96,14 +96,15 @@ def tear(place: Path, home: Home, name: str, new: tuple[str, ...], rng: random.R
     process = start(place, *new, "--run", name)
     while kills < most:
         if rng.random() < 0.7:  # most at some moment of the work, the others at some moment of the start
-            while not list(folder.glob("writers/*.json")) and process.poll() is None:
+            until = time.monotonic() + 60
+            while not list(folder.glob("writers/*.json")) and process.poll() is None and time.monotonic() < until:
                 time.sleep(0.01)
         try:
             process.wait(rng.uniform(0.0, 1.6))
             break
         except subprocess.TimeoutExpired:
             process.send_signal(signal.SIGKILL)
-            process.wait()
+            process.wait(timeout=60)
         begun = (folder / "run.json").exists()
         now = len(home.run(name).entries) if begun else 0
         kills += now < EPISODES

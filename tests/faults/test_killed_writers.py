@@ -8,6 +8,7 @@ import random
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -148,11 +149,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of one megabyte."""
     disk = tmp_path / "disk"
     disk.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], capture_output=True, text=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(disk)], capture_output=True, text=True, timeout=120
+    )
     if done.returncode != 0:
         pytest.skip(f"a small file system cannot be mounted here: {done.stderr.strip() or 'not allowed'}")
     yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    subprocess.run(["umount", str(disk)], check=True, timeout=120)
 
 
 def test_a_disk_that_is_full(small_disk: Path, tmp_path: Path, plain: Redactor, write_trace: Any) -> None:
@@ -238,10 +241,11 @@ def test_an_import_is_killed_and_done_again(tmp_path: Path) -> None:
         stderr=subprocess.DEVNULL,
         env=environment,
     )
-    while not (home / "runs" / "r" / "writers").is_dir() and process.poll() is None:
+    until = time.monotonic() + 60
+    while not (home / "runs" / "r" / "writers").is_dir() and process.poll() is None and time.monotonic() < until:
         pass
     process.kill()
-    process.wait()
+    process.wait(timeout=60)
     lake = Home(LocalFiles(home))
     assert verify(lake.run("r")).damaged == []
     done = json.loads(command(home, *arguments).stdout)

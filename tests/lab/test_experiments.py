@@ -120,11 +120,6 @@ def test_documents_rows_and_csv_agree(home: Home, suite: Path) -> None:
 
 
 def test_nothing_done_yet_is_not_an_empty_result(home: Home, suite: Path) -> None:
-    def interrupts(task: Task, episode: Any) -> str:
-        raise KeyboardInterrupt
-
-    interrupts.__name__ = "agent"
-
     async def stops(task: Task, episode: Any) -> str:
         raise KeyboardInterrupt
 

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from ethogram.decide.gate import GateSettings
-from ethogram.errors import BadInput, BadUsage
+from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab import import_logs
-from ethogram.lab.gating import Quarantined, confirm_moved, gate, plan_runs, read_quarantine
+from ethogram.lab.comparison import compare
+from ethogram.lab.gating import Quarantined, confirm_moved, gate, read_quarantine
+from ethogram.lab.planning import plan_runs
 from ethogram.measure.outcomes import outcomes_of
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.faults import NetworkFault
-from ethogram.store import Home
+from ethogram.store import Home, Redactor
 from ethogram.study.suites import run_suite
+from ethogram.trace import Head, Scored, episode_id, trace_id
 
 LATER, PAST = datetime.date(2999, 1, 1), datetime.date(2001, 1, 1)
 
@@ -217,3 +220,25 @@ def test_a_margin_that_the_baseline_cannot_show(home: Home) -> None:
     assert any("cannot show a change of 0.04" in w for w in found.warnings)
     assert found.needed.baseline_runs > 0
     assert "the baseline needs" in found.needed.why
+
+
+def test_one_agent_of_several_is_judged(home: Home, plain: Redactor) -> None:
+    with home.create("both", "import").writer(plain) as writer:
+        for agent, passed in (("old", 1.0), ("new", 0.0)):
+            for task in range(4):
+                for attempt in range(6):
+                    key = f"{agent}:{task}:{attempt}"
+                    tid = trace_id("test", key)
+                    told: Any = {
+                        "task": f"t{task}",
+                        "attempt": attempt,
+                        "agent": agent,
+                        "outcome": Scored(passed, "test"),
+                    }
+                    writer.trace(tid).finish(Head(trace_id=tid, episode=episode_id("test", key), **told), ())
+    found = gate("both", "both", home=home, agent="new", base_agent="old", margin=0.3)
+    assert (found.verdict, found.base_agent, found.agent) == ("regression", "old", "new")
+    assert gate("both", "both", home=home, agent="old", margin=0.3).difference.value == 0.0
+    assert compare("both", "both", home=home, agent="new", base_agent="old").verdict == "regression"
+    with pytest.raises(NotFound, match="no agent in run 'both' named 'older'"):
+        compare("both", "both", home=home, agent="older")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -114,6 +115,22 @@ def test_many_at_once_are_the_same_as_one_by_one(a: list[str], b: list[str]) -> 
     compat = first_aligned(one, two)
     assert (compat is None) == (found.d_norm == 0)
     assert compat is None or 0 <= compat.position < 1
+
+
+LANED = st.lists(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xyz")), max_size=8), max_size=3)
+
+
+@given(LANED, LANED)
+@QUICK
+def test_lanes_of_many_at_once_are_the_same_as_one_by_one(a: list[list[tuple[str, str]]], b: list[list[Any]]) -> None:
+    """Lanes that both have, that one lacks, and that must find their like; none, one and several of them."""
+    first, second = ([reading(*(s for s, _ in r), lanes=[n for _, n in r]) for r in side] for side in (a, b))
+    every = distances(first, second, Alphabet())
+    for i, one in enumerate(first):
+        for j, two in enumerate(second):
+            found, start = diverge(one, two), every.t_star_norm[i, j]
+            assert every.d_norm[i, j] == found.d_norm
+            assert (None if np.isnan(start) else start) == found.t_star_norm
 
 
 def test_the_compatibility_reading_can_be_earlier_than_t_star() -> None:

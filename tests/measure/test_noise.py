@@ -6,22 +6,11 @@ import numpy as np
 import pytest
 
 from ethogram.measure.noise import SESSION_GAP_NS, noise_floor, session_of
-from ethogram.measure.outcomes import Outcomes, outcomes_of
+from ethogram.measure.outcomes import Outcomes, grid_outcomes, outcomes_of
 
 
 def made(passed: np.ndarray, at_ns: np.ndarray | None = None) -> Outcomes:
-    k, t = passed.shape
-    values = passed.ravel().astype(float)
-    return Outcomes(
-        tasks=tuple(f"t{i}" for i in range(t)),
-        task=np.tile(np.arange(t), k),
-        attempt=np.repeat(np.arange(k), t),
-        value=values,
-        reason=tuple("infrastructure.timeout" if np.isnan(v) else None for v in values),
-        planned=np.full(t, k),
-        figures={},
-        at_ns=at_ns,
-    )
+    return grid_outcomes(passed, at_ns=at_ns)
 
 
 def hours(*each: float, tasks: int) -> np.ndarray:

@@ -52,7 +52,7 @@ def test_choosing_tasks_keeps_those_without_an_episode() -> None:
     assert found.tasks == ("d", "b", "new")
     assert found.planned.tolist() == [2, 2, 0]
     assert found.attempts.tolist() == [0, 1, 0]
-    assert found.reason == ("infrastructure.timeout", None)
+    assert found.reason.tolist() == ["infrastructure.timeout", None]
 
 
 def test_the_first_attempts_by_their_numbers() -> None:

@@ -48,7 +48,9 @@ def test_a_large_table_needs_little_memory_beyond_itself(name: str, tmp_path: Pa
     """Measured in a process of its own: the new file and the buffer it grows in, one number for each row, no more."""
     path = tmp_path / "large.csv"
     path.write_bytes(large_csv(MEGABYTES))
-    done = subprocess.run([sys.executable, "-c", MEASURE, name, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, name, str(path)], capture_output=True, text=True, check=True, timeout=360
+    )
     grown, seconds, size, places, listed = (float(word) for word in done.stdout.split())
     print(f"\n{name}: {MEGABYTES} MB in {seconds:.1f} s of CPU, {grown / 1e6:.0f} MB more than the file itself")
     assert grown < 2.5 * size + 10e6

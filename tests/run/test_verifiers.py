@@ -253,12 +253,12 @@ class _Service(BaseHTTPRequestHandler):
 @pytest.fixture
 def port() -> Iterator[int]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Service)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     yield server.server_port
     server.shutdown()
     server.server_close()
-    thread.join()
+    thread.join(timeout=60)
 
 
 @pytest.mark.parametrize(
@@ -623,8 +623,10 @@ def test_a_repositorys_own_tests_are_asked_whatever_the_agent_made_of_them(tmp_p
         (repo / name).write_text(text)
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], [*identity, "commit", "-q", "-m", "the bug"]):
-        subprocess.run(["git", *words], cwd=repo, check=True)
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True).stdout
+        subprocess.run(["git", *words], cwd=repo, check=True, timeout=120)
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=repo, capture_output=True, text=True, check=True, timeout=120
+    ).stdout
     check = Check(kind="tests", settings={"fail_to_pass": FAIL, "pass_to_pass": PASS})
     task = Task(id="swe", repository=Repository("repo", commit.strip()), checks=(check,))
     with Workspace(task, repo.parent) as workspace:

@@ -27,7 +27,9 @@ def with_file(root: Path, name: str = "data/in.csv", body: bytes = b"a,b\n1,2\n"
 
 def git(folder: Path, *words: str) -> str:
     identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=folder, capture_output=True, text=True, check=True, timeout=120
+    )
     return done.stdout.strip()
 
 
@@ -132,7 +134,9 @@ def test_programs_stay_programs(tmp_path: Path) -> None:
     task = with_file(tmp_path, "run.sh", b"#!/bin/sh\necho hello\n")
     (tmp_path / "files" / "in.csv").chmod(0o755)
     with Workspace(task, tmp_path) as workspace:
-        said = subprocess.run([workspace.path / "run.sh"], capture_output=True, text=True, check=True).stdout
+        said = subprocess.run(
+            [workspace.path / "run.sh"], capture_output=True, text=True, check=True, timeout=120
+        ).stdout
     assert said == "hello\n"
 
 
@@ -195,7 +199,7 @@ def test_a_checkout_has_its_past_and_not_its_future(repository: tuple[Path, str,
         assert git(one.path, "remote") == ""
         assert git(one.path, "tag") == ""
         (one.path / "code.py").write_text("bug = False\n")
-        subprocess.run(["git", "commit", "-q", "-a", "-m", "mine"], cwd=one.path, check=True)
+        subprocess.run(["git", "commit", "-q", "-a", "-m", "mine"], cwd=one.path, check=True, timeout=120)
         assert (other.path / "code.py").read_text() == "bug = True\n"
         folders = [one.path, other.path]
     assert not any(f.exists() for f in folders)
@@ -260,13 +264,17 @@ def test_inside_the_bubble_only_the_workspace_can_be_written(tmp_path: Path) -> 
     outside = tmp_path / "outside.txt"
     code = f"open('in.txt', 'w').write('x')\nopen({str(outside)!r}, 'w')"
     with Workspace(with_file(tmp_path), tmp_path, isolation="bwrap", base=tmp_path / "base") as workspace:
-        probe = subprocess.run(workspace.wrap(["true"]), capture_output=True, text=True, check=False)
+        probe = subprocess.run(workspace.wrap(["true"]), capture_output=True, text=True, check=False, timeout=120)
         if probe.returncode != 0:
             pytest.skip(f"bubblewrap may not be used here: {probe.stderr.strip()}")
-        done: Any = subprocess.run(workspace.wrap([sys.executable, "-c", code]), capture_output=True, check=False)
+        done: Any = subprocess.run(
+            workspace.wrap([sys.executable, "-c", code]), capture_output=True, check=False, timeout=120
+        )
         assert (workspace.path / "in.txt").read_text() == "x"
         assert done.returncode != 0
         net = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
-        said = subprocess.run(workspace.wrap([sys.executable, "-c", net]), capture_output=True, text=True, check=False)
+        said = subprocess.run(
+            workspace.wrap([sys.executable, "-c", net]), capture_output=True, text=True, check=False, timeout=120
+        )
         assert said.returncode != 0
     assert not outside.exists()

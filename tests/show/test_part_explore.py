@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from ethogram.decide.tube import MISLEADS
-from ethogram.lab.maps import explain_exploration, map_exploration
+from ethogram.lab.map_effects import explain_exploration
+from ethogram.lab.maps import map_exploration
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
 from ethogram.show.chart import PALETTE, Chart, can_draw

@@ -16,7 +16,7 @@ FILES = sorted(Path(ethogram.stats.__file__).parent.glob("*.py"))
 
 def test_nothing_heavy_at_import() -> None:
     code = "import ethogram.stats, sys; print('numpy' in sys.modules, any(m.startswith('scipy') for m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["False", "False"]
 
 
@@ -24,7 +24,7 @@ def test_the_modules_load_numpy_but_no_scipy() -> None:
     names = [f.stem for f in FILES if f.stem != "__init__"]
     code = f"import sys, importlib\nfor n in {names!r}: importlib.import_module('ethogram.stats.' + n)\n"
     code += "print(any(m.startswith('scipy') for m in sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
 
 
@@ -33,7 +33,7 @@ def test_quantiles_do_not_load_scipy_stats() -> None:
     code += (
         "passk.curve([1, 2], [4, 4], [1], 0.95, kind='hat', target='population')\nprint('scipy.stats' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
 
 

@@ -20,6 +20,17 @@ def test_the_floor_by_hand() -> None:
     session = np.var([2 / 3, 1, 1 / 3, 2 / 3], ddof=1) - found.within / 3
     assert found.session == pytest.approx(max(session, 0))
     assert (found.tasks, found.passes) == (3, 4)
+    assert found.session_error == pytest.approx(np.var([2 / 3, 1, 1 / 3, 2 / 3], ddof=1) * np.sqrt(2 / 3))
+
+
+def test_a_doubtful_variance_goes_as_far_as_students_t() -> None:
+    assert power.student_variance(4.0, 0.0, 1.96) == 4.0
+    # a variance with 9 degrees of freedom: sd √(2/9); the table's t for one-sided .05 is 1.833 where z is 1.645
+    found = power.student_variance(1.0, np.sqrt(2 / 9), 1.6448536)
+    assert np.sqrt(found) * 1.6448536 == pytest.approx(1.8331129, rel=1e-6)
+    grown = power.student_variance(1.0, np.array([0.1, 0.3, 1.0, 10.0]), 2.0)
+    assert np.all(np.diff(grown) > 0)
+    assert np.all(np.isfinite(grown))
 
 
 def test_the_floor_with_missing_attempts() -> None:

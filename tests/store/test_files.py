@@ -119,7 +119,7 @@ def test_a_reader_never_sees_half_a_file(files: Files) -> None:
                 return
             files.publish("f", versions[n % 4])
 
-    writer = threading.Thread(target=replace)
+    writer = threading.Thread(target=replace, daemon=True)
     writer.start()
     try:
         until = time.monotonic() + 0.7
@@ -130,7 +130,7 @@ def test_a_reader_never_sees_half_a_file(files: Files) -> None:
             seen.add(data[0])
     finally:
         stop.set()
-        writer.join()
+        writer.join(timeout=60)
     assert len(seen) > 1
 
 
@@ -171,7 +171,9 @@ for call in calls:
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to name what is synced")
 def test_publishing_syncs_the_file_then_renames_then_syncs_every_folder_that_changed(tmp_path: Path) -> None:
-    out = subprocess.run([sys.executable, "-c", _TRACED, str(tmp_path)], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", _TRACED, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120
+    )
     calls = [line.split(" ", 1) for line in out.stdout.splitlines()]
     synced = [i for i, (call, _) in enumerate(calls) if call == "fsync"]
     renamed = next(i for i, (call, _) in enumerate(calls) if call == "os.rename")
@@ -212,7 +214,9 @@ except EthogramError as error:
 
 
 def test_a_file_that_does_not_fit(tmp_path: Path) -> None:
-    out = subprocess.run([sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True)
+    out = subprocess.run(
+        [sys.executable, "-c", _FULL, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120
+    )
     assert out.stdout.startswith(f"{errno.EFBIG} cannot write {tmp_path / 'a'}: File too large;")
     assert os.listdir(tmp_path) == ["a"]
     assert (tmp_path / "a").read_bytes() == b"x" * 1000
@@ -236,15 +240,15 @@ def test_many_create_at_once_and_one_wins(tmp_path: Path) -> None:
     start = threading.Barrier(8)
 
     def create(n: int) -> None:
-        start.wait()
+        start.wait(timeout=60)
         if files.create("key", str(n).encode()):
             won.append(n)
 
-    threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
+    threads = [threading.Thread(target=create, args=(n,), daemon=True) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert [str(n).encode() for n in won] == [files.read("key")]
     assert os.listdir(tmp_path) == ["key"]
 

@@ -53,17 +53,17 @@ def test_a_name_is_given_once(home: Home) -> None:
     start = threading.Barrier(6)
 
     def create() -> None:
-        start.wait()
+        start.wait(timeout=60)
         try:
             made.append(home.create("one", "import"))
         except BadUsage as error:
             refused.append(str(error))
 
-    threads = [threading.Thread(target=create) for _ in range(6)]
+    threads = [threading.Thread(target=create, daemon=True) for _ in range(6)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert (len(made), len(refused)) == (1, 5)
     assert "a run named 'one' exists already" in refused[0]
 
@@ -218,14 +218,14 @@ def test_the_redaction_key_is_made_once_and_kept_private(home: Home) -> None:
     start = threading.Barrier(8)
 
     def ask() -> None:
-        start.wait()
+        start.wait(timeout=60)
         found.append(home.redaction_key())
 
-    threads = [threading.Thread(target=ask) for _ in range(8)]
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert len(set(found)) == 1
     assert len(found[0]) == 64
     file = Path(home.files.address, "redaction.key")
@@ -257,7 +257,11 @@ def test_a_home_that_cannot_be_written(tmp_path: Path) -> None:
         "except EthogramError as error: print(error)"
     )
     out = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "file" / "home")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(tmp_path / "file" / "home")],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
     )
     assert out.stdout.startswith("cannot write ")
     assert out.stdout.count("\n") == 1

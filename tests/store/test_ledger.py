@@ -229,7 +229,7 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
                 files.delete(f"run/ledger/{gone}")
             old = [name]
 
-    thread = threading.Thread(target=rewrite)
+    thread = threading.Thread(target=rewrite, daemon=True)
     thread.start()
     try:
         looks = 0
@@ -239,7 +239,7 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
             looks += 1
     finally:
         stop.set()
-        thread.join()
+        thread.join(timeout=60)
     assert looks >= 5
 
 

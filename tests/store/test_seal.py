@@ -258,16 +258,18 @@ def test_keys_made_at_once_are_all_kept(tmp_path: Path) -> None:
     """A key that is lost on the way takes the payloads that it sealed with it."""
     path = tmp_path / "k.json"
     made: list[str] = []
-    threads = [threading.Thread(target=lambda: made.append(Keyring(path, {}).new())) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: made.append(Keyring(path, {}).new()), daemon=True) for _ in range(8)]
     for thread in threads:
         thread.start()
     script = (
         "import sys; from pathlib import Path; from ethogram.store import Keyring;"
         "print(Keyring(Path(sys.argv[1]), {}).new())"
     )
-    process = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True, timeout=120
+    )
     for thread in threads:
-        thread.join()
+        thread.join(timeout=60)
     assert Keyring(path, {}).ids() == sorted([*made, process.stdout.strip()])
 
 

@@ -47,6 +47,23 @@ def kind(path: Path) -> str:
     return path.name.split("-")[0] if path.suffix == ".parquet" else path.parent.name if path.name != "run.json" else ""
 
 
+def test_a_trace_that_was_written_twice_with_other_words_is_whole(
+    home: Home, plain: Redactor, write_trace: Any
+) -> None:
+    made = home.create("run", "import")
+    for words in ("the first words", "other words"):
+        with made.writer(plain, window=None) as writer:
+            write_trace(writer, "one", label=words)
+    found = verify(home.run("run"))
+    assert (found.damaged, found.episodes) == ([], 1)
+    (entry,) = home.run("run").entries
+    trace = home.run("run").trace(entry)
+    assert [trace.text(x.why) for x in trace.labels if x.why] == ["the first words"]
+    gone = next(p for p in sorted(root(made).glob("texts-*")))
+    gone.unlink()
+    assert not verify(home.run("run")).ok
+
+
 def test_all_is_well(run: Run) -> None:
     found = verify(run)
     assert (found.damaged, found.leftovers, found.ok) == ([], [], True)
@@ -188,7 +205,7 @@ def dying(home: Home, run: Run) -> Any:
     process.name = process.stdout.readline().split()[1]  # type: ignore[attr-defined]
     yield process
     process.kill()
-    process.wait()
+    process.wait(timeout=60)
     process.stdout.close()
 
 
@@ -204,7 +221,7 @@ def test_files_of_a_living_writer_are_left_alone(run: Run, dying: Any, home: Hom
 
 def test_what_a_killed_writer_left_is_swept(run: Run, dying: Any, home: Home) -> None:
     os.kill(dying.pid, signal.SIGKILL)
-    dying.wait()
+    dying.wait(timeout=60)
     draft = root(run) / f".texts-{dying.name}-000009.parquet.abcd.tmp"
     draft.write_bytes(b"half")
     before = verify(run)

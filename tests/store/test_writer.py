@@ -306,11 +306,11 @@ def test_eight_threads_share_a_writer(home: Home, write_trace: Any) -> None:
             except BaseException as error:
                 failures.append(error)
 
-        threads = [threading.Thread(target=work, args=(w,)) for w in range(8)]
+        threads = [threading.Thread(target=work, args=(w,), daemon=True) for w in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            thread.join(timeout=60)
     assert failures == []
     run = home.run("run")
     assert len(run.entries) == 96
@@ -420,7 +420,9 @@ def test_a_lease_of_a_process_that_is_gone_counts_for_nothing(home: Home) -> Non
     gone = os.fork()
     if gone == 0:
         os._exit(0)
+    until = time.monotonic() + 60
     while not (stat := Path(f"/proc/{gone}/stat")).exists() or stat.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < until, "it never ended"
         time.sleep(0.01)
     assert not is_alive(Lease(gone, mine.boot, mine.born, mine.seen_ns))  # ended, though nobody has buried it yet
     os.waitpid(gone, 0)

@@ -592,7 +592,7 @@ def test_killed_in_the_middle_and_gone_on_gives_the_same_results(tmp_path: Path,
     while not list(segments.glob("*.jsonl")) and time.monotonic() < until:
         time.sleep(0.01)
     torn.send_signal(signal.SIGKILL)
-    torn.wait()
+    torn.wait(timeout=60)
     assert not (tmp_path / "torn.json").exists(), "it was killed too late to show anything"
     for lease in (tmp_path / "home" / "runs" / "torn" / "writers").glob("*.json"):
         lease.unlink()  # of the dead
@@ -632,3 +632,30 @@ def test_a_csv_of_200_mb(home: Home, tmp_path: Path) -> None:
     )
     (pair,) = made.run().pairs
     assert (pair.score_clean, pair.score_perturbed) == (1.0, 0.0)
+
+
+def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path) -> None:
+    from ethogram.lab.runs import remove_run
+
+    copies = Path(home.files.address) / "suites"
+    with pytest.raises(BadUsage, match="changes txt or md files"):
+        experiment(home, sales, operators=["ocr_noise"])
+    assert not list(copies.glob("*"))
+    planned = experiment(home, sales)
+    assert planned.plan().episodes > 0
+    planned.discard()
+    assert not list(copies.glob("*"))
+    made = experiment(home, sales, operators=["row_duplicate"], noise_floor=0)
+    made.run()
+    made.discard()  # a run leans on them now
+    assert [p.name for p in copies.iterdir()] == ["x"]
+    remove_run("x", home=home)
+    assert not list(copies.glob("*"))
+
+
+def test_where_nothing_can_be_changed_nothing_is_planned(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "empty.csv").write_text("")
+    made = experiment(home, tmp_path / "empty.csv")
+    assert made.plan().episodes == 0
+    with pytest.raises(BadUsage, match="nothing was run"):
+        made.run()

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ethogram.decide.gate import GateSettings
@@ -125,8 +126,12 @@ def test_money_is_for_all_arms_together(home: Home) -> None:
 
 def test_other_promises_are_refused(home: Home) -> None:
     run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:same"), home=home)
-    with pytest.raises(BadUsage, match="begun with other settings"):
-        run_gate("main", "new", GateSettings(margin=0.3), StageOptions(agent="act.py:same"), home=home)
+    other = msgspec.structs.replace(SETTINGS, margin=0.31)
+    with pytest.raises(BadUsage, match=r"begun with other settings: margin was [\d.]+ and is 0.31"):
+        run_gate("main", "new", other, StageOptions(agent="act.py:same"), home=home)
+    away = [Quarantined(task="t01", until=datetime.date(2999, 1, 1), reason="flaky")]
+    with pytest.raises(BadUsage, match=r"quarantined was empty and is \['t01'\]; baseline was \d+ and is \d+"):
+        run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:same"), home=home, quarantine=away)
     with pytest.raises(BadUsage, match="not made by a gate"):
         run_gate("main", "main", SETTINGS, StageOptions(agent="act.py:same"), home=home)
     with pytest.raises(BadUsage, match="give --agent"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from ethogram.cost import Caps
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.runs import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.agents import AgentCrash, ScriptedAgent
 from ethogram.run.faults import NetworkFault, RateLimited
@@ -353,3 +355,45 @@ def test_a_simulated_user_has_a_lane_of_its_own(home: Home, tmp_path: Path) -> N
     assert result.successes == 2
     run = home.run("a")
     assert {s.lane for e in run.entries for s in run.spans(e) if s.kind == "user"} == {"user"}
+
+    def plain(task: Task, episode: Any) -> str:
+        return str(episode.ask_user("which number?")).split()[-1]
+
+    result = run_suite(suite(2, simulator=f"{tmp_path / 'user.py'}:reply"), plain, home=home, name="b")
+    assert result.successes == 2
+
+
+def test_the_user_of_a_suite_lies_beside_its_tasks_and_is_part_of_it(home: Home, tmp_path: Path) -> None:
+    def asks(task: Task, episode: Any) -> str:
+        return str(episode.ask_user("which?"))
+
+    folder = tmp_path / "talk"
+    folder.mkdir()
+    (folder / "tasks.yaml").write_text(
+        "- {id: t, expected: blue, simulator: 'user.py:reply', checks: [{kind: equals}]}\n"
+    )
+    with pytest.raises(BadInput, match=r"task 't': no Python file at 'user\.py'"):
+        run_suite(str(folder), asks, home=home, name="a")
+    (folder / "user.py").write_text("def reply(task, episode, text):\n    return 'blue'\n")
+    assert run_suite(str(folder), asks, home=home, name="a").successes == 1
+    (folder / "user.py").write_text("def reply(task, episode, text):\n    raise ValueError('speechless')\n")
+    with pytest.raises(BadUsage, match="has changed since"):
+        resume_run("a", agent=asks, home=home)
+    result = run_suite(str(folder), asks, home=home, name="b", retries=0)
+    assert result.missing == {"infrastructure.other": 1}  # the user is the world's, and so is its crash
+    (entry,) = home.run("b").entries
+    assert isinstance(entry.head.outcome, Missing)
+    assert "the simulated user crashed: ValueError: speechless" in str(entry.head.outcome.detail)
+
+
+def test_a_workspace_that_is_kept_is_named(home: Home, tmp_path: Path) -> None:
+    def leaves(task: Task, episode: Any) -> str:
+        (episode.workspace / "draft.txt").write_text("half done")
+        return "wrong"
+
+    run_suite(suite(1, meta={"workspace": True}), leaves, home=home, name="a", keep="failure")
+    (entry,) = home.run("a").entries
+    kept = Path(str(entry.head.meta["workspace"]))
+    assert (kept / "draft.txt").read_text() == "half done"
+    assert show_trace(entry.head.trace_id, run="a", home=home).meta["workspace"] == str(kept)
+    shutil.rmtree(kept)

@@ -24,6 +24,8 @@ def command(
     ] = "within",
     level: Annotated[float, typer.Option(help="The confidence level.", min=0.5, max=0.999)] = 0.95,
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Which agent, where runs have several.")] = None,
+    base_agent: Annotated[str | None, typer.Option(help="Which agent of the base, if it is another one.")] = None,
     limit: Annotated[int, typer.Option(help="How many tasks to list, those that moved most first.")] = 15,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -34,7 +36,17 @@ def command(
 
     Example: `ethogram compare before after`
     """
-    result = compare(base, candidate, home=home, metric=metric, level=level, design=design, condition=condition)
+    result = compare(
+        base,
+        candidate,
+        home=home,
+        metric=metric,
+        level=level,
+        design=design,
+        condition=condition,
+        agent=agent,
+        base_agent=base_agent,
+    )
     if json:
         print_json(result)
     else:
@@ -45,12 +57,14 @@ def command(
 def _print(result: CompareResult, limit: int) -> None:
     out = stdout()
     style = verdict_style(result.verdict)
-    out.print(f"[bold]{escape(result.base_run)}[/bold] → [bold]{escape(result.candidate_run)}[/bold]  ", end="")
+    out.print(versions(result.base_run, result.base_agent, result.candidate_run, result.agent), end="  ")
     out.print(f"[{style}]{result.verdict}[/{style}]")
     before, after = result.base.value, result.candidate.value
     if before is not None and after is not None:
         out.print(f"{result.metric} ({result.unit}) {before:.4g} → {after:.4g}, mean over {result.difference.n} tasks")
     out.print(f"difference {signed(result.difference)}", markup=False)
+    if result.difference.why and result.difference.low is not None:
+        out.print(result.difference.why, style="dim", markup=False)
     tests = [
         f"p {result.p:.3g}" if result.p is not None else "",
         f"exact p {result.p_exact:.3g}" if result.p_exact is not None else "",
@@ -64,7 +78,8 @@ def _print(result: CompareResult, limit: int) -> None:
             markup=False,
         )
     if result.bounds is not None and result.difference.missing:
-        out.print(f"with what is missing, anywhere from {result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}")
+        ends = f"{result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}"
+        out.print(f"with what is missing, tasks counted alike, anywhere from {ends}")
     differ = {k: v for k, v in result.facts.items() if v[0] != v[1]}
     for name, (one, two) in differ.items():
         out.print(f"{name}: {one} → {two}", markup=False)
@@ -80,3 +95,9 @@ def _print(result: CompareResult, limit: int) -> None:
     alone = len(result.only_base), len(result.only_candidate)
     if any(alone):
         out.print(f"not compared: {alone[0]} tasks only in the base, {alone[1]} only in the candidate", style="dim")
+
+
+def versions(base: str, base_agent: str | None, candidate: str, agent: str | None) -> str:
+    """Two runs, with the agents that were chosen from them."""
+    one, two = (f"{run} ({who})" if who else run for run, who in ((base, base_agent), (candidate, agent)))
+    return f"[bold]{escape(one)}[/bold] → [bold]{escape(two)}[/bold]"

@@ -24,7 +24,7 @@ _ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
 
 
 def command(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "bash") -> int:
-    """Print a completion script for your shell.
+    """Print a completion script for your shell: the script is the whole output, so there is no --json.
 
     Example: `ethogram completion bash >> ~/.bashrc`
     """

@@ -205,9 +205,8 @@ def _head(out: Console, result: CostReport) -> None:
         soft_wrap=True,
     )
     by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
-    out.print(
-        f"{usd(result.cost_usd)} in all; {use.calls:,} model calls{f' ({by})' if by else ''}; tokens: {tokens or 'unknown'}"
-    )
+    calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
+    out.print(f"{usd(result.cost_usd)} in all; {calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
     if cache.hit_rate is not None:
         idle = f", {cache.idle} of them after more than five idle minutes" if cache.idle else ""

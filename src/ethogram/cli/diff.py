@@ -10,7 +10,7 @@ from rich.text import Text
 
 from ethogram.lab.diffs import DiffResult, Side, StepRow, diff
 
-from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout
+from .out import HomeOption, JsonOption, plural, print_json, printable, stderr, stdout
 
 _STYLE = {"=": "dim", "~": "yellow", "-": "red", "+": "green"}
 CONTEXT = 2
@@ -85,8 +85,8 @@ def _print(result: DiffResult, whole: bool) -> None:
     if result.within_noise_floor is not None and floor.max is not None:
         where = "within" if result.within_noise_floor else "above"
         out.print(
-            f"{where} the noise floor of {floor.reruns} re-runs (mean {floor.mean:.3f}, largest {floor.max:.3f}); "
-            f"tail probability {result.tail_probability:.2f}"
+            f"{where} the noise floor of {plural(floor.reruns, 're-run')} "
+            f"(mean {floor.mean:.3f}, largest {floor.max:.3f}); tail probability {result.tail_probability:.2f}"
         )
     for told in result.warnings:
         stderr().print(f"warning: {printable(told)}", style="yellow", markup=False)
@@ -97,7 +97,8 @@ def _title(sign: str, side: Side, unit: str) -> str:
     short = side.trace_id.removeprefix("b2:")[:12]
     version = " ".join(printable(x) for x in (side.agent, side.condition) if x)
     task = printable(side.task) or "unknown"
-    return f"{sign} {short}  task {task}  attempt {side.attempt}  {verdict}  {side.steps} {unit}  {version}".rstrip()
+    length = plural(side.steps, unit.removesuffix("s"))
+    return f"{sign} {short}  task {task}  attempt {side.attempt}  {verdict}  {length}  {version}".rstrip()
 
 
 def _print_steps(out: Console, result: DiffResult, whole: bool) -> None:

@@ -10,7 +10,7 @@ from rich.console import Console
 from ethogram.lab.divergence import DivergenceResult, divergence
 
 from .diff import LanesOption, ReadingOption, SignatureOption
-from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
+from .out import HomeOption, JsonOption, plural, print_json, printable, stderr, stdout, table
 
 NOT_MEASURABLE = 2
 
@@ -61,7 +61,7 @@ def _print(result: DivergenceResult, limit: int | None) -> None:
     if floor.measured and floor.mean is not None and floor.q95 is not None and floor.max is not None:
         out.print(
             f"noise floor: mean {floor.mean:.3f}, 95 % below {floor.q95:.3f}, largest {floor.max:.3f} "
-            f"({floor.pairs:,} pairs of {floor.runs} runs, {floor.tasks} tasks)"
+            f"({plural(floor.pairs, 'pair')} of {plural(floor.runs, 'run')}, {plural(floor.tasks, 'task')})"
         )
     if result.mean_of_means is not None:
         out.print(f"mean over tasks of the mean d_norm: {result.mean_of_means:.3f}")

@@ -8,17 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.lab.exploration import RoundMetrics
-from ethogram.lab.maps import (
+from ethogram.lab.map_effects import (
     Effects,
-    ExplorationMap,
     Neighbours,
     Slice,
     explain_exploration,
-    export_exploration,
-    map_exploration,
     near_setting,
     slice_exploration,
 )
+from ethogram.lab.maps import ExplorationMap, export_exploration, map_exploration
 from ethogram.show.race_charts import learning_curves
 from ethogram.study.explore import ExploreOptions, ExploreResult
 from ethogram.study.explore import StopRule as StopRule
@@ -257,11 +255,12 @@ def _print(result: Any) -> None:
         ]
         out.print(table(["change", "rate", "difference", "verdict"], rows))
     elif isinstance(result, Slice):
+        names = [n for n in (result.x, result.y) if n is not None]
         rows = [
-            [str(c.x), "" if c.y is None else str(c.y), c.rate.value, c.rate.low, c.rate.high, c.episodes]
+            [*map(str, (c.x, c.y)[: len(names)]), c.rate.value, c.rate.low, c.rate.high, c.episodes]
             for c in result.cells
         ]
-        out.print(table([result.x, result.y or "", "rate", "low", "high", "episodes"], rows))
+        out.print(table([*names, "rate", "low", "high", "episodes"], rows))
     else:
         out.print(f"wrote {result.points} points to {result.file}", markup=False)
 

@@ -43,6 +43,9 @@ def command(
     level: Annotated[float, typer.Option(help="The confidence level of intervals.", min=0.5, max=0.999)] = 0.95,
     draws: Annotated[int, typer.Option(help="Random deals of the permutation tests.")] = 999,
     seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
+    engine: Annotated[
+        Literal["local", "ray"], typer.Option(help="Read the lake here, or file by file on a Ray cluster.")
+    ] = "local",
     listed: Annotated[bool, typer.Option("--list", help="The table of standard dimensions, and stop.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -74,6 +77,7 @@ def command(
         level=level,
         draws=draws,
         seed=seed,
+        engine=engine,
     )
     if json:
         print_json(result)
@@ -106,7 +110,7 @@ def _print(result: FieldResult) -> None:
         tasks = f"{_count(result.ablation.tasks, 'task')} under {len(result.ablation.cells)} conditions"
     out.print(
         f"{printable(runs)}: {result.K} traces of {tasks}, {result.successes} succeeded, "
-        f"{result.failures} failed; {result.d} dimensions ({printable(result.field)}, by {result.reading})",
+        f"{result.failures} failed; {_count(result.d, 'dimension')} ({printable(result.field)}, by {result.reading})",
         style="bold",
         markup=False,
     )

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from ethogram.errors import BadUsage
 from ethogram.lab.gating import GateResult, GateSettings, Look, behaviour_of, gate
 from ethogram.show.ci import github_lines, junit, markdown, needed
 
+from .compare import versions
 from .out import HomeOption, JsonOption, cell, print_json, signed, stderr, stdout, table, verdict_style
 
 MOST_LOOKS = 10
@@ -42,9 +42,12 @@ def command(
         bool, typer.Option("--run", help="Run the candidate stage by stage until the verdict stands.")
     ] = False,
     suite: Annotated[str | None, typer.Option(help="With --run: the suite; by default the baseline's.")] = None,
-    agent: Annotated[str | None, typer.Option(help="With --run: the candidate agent.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="Which agent, where runs have several; with --run: the one to run.")
+    ] = None,
     base_agent: Annotated[
-        str | None, typer.Option(help="With --run: run the baseline afresh too, interleaved, with this agent.")
+        str | None,
+        typer.Option(help="Which agent of the base; with --run: run the baseline afresh too, interleaved, with it."),
     ] = None,
     pilot: Annotated[str | None, typer.Option(help="With --base-agent: plan the looks from this run's rates.")] = None,
     max_runs: Annotated[int | None, typer.Option(help="With --run: never more episodes than this.")] = None,
@@ -109,6 +112,8 @@ def command(
             quarantine=str(quarantine) if quarantine else (),
             monitor=monitor,
             condition=condition,
+            agent=agent,
+            base_agent=base_agent,
         )
     if behaviour:
         result.behaviour = behaviour_of(result.base_run, result.candidate_run, home=home)
@@ -137,10 +142,8 @@ def _write(result: GateResult, junit_file: Path | None, markdown_file: Path | No
 
 def _print(result: GateResult) -> None:
     out, style = stdout(), verdict_style(result.verdict)
-    out.print(
-        f"[{style}]{result.verdict.upper()}[/{style}]  [bold]{escape(result.base_run)}[/bold] → "
-        f"[bold]{escape(result.candidate_run)}[/bold]"
-    )
+    compared = versions(result.base_run, result.base_agent, result.candidate_run, result.agent)
+    out.print(f"[{style}]{result.verdict.upper()}[/{style}]  {compared}")
     out.print(result.evidence.why, markup=False)
     out.print(f"{result.settings.metric}: difference {signed(result.difference)}", markup=False)
     floor = result.evidence.noise_floor

@@ -86,6 +86,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def band(estimate: Estimate, width: int = 20) -> str:
     """An interval between 0 and 1 as a line with its value marked: `···━━●━━━···`; readable without colour."""
     if estimate.value is None or estimate.low is None or estimate.high is None:

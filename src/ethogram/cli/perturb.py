@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -10,13 +11,13 @@ from rich.markup import escape
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.experiments import Aggregate, Dose, ExperimentPair, ExperimentResults, experiment_results
+from ethogram.lab.experiments import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused, experiment_results
 from ethogram.study.experiment import Experiment, ExperimentPlan
 from ethogram.study.options import RunOptions, parse_caps
 from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
-from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+from .out import HomeOption, JsonOption, plural, print_json, stderr, stdout, table
 
 MOST = 24
 """So many pairs are printed one by one, unless --limit says otherwise."""
@@ -90,6 +91,7 @@ def command(
     )
     if dry_run:
         planned = made.plan()
+        made.discard()
         print_json(planned) if json else _plan(planned, limit)
         return 0
     try:
@@ -129,16 +131,18 @@ def _show(found: ExperimentResults, csv: Path | None, json: bool, limit: int) ->
 def _plan(planned: ExperimentPlan, limit: int) -> None:
     out = stdout()
     out.print(
-        f"{planned.suite} with {planned.agent}: {planned.k} pairs per change and task, {planned.reruns} re-runs "
-        "for the noise floor",
+        f"{planned.suite} with {planned.agent}: {plural(planned.k, 'pair')} per change and task, "
+        f"{plural(planned.reruns, 're-run')} for the noise floor",
         markup=False,
     )
     rows = [[c.operator, c.task, c.file or "", f"{c.intensity:g}", c.summary] for c in planned.changes[:limit]]
     if rows:
         out.print(table(["operator", "task", "file", "intensity", "what it does"], rows))
     _more(len(planned.changes) - len(rows), "changes")
-    for refused in planned.not_applicable:
-        out.print(f"not applicable: {refused.operator} on {refused.task}: {refused.why}", style="dim", markup=False)
+    _refused(planned.not_applicable)
+    if not planned.changes:
+        out.print("no operator can change anything here; nothing would be run, and nothing was called")
+        return
     price = f"at most ${planned.cost_usd_at_most:.2f}" if planned.cost_usd_at_most is not None else planned.why
     out.print(f"{planned.episodes} episodes; {price}; nothing was called", markup=False)
 
@@ -146,7 +150,7 @@ def _plan(planned: ExperimentPlan, limit: int) -> None:
 def _print(found: ExperimentResults, limit: int) -> None:
     out = stdout()
     out.print(
-        f"[bold]{escape(found.run)}[/bold]  {len(found.pairs)} of {found.planned_pairs} pairs, "
+        f"[bold]{escape(found.run)}[/bold]  {len(found.pairs)} of {plural(found.planned_pairs, 'pair')}, "
         f"agent {escape(found.agent)}"
     )
     _print_floor(found)
@@ -169,11 +173,23 @@ def _print(found: ExperimentResults, limit: int) -> None:
         out.print()
         columns = ["operator", "intensity", "pairs", "mean d", "accuracy", "accuracy lost"]
         out.print(table(columns, [_dose(d) for d in found.dose_response]))
-    for refused in found.not_applicable:
-        out.print(f"not applicable: {refused.operator} on {refused.task}: {refused.why}", style="dim", markup=False)
+    _refused(found.not_applicable)
     if found.missing:
         reasons = ", ".join(f"{reason} {n}" for reason, n in found.missing.items())
         out.print(f"episodes without a score: {reasons}", style="dim", markup=False)
+    far = max(found.pairs, key=lambda p: p.pair.d_norm).pair
+    one, two = (t.removeprefix("b2:")[:12] for t in (far.baseline_trace, far.trace))
+    told = f"ethogram diff {one} {two}  (the pair furthest apart); ethogram report {found.run} -o {found.run}.html"
+    out.print(f"next: {told}", style="dim", markup=False)
+
+
+def _refused(refusals: Sequence[Refused]) -> None:
+    """Operators that fail for one reason on one task share a line."""
+    together: dict[tuple[str, str], list[str]] = {}
+    for refused in refusals:
+        together.setdefault((refused.task, refused.why), []).append(refused.operator)
+    for (task, why), names in together.items():
+        stdout().print(f"not applicable to {task}: {', '.join(names)}: {why}", style="dim", markup=False)
 
 
 def _print_floor(found: ExperimentResults) -> None:
@@ -181,7 +197,7 @@ def _print_floor(found: ExperimentResults) -> None:
     if floor.measured:
         out.print(
             f"noise floor: clean runs are {floor.mean:.3f} apart on average, at most {floor.max:.3f} "
-            f"({floor.pairs} pairs, {floor.reruns} re-runs)"
+            f"({plural(floor.pairs, 'pair')}, {plural(floor.reruns, 're-run')})"
         )
     elif found.deterministic:
         out.print("noise floor: none, for a scripted agent does the same with the same seed")

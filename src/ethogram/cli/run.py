@@ -11,7 +11,7 @@ from ethogram.study.options import RunOptions, parse_caps, parse_meta
 from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
-from .out import HomeOption, JsonOption, print_json, stdout, table
+from .out import HomeOption, JsonOption, plural, print_json, printable, stdout, table
 
 
 def command(
@@ -131,10 +131,17 @@ def _finish(result: RunResult, json: bool) -> int:
     out.print(
         f"{result.successes} of {result.scored} scored succeeded; ${result.cost_usd:.4f}, {result.tokens:,} tokens"
     )
+    if result.crashed and result.crash:
+        first = printable(result.crash.partition("\n")[0][:300])
+        told = f"the agent crashed in {plural(result.crashed, 'episode')}, first with: {first}"
+        out.print(told, style="yellow", markup=False)
     if result.stopped:
         more = " --max-usd MORE" if result.stopped == "cap.experiment" else ""
         why = STOPPED.get(result.stopped, result.stopped)
         out.print(f"stopped: {why}; go on with: ethogram run --resume {result.run}{more}", style="yellow")
+    broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
+    if broken and not result.stopped:
+        out.print(f"what the world broke is run again with: ethogram run --resume {result.run} {broken}", style="dim")
     out.print(f"next: ethogram show {result.run}", style="dim")
     return code
 

@@ -79,8 +79,13 @@ def _print(result: TraceTree) -> None:
                 )
     if result.shown < result.of:
         out.print(f"… {result.of - result.shown:,} more spans; --limit 0 shows all", style="dim")
+    if "crash" in result.meta:
+        out.print(f"the agent crashed: {printable(str(result.meta['crash']))}", style="red", markup=False)
     for label in result.labels[:20]:
-        said = f"label {label['name']} = {label.get('value')} (by {label['by']})"
+        why = str(label.get("why") or "").partition("\n")[0]
+        said = f"label {label['name']} = {label.get('value')} (by {label['by']}){': ' if why else ''}{why[:300]}"
         out.print(printable(said), style="dim", markup=False)
+    if "workspace" in result.meta:
+        out.print(f"workspace kept at: {printable(str(result.meta['workspace']))}", markup=False)
     if result.answer:
         out.print(f"answer: {printable(result.answer[:500])}", markup=False)

@@ -18,6 +18,7 @@ from ethogram.errors import EthogramError
 
 Resource = Literal["steps", "tokens", "usd", "seconds"]
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
+ROUNDING = 1e-9
 
 
 class Amounts(msgspec.Struct, kw_only=True):
@@ -156,5 +157,7 @@ class Budget:
     def _check(self, want: Amounts) -> None:
         for name, cap in self.caps.items():
             committed = getattr(self.used, name) + getattr(self.reserved, name)
-            if committed >= cap or committed + getattr(want, name) > cap:
+            # sums of cents are off in the sixteenth digit, and twenty calls of $0.05 fit into $1
+            slack = cap * ROUNDING
+            if committed >= cap - slack or committed + getattr(want, name) > cap + slack:
                 raise CapReached(self.level, name, cap, committed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -256,13 +255,24 @@ def _difference(
     if tasks == 0:
         return msgspec.structs.replace(made, why=f"no task has a known {kind.name} in both runs")
     value, low, high = (float(x) for x in (found.value, found.low, found.high))
+    why = _weighing(base, candidate, kind.name, method)
     if not np.isfinite(low) or not np.isfinite(high):
         few = "one task" if method == "paired t over tasks" else "one task with one attempt each"
         why = f"{few} has no spread to measure by"
         return msgspec.structs.replace(made, value=value, why=why)
     if kind.unit == "rate":
         low, high = max(low, -1.0), min(high, 1.0)
-    return msgspec.structs.replace(made, value=value, low=low, high=high)
+    return msgspec.structs.replace(made, value=value, low=low, high=high, why=why)
+
+
+def _weighing(base: Outcomes, candidate: Outcomes, name: str, method: str) -> str | None:
+    """Where attempts differ between tasks, the difference that the test weighs is not that of the means."""
+    one, two = (_raw_sums(o, name) for o in (base, candidate))
+    used = (one.n > 0) & (two.n > 0)
+    if method != "stratified score" or (np.ptp(one.n[used]) == 0 and np.ptp(two.n[used]) == 0):
+        return None
+    alike = float(np.mean((two.mean() - one.mean())[used]))
+    return f"tasks weigh by their attempts, n base × n candidate / n; counted alike the difference is {alike:+.3g}"
 
 
 def _verdict(difference: Estimate, kind: Metric) -> Change:
@@ -293,9 +303,8 @@ def _ratio(found: exact.Odds, level: float, method: str, n: int, of: str) -> Est
 
 
 def _same_seed(base: Outcomes, candidate: Outcomes, at_a: Any, at_b: Any) -> int:
-    if not base.seed or not candidate.seed:
+    if base.seed is None or candidate.seed is None:
         return 0
-    a, b = (np.flatnonzero(o.scored) for o in (base, candidate))
-    one: Sequence[int | None] = [base.seed[i] for i in a[at_a]]
-    two: Sequence[int | None] = [candidate.seed[i] for i in b[at_b]]
-    return sum(x is not None and x == y for x, y in zip(one, two, strict=True))
+    one, two = base.seed[base.scored][at_a], candidate.seed[candidate.scored][at_b]
+    known = one != None  # noqa: E711 -- every element is asked
+    return int(np.sum(known & (one == two)))

@@ -160,8 +160,8 @@ def judge(
     one, two = base.only(plan.tasks), candidate.only(plan.tasks)
     due = plan.attempts()
     reached = _reached(one if settings.fresh else None, two, due, closed, settings.min_coverage)
-    extra = session_variance(noise_floor(one, kind.name), plan)
-    scores = [_score(one, two, due[k], plan, settings, extra) for k in range(reached)]
+    floor = noise_floor(one, kind.name) if plan.stored else None
+    scores = [_score(one, two, due[k], plan, settings, floor, plan.upper[k]) for k in range(reached)]
     sizes = np.array([float(s.size) for s in scores])
     grown = np.flatnonzero(np.diff(sizes, prepend=0.0) > 0)
     upper, reach = np.full(reached, np.inf), np.full(reached, np.inf)
@@ -190,11 +190,17 @@ def judge(
     )
 
 
-def session_variance(floor: OutcomeFloor, plan: GatePlan) -> float:
-    """Variance of the difference that a stored baseline brings: other sessions than the candidate's one."""
-    if plan.stored == 0 or not floor.session:
+def session_variance(floor: OutcomeFloor | None, plain: float, bound: float) -> float:
+    """What other sessions than the candidate's one add to the variance of the difference to a stored baseline.
+
+    A few sessions tell little of how far they differ. That doubt is paid for at the look's bound by Student's t, so
+    false alarms stay as promised from two sessions on; a baseline of one session cannot tell, and the floor says so.
+    """
+    if floor is None or floor.session is None or floor.session_error is None:
         return 0.0
-    return floor.session * (1 + 1 / max(floor.sessions, 1))
+    share = 1 + 1 / floor.sessions
+    whole = power.student_variance(plain + share * floor.session, share * floor.session_error, bound)
+    return float(whole) - plain
 
 
 def _effect(base: Outcomes, kind: Metric, settings: GateSettings, tasks: int) -> tuple[power.Effect, float]:
@@ -274,12 +280,32 @@ def _reached(base: Outcomes | None, candidate: Outcomes, due: Ints, closed: bool
 
 
 def _score(
-    one: Outcomes, two: Outcomes, due: Ints, plan: GatePlan, settings: GateSettings, extra: float
+    one: Outcomes,
+    two: Outcomes,
+    due: Ints,
+    plan: GatePlan,
+    settings: GateSettings,
+    floor: OutcomeFloor | None,
+    bound: float,
 ) -> stratified.Score:
     first = one.upto(due) if settings.fresh else one
     kind = metric(settings.metric)
     arms = sums(first, two.upto(due), kind.name)
-    return stratified.score(*arms, equal=False, step=kind.step, reach=plan.upper[-1], extra=extra)
+
+    def score(extra: float) -> stratified.Score:
+        return stratified.score(*arms, equal=False, step=kind.step, reach=plan.upper[-1], extra=extra)
+
+    plain = score(0.0)
+    extra = session_variance(floor, float(plain.variance), bound)
+    return score(extra) if extra else plain
+
+
+def looks_bounds(plan: GatePlan, power: float, stored: float) -> tuple[Floats, Floats]:
+    """How z is judged and how far the drop's bound lies at every look of a plan, if no attempt goes missing."""
+    due = plan.attempts().astype(np.float64)
+    other = np.full(due.shape, stored) if stored else due
+    sizes = np.sum(due * other / np.maximum(due + other, 1.0), axis=1)
+    return _bounds(plan, _tuple(sizes), tuple(range(len(plan.looks))), True, power)
 
 
 @lru_cache(maxsize=256)

@@ -30,6 +30,8 @@ SEARCHED = 4096
 """Sampled points that the search of the kernel looks at, at most."""
 GROWTH = 1.7
 """The kernel is looked at again when the data has grown by this factor."""
+SETTLED = 0.03
+"""Steps of a fit end when no logit moves by more: the next one moves it by a thousandth, far less than is known."""
 RHOS = (0.05, 0.15, 0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.965, 0.983, 0.992, 0.998, 0.9999)
 SCALES = (0.3, 0.6, 1.2, 2.4, 4.8, 9.6, 19.2)
 OWNS = (0.02, 0.06, 0.2, 0.6, 1.8, 5.0)
@@ -43,6 +45,15 @@ class Kernel(NamedTuple):
     rho: tuple[int, ...]
     scale: int
     own: int
+
+
+class Fitted(NamedTuple):
+    """One of the two models, fitted: its features, the variances of points' own effects, the points with data."""
+
+    found: Fit
+    z: Floats
+    own: Floats
+    sampled: Ints
 
 
 class SharedSurface:
@@ -59,7 +70,7 @@ class SharedSurface:
         self._effects: tuple[Floats, Ints] | None = None
         self._effect_prior = np.zeros(0)
         self._searched_at = 0
-        self._last: tuple[Fit, Floats, Floats, Ints] | None = None
+        self._fits: tuple[Fitted, Fitted] | None = None
         self._logits = (np.full(problem.points, self.offset), np.full(problem.points, self.offset))
         self.belief = Belief(np.full(problem.points, self.offset), np.full(problem.points, 4.0))
 
@@ -76,17 +87,26 @@ class SharedSurface:
         if tally.spent >= GROWTH * self._searched_at:
             self._search(sampled, n, fails)
             self._searched_at = tally.spent
-        first = self._process(sampled, n, fails)
-        second = self._logistic(sampled, n, fails)
-        self.parts = (first, second)
+        self._fits = (self._process(sampled, n, fails), self._logistic(sampled, n, fails))
+        first, second = (believe(f.z, f.found, f.own, sampled, self.offset) for f in self._fits)
+        self._logits = (first.mean, second.mean)
         self.belief = average(first, second)
 
     def draws(self, rng: np.random.Generator, count: int, rows: Ints | None = None) -> Floats:
-        """Joint draws (count × points) of the failure rates under the process; `rows` chooses points."""
-        if self._last is None:
+        """Joint draws (count × points) of the failure rates; `rows` chooses points.
+
+        Half of them are of the process, half of the logistic model: together they have the mean and the variance of the
+        belief.
+        """
+        if self._fits is None:
             raise ValueError("there is nothing to draw from before the first look")
-        found, z, own, sampled = self._last
         rows = np.arange(self.problem.points) if rows is None else rows
+        halves = [self._drawn(fitted, rng, half, rows) for fitted, half in zip(self._fits, _halves(count), strict=True)]
+        return np.asarray(1 / (1 + np.exp(-np.concatenate(halves))))
+
+    def _drawn(self, fitted: Fitted, rng: np.random.Generator, count: int, rows: Ints) -> Floats:
+        """Draws (count × rows) of the logits under one of the models."""
+        found, z, own, sampled = fitted
         kappa, working = np.zeros(len(own)), np.zeros(len(own))
         common = z @ found.weights.astype(z.dtype)
         kappa[sampled] = own[sampled] / (1 / found.pull + own[sampled])
@@ -95,21 +115,17 @@ class SharedSurface:
             weights = drawn_weights(found, rng, count)
             shared = (weights.astype(z.dtype) @ z[rows].T).astype(float)
         noise = rng.standard_normal(shared.shape) * np.sqrt(own[rows] * (1 - kappa[rows]))
-        logits = self.offset + (1 - kappa[rows]) * shared + kappa[rows] * working[rows] + noise
-        return np.asarray(1 / (1 + np.exp(-logits)))
+        return np.asarray(self.offset + (1 - kappa[rows]) * shared + kappa[rows] * working[rows] + noise)
 
-    def _process(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
+    def _process(self, sampled: Ints, n: Floats, fails: Floats) -> Fitted:
         features = self._whole()
         prior = with_base(SCALES[self.kernel.scale] * features.prior)
         own = OWNS[self.kernel.own] + SCALES[self.kernel.scale] * features.left
         z = features.z
-        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[0][sampled], self.offset, 3)
-        belief = believe(z, found, own, sampled, self.offset)
-        self._last = (found, z, own, sampled)
-        self._logits = (belief.mean, self._logits[1])
-        return belief
+        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[0][sampled], self.offset, 3, SETTLED)
+        return Fitted(found, z, own, sampled)
 
-    def _logistic(self, sampled: Ints, n: Floats, fails: Floats) -> Belief:
+    def _logistic(self, sampled: Ints, n: Floats, fails: Floats) -> Fitted:
         if self._effects is None:
             columns, _, group = effect_features(self.problem.levels, self.problem.axes, self._dtype)
             self._effects = (with_ones(columns), group)
@@ -117,12 +133,10 @@ class SharedSurface:
         z, group = self._effects
         own = np.full(self.problem.points, OWNS[self.kernel.own])
         prior = with_base(self._effect_prior)
-        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[1][sampled], self.offset, 3)
+        found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[1][sampled], self.offset, 3, SETTLED)
         groups = np.append(group, group.max() + 1 if len(group) else 0)
         self._effect_prior = renewed_variances(found, prior, groups, *EFFECT_BOUNDS)[:-1]
-        belief = believe(z, found, own, sampled, self.offset)
-        self._logits = (self._logits[0], belief.mean)
-        return belief
+        return Fitted(found, z, own, sampled)
 
     def _whole(self) -> Features:
         if self._features is None:
@@ -141,12 +155,14 @@ class SharedSurface:
         features: dict[tuple[int, ...], Features] = {}
 
         def worth(kernel: Kernel) -> float:
+            nonlocal start
             if kernel not in known:
                 if kernel.rho not in features:
                     rho = [RHOS[i] for i in kernel.rho]
                     built = kernel_features(levels, self.problem.axes, rho, self.rank)
                     features[kernel.rho] = built._replace(z=with_ones(built.z))
                 found = self._fit_kernel(features[kernel.rho], kernel, n, fails, start)
+                start = found.logit  # the next kernel is a neighbour, and so is its fit
                 known[kernel] = found.evidence + log_prior(kernel)
             return known[kernel]
 
@@ -163,7 +179,11 @@ class SharedSurface:
     def _fit_kernel(self, features: Features, kernel: Kernel, n: Floats, fails: Floats, start: Floats) -> Fit:
         prior = with_base(SCALES[kernel.scale] * features.prior)
         own = OWNS[kernel.own] + SCALES[kernel.scale] * features.left
-        return fit(features.z, prior, own, n, fails, start, self.offset, 4)
+        return fit(features.z, prior, own, n, fails, start, self.offset, 4, SETTLED)
+
+
+def _halves(count: int) -> tuple[int, int]:
+    return count - count // 2, count // 2
 
 
 def with_ones(z: Floats) -> Floats:

@@ -74,15 +74,18 @@ class PerPoint:
         self.problem = problem
         self.rounds = rounds
         self.score = score
-        self.tally = Tally.empty(problem.points)
+        self.look(Tally.empty(problem.points))
 
     def look(self, tally: Tally) -> None:
         """Remember the tally."""
         self.tally = tally
+        self._posterior: Posterior | None = None
 
     def posterior(self) -> Posterior:
         """Beta(1 + failures, 1 + successes)."""
-        return beta_posterior(self.tally, self.problem)
+        if self._posterior is None:
+            self._posterior = beta_posterior(self.tally, self.problem)
+        return self._posterior
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """The highest scores, equally many episodes at each."""
@@ -128,15 +131,19 @@ class Shared:
         self.ahead = ahead
         self.surface = SharedSurface(problem)
         self.tally = Tally.empty(problem.points)
+        self._posterior: Posterior | None = None
 
     def look(self, tally: Tally) -> None:
         """Fit the surface to all data."""
         self.tally = tally
         self.surface.look(tally)
+        self._posterior = None
 
     def posterior(self) -> Posterior:
         """What the surface says."""
-        return posterior_of(self.surface.belief, self.problem)
+        if self._posterior is None:
+            self._posterior = posterior_of(self.surface.belief, self.problem)
+        return self._posterior
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """Four fifths where an episode is worth most, one fifth where least is known of the point itself.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,13 +13,14 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Home, Run
+from ethogram.store.ledger import collector_at_rest
 
 from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
 
 
 class CompareResult(Result, kw_only=True):
-    """Candidate minus base; `facts` names what else differs between the two runs."""
+    """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen."""
 
     base_run: str
     candidate_run: str
@@ -39,6 +41,8 @@ class CompareResult(Result, kw_only=True):
     only_candidate: list[str]
     bounds: tuple[float, float] | None
     facts: dict[str, list[str]]
+    base_agent: str | None = None
+    agent: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task."""
@@ -54,26 +58,51 @@ def compare(
     level: float = 0.95,
     design: Design = "within",
     condition: str | None = None,
+    agent: str | None = None,
+    base_agent: str | None = None,
 ) -> CompareResult:
-    """Two versions on the same tasks, paired and stratified by task: `compare("main", "new-prompt").verdict`."""
-    one, two, arms = load_pair(base, candidate, home=home, condition=condition)
-    found = decided.compare(*arms, name=metric, level=level, design=design)
-    theirs = facts_of(one), facts_of(two)
+    """Two versions on the same tasks, paired and stratified by task: `compare("main", "new-prompt").verdict`.
+
+    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base.
+    """
+    with collector_at_rest():
+        one, two, arms = load_pair(
+            base,
+            candidate,
+            home=home,
+            condition=condition,
+            agents=(base_agent or agent, agent),
+            metrics=[metric],
+        )
+        found = decided.compare(*arms, name=metric, level=level, design=design)
+        theirs = facts_of(one), facts_of(two)
     return CompareResult(
         base_run=one.name,
         candidate_run=two.name,
+        base_agent=base_agent or agent,
+        agent=agent,
         facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
         **{f: getattr(found, f) for f in found.__struct_fields__},
     )
 
 
 def load_pair(
-    base: str | Run, candidate: str | Run, *, home: Home | str | None = None, condition: str | None = None
+    base: str | Run,
+    candidate: str | Run,
+    *,
+    home: Home | str | None = None,
+    condition: str | None = None,
+    agents: tuple[str | None, str | None] = (None, None),
+    metrics: Sequence[str],
 ) -> tuple[Run, Run, tuple[Outcomes, Outcomes]]:
     """Two runs and their outcomes; runs of different versions of a suite are refused."""
     one, two = run_of(base, home), run_of(candidate, home)
     refuse_mixed_suites(one, two)
-    return one, two, (load_outcomes(one, condition=condition), load_outcomes(two, condition=condition))
+    before, after = (
+        load_outcomes(run, condition=condition, agent=agent, metrics=metrics)
+        for run, agent in zip((one, two), agents, strict=True)
+    )
+    return one, two, (before, after)
 
 
 def refuse_mixed_suites(one: Run, two: Run) -> None:

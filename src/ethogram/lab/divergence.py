@@ -1,7 +1,7 @@
 """All repeats of each task, or one run against a baseline run: how far apart, and is that more than noise?
 
-The noise floor is kept nowhere: it is a function of the stored baseline run and is computed from its columns each
-time, so it can neither grow stale nor disagree with the traces. `baseline_floor` is what a gate asks for.
+The noise floor is a function of the stored baseline run. It is kept with that run under the hash of what it was
+computed from (`floors.py`), so that it can neither grow stale nor disagree with the traces; the gate uses the same one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run, open_home
 
 from .diffs import EditCounts, Overhead
-from .readings import UNKNOWN_TASK, Episode, How, Loaded, answer_of, by_version, load_readings
+from .floors import floor_of, kept_floor, own_distances
+from .readings import UNKNOWN_TASK, Episode, How, Loaded, answer_of, by_version, listed, load_readings
 from .result import Result
 
 
@@ -135,37 +136,32 @@ def divergence(
 def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
     """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
     how = how or How()
-    lake = home if isinstance(home, Home) else open_home(home)
-    return noise_floor(_squares(load_readings(_resolved(lake, run), how), how, Alphabet()))
+    found = _resolved(home if isinstance(home, Home) else open_home(home), run)
+    record = kept_floor(found, _groups(listed(found)), how)
+    if record is not None:
+        return record.noise_floor
+    groups = _groups(load_readings(found, how))
+    return floor_of(groups, own_distances(found, groups, how))
 
 
 def _resolved(home: Home, run: str | Run) -> Run:
     return run if isinstance(run, Run) else home.resolve(run)
 
 
-def _squares(loaded: Loaded, how: How, letters: Alphabet) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
-    """Distances within each task, version by version."""
-    found = []
-    for episodes in loaded.tasks.values():
-        for repeats in by_version(episodes):
-            runs = [e.reading for e in repeats]
-            found.append(distances(runs, runs, letters, by_lane=how.by_lane).d_norm)
-    return found
+def _groups(loaded: Loaded) -> list[list[Episode]]:
+    """Repeats of each task, version by version."""
+    return [repeats for episodes in loaded.tasks.values() for repeats in by_version(episodes)]
 
 
 def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
     """Every pair of repeats of each task."""
-    letters = Alphabet()
-    tasks, squares = {}, []
-    for name, episodes in mine.tasks.items():
-        inside: list[float] = []
-        for repeats in by_version(episodes):
-            runs = [e.reading for e in repeats]
-            square = distances(runs, runs, letters, by_lane=how.by_lane).d_norm
-            squares.append(square)
-            inside.extend(upper(square))
-        tasks[name] = _task(inside, len(episodes), 0)
-    floor = noise_floor(squares)
+    groups = _groups(mine)
+    squares = own_distances(run, groups, how)
+    inside: dict[str, list[float]] = {name: [] for name in mine.tasks}
+    for group, square in zip(groups, squares, strict=True):
+        inside[group[0].entry.head.task].extend(upper(square))
+    tasks = {name: _task(inside[name], len(episodes), 0) for name, episodes in mine.tasks.items()}
+    floor = floor_of(groups, squares)
     told = _nameless(mine.missing)
     told += [] if floor.measured else ["no task has two runs by one agent under one condition: there is no pair"]
     return DivergenceResult(
@@ -186,18 +182,17 @@ def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
 def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: int, seed: int) -> DivergenceResult:
     letters = Alphabet()
     shared = [t for t in theirs.tasks if t in mine.tasks]
-    tasks, pairs, squares = {}, [], []
+    tasks, pairs = {}, []
+    squares = dict(zip(theirs.tasks, own_distances(base, list(theirs.tasks.values()), how), strict=True))
     for name in shared:
-        one, two = theirs.tasks[name], mine.tasks[name]
+        one, two, square = theirs.tasks[name], mine.tasks[name], squares[name]
         runs, others = [e.reading for e in one], [e.reading for e in two]
-        square = distances(runs, runs, letters, by_lane=how.by_lane).d_norm
         across = distances(runs, others, letters, by_lane=how.by_lane).d_norm
-        squares.append(square)
         tasks[name] = _task(list(map(float, across.ravel())), len(two), len(one))
         for i, j in _matched(one, two):
             own = np.delete(square[i], i)
             pairs.append(pair_row(name, (base, one[i]), (run, two[j]), own, how))
-    floor = noise_floor(squares)
+    floor = noise_floor([squares[name] for name in shared])
     tested = k_by_k(
         {t: [e.reading for e in theirs.tasks[t]] for t in shared},
         {t: [e.reading for e in mine.tasks[t]] for t in shared},

@@ -15,15 +15,14 @@ from ethogram.decide import compare as decided
 from ethogram.errors import BadUsage
 from ethogram.errors import Refused as Refusal
 from ethogram.estimate import Estimate
-from ethogram.measure.divergence import distances
 from ethogram.measure.floor import NoiseFloor, noise_floor, warning
 from ethogram.measure.manifestation import GROUPS, MANIFESTATIONS, prevalence
 from ethogram.measure.outcomes import NOT_RUN, Outcomes
-from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run
 
 from .diffs import EditCounts, Overhead
 from .divergence import PairRow, pair_row
+from .floors import own_distances
 from .outcomes import load_outcomes, run_of
 from .readings import Episode, How, load_readings
 from .result import Result
@@ -195,12 +194,8 @@ def _paired(run: Run, treatments: Sequence[Treatment]) -> tuple[list[ExperimentP
     for task, episodes in load_readings(run, how).tasks.items():
         for episode in episodes:
             by_place.setdefault((episode.entry.head.condition, task), []).append(episode)
-    letters = Alphabet()
     clean = {task: found for (condition, task), found in by_place.items() if condition == CLEAN}
-    squares = {}
-    for task, found in clean.items():
-        readings = [e.reading for e in found]
-        squares[task] = distances(readings, readings, letters, by_lane=how.by_lane).d_norm
+    squares = dict(zip(clean, own_distances(run, list(clean.values()), how), strict=True))
     pairs = []
     for treatment in treatments:
         for task in treatment.tasks:
@@ -335,7 +330,7 @@ def joined(parts: Sequence[Outcomes]) -> Outcomes:
         task=np.concatenate([o.task for o in aligned]),
         attempt=np.concatenate([o.attempt + int(k) for o, k in zip(aligned, offsets, strict=True)]),
         value=np.concatenate([o.value for o in aligned]),
-        reason=tuple(r for o in parts for r in o.reason),
+        reason=np.concatenate([o.reason for o in aligned]),
         planned=np.sum([o.planned for o in aligned], axis=0),
         figures={name: np.concatenate([o.figures[name] for o in parts]) for name in parts[0].figures},
         success_at=parts[0].success_at,

@@ -7,6 +7,7 @@ batch at a time; posteriors, metrics and summary can be derived from them at any
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -285,3 +286,12 @@ def open_exploration(run: str = "latest", *, home: Home | str | None = None) -> 
     if found.info.kind != "explore":
         raise BadInput(f"{found.name!r} is not an exploration but of kind {found.info.kind!r}; see: ethogram runs")
     return Rounds(found)
+
+
+def recorded(run: Run) -> Counter[str]:
+    """Episodes of an exploration by outcome, as its batches have them: a world's episodes need no traces."""
+    found: Counter[str] = Counter()
+    for batch in Rounds(run).batches().values():
+        scored = len(batch.outcomes) - sum(batch.missing.values())
+        found.update({"scored": scored, **batch.missing})
+    return found

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.store import Entry, Home, Lake, Run, episode_table, open_home
+from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
+from ethogram.store.tables import label_table
 from ethogram.trace import Trace
 
 from .result import Result
 
+GROUP_BYTES, GROUP_BATCHES = 16 << 20, 128
 FORMATS = ("parquet", "csv", "jsonl", "atif", "otlp", "inspect")
 _ENDINGS = {"jsonl": ".jsonl", "atif": ".atif.jsonl", "otlp": ".otlp.jsonl", "inspect": ".eval"}
 
@@ -82,13 +85,8 @@ def _tables(run: Run, to: str, folder: Path, chosen: Sequence[Entry] | None) -> 
     try:
         for name in ("episodes", "spans", "texts", "labels"):
             files.append(folder / f"{name}.{to}")
-            table = _table(run, name, entries, all_of_it=chosen is None)
-            if to == "parquet":
-                import pyarrow.parquet as pq
-
-                pq.write_table(table, files[-1], compression="zstd")
-            else:
-                _write_csv(table, files[-1])
+            schema, batches = _batches(run, name, entries, all_of_it=chosen is None)
+            (_write_parquet if to == "parquet" else _write_csv)(schema, batches, files[-1])
     except BaseException:
         for file in files:
             file.unlink(missing_ok=True)
@@ -96,29 +94,54 @@ def _tables(run: Run, to: str, folder: Path, chosen: Sequence[Entry] | None) -> 
     return ExportResult(run=run.name, format=to, files=[str(f) for f in files], traces=len(entries))
 
 
-def _table(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) -> Any:
-    """One view of a run, or as much of it as belongs to some traces."""
+def _batches(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) -> tuple[Any, Iterator[Any]]:
+    """The schema and the batches of one view of a run, or of as much of it as belongs to some traces."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if name == "episodes":
-        return episode_table((run.name, e) for e in entries)
-    table = Lake([run]).sql(f"SELECT * FROM {name}")
-    if all_of_it:
-        return table
+    lake = Lake([run])
+    if name in ("episodes", "labels"):
+        table = episode_table((run.name, e) for e in entries) if name == "episodes" else label_table([run])
+        schema, batches = table.schema, iter(table.to_batches(max_chunksize=4096))
+    else:
+        texts = name == "texts"
+        plain, rows = (text_schema(), lake.texts()) if texts else (span_schema(), lake.spans(tuple(SPAN_COLUMNS)))
+        schema = plain.insert(0, pa.field("run", pa.string()))
+        batches = (
+            pa.RecordBatch.from_arrays([pa.repeat(run.name, b.num_rows), *b.columns], schema=schema) for b in rows
+        )
+    if all_of_it or name == "episodes":
+        return schema, batches
     column, wanted = "trace_id", {str(e.head.trace_id) for e in entries}
     if name == "texts":
         column, wanted = "ref", {str(ref) for e in entries for ref in run.all_refs(e)}
-    return table.filter(pc.is_in(table[column], value_set=pa.array(sorted(wanted), pa.string())))
+    values = pa.array(sorted(wanted), pa.string())
+    return schema, (b.filter(pc.is_in(b.column(column), value_set=values)) for b in batches)
 
 
-def _write_csv(table: Any, target: Path) -> None:
+def _write_parquet(schema: Any, batches: Iterator[Any], target: Path) -> None:
+    """Row groups of some megabytes: small enough to hold, large enough to read fast."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    held: list[Any] = []
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        for batch in batches:
+            held.append(batch)
+            if sum(b.nbytes for b in held) >= GROUP_BYTES or len(held) >= GROUP_BATCHES:
+                writer.write_table(pa.Table.from_batches(held, schema))
+                held = []
+        if held:
+            writer.write_table(pa.Table.from_batches(held, schema))
+
+
+def _write_csv(schema: Any, batches: Iterator[Any], target: Path) -> None:
     import csv
 
     with target.open("w", newline="", encoding="utf-8") as stream:
         writer = csv.writer(stream)
-        writer.writerow(table.column_names)
-        for batch in table.to_batches(max_chunksize=4096):
+        writer.writerow(schema.names)
+        for batch in batches:
             columns = [c.to_pylist() for c in batch.columns]
             writer.writerows([_cell(v) for v in row] for row in zip(*columns, strict=True))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,21 +15,18 @@ from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
 from ethogram.measure.milestones import Milestones, milestones_from
 from ethogram.measure.reading import READINGS
-from ethogram.measure.standard import BY_NAME, Standards, chosen, of_preset, standards
-from ethogram.measure.standard_columns import COLUMNS
-from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
-from ethogram.measure.standard_states import default_states, state_labels
-from ethogram.measure.standard_stream import PLACE
+from ethogram.measure.standard import BY_NAME, Standards, chosen, of_preset, of_tally
+from ethogram.measure.standard_states import default_states
 from ethogram.store import Entry, Run
-from ethogram.store.segment import damage, span_schema
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
+from .cluster import Cluster
+from .field_columns import Columns
 from .outcomes import success_at
 
 MOST_LABELLED = 20_000
 """Above so many traces a preset's own states are not read unasked: labels are objects, one per step."""
 NO_STEPS = "no steps"
-BATCH = 1 << 16
 
 
 class How(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,8 +134,8 @@ def _twins(names: Sequence[str], parts: Sequence[Standards]) -> dict[str, str]:
     return found
 
 
-def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How) -> Loaded:
-    """Measure the scored traces of some runs; what cannot be used is counted by reason."""
+def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How, cluster: Cluster | None = None) -> Loaded:
+    """Measure the scored traces of some runs, here or on a cluster; what cannot be used is counted by reason."""
     cls = None if how.field is None else field_class(how.field)
     gone: Counter[str] = Counter()
     kept: list[tuple[Run, Entry]] = []
@@ -162,7 +159,7 @@ def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How) -> L
     if cls is not None:
         _through_own(loaded, kept, cls, how)
     else:
-        _through_columns(loaded, kept, how)
+        _through_columns(loaded, Columns(kept, cluster), how)
     return loaded
 
 
@@ -277,39 +274,6 @@ def as_messages(trace: Trace) -> list[dict[str, Any]]:
     return out
 
 
-def span_columns(kept: Sequence[tuple[Run, Entry]], columns: Sequence[str]) -> Iterator[Any]:
-    """Batches of span columns of these traces, with a column that says which of them each row is of.
-
-    The ledger knows where the rows of a trace lie, so ids need not be read, and files without such rows are not
-    opened; texts stay the dictionaries that they are in the files, which halves the work.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    wanted = [c for c in columns if c != "trace_id"]
-    texts = [c for c in wanted if pa.types.is_string(span_schema().field(c).type)]
-    # flat lists of numbers: a hundred thousand small tuples would keep the garbage collector busy
-    files: dict[tuple[int, str], tuple[Run, list[int], list[int], list[int]]] = {}
-    for number, (run, entry) in enumerate(kept):
-        for spot in entry.spans:
-            _, first_rows, counts, numbers = files.setdefault((id(run), spot.file), (run, [], [], []))
-            first_rows.append(spot.row)
-            counts.append(spot.rows)
-            numbers.append(number)
-    for (_, name), (run, first_rows, counts, numbers) in files.items():
-        with damage(f"{name} of run {run.name!r}"), run.files.open(f"{run.path}/{name}") as opened:
-            source = pq.ParquetFile(opened, read_dictionary=texts, pre_buffer=False)
-            own = np.full(source.metadata.num_rows, -1, dtype=np.int32)
-            within = np.arange(sum(counts)) - np.repeat(np.cumsum(counts) - counts, counts)
-            own[np.repeat(first_rows, counts) + within] = np.repeat(numbers, counts)
-            first = 0
-            for batch in source.iter_batches(BATCH, columns=wanted, use_threads=False):
-                part = np.ascontiguousarray(own[first : first + batch.num_rows])
-                first += batch.num_rows
-                place = pa.Array.from_buffers(pa.int32(), part.size, [None, pa.py_buffer(part)])
-                yield batch.append_column(PLACE, place)
-
-
 def _unusable(entry: Entry) -> str | None:
     if entry.forgotten:
         return "forgotten"
@@ -368,19 +332,17 @@ def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Fi
     loaded.own = field
 
 
-def _through_columns(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], how: How) -> None:
+def _through_columns(loaded: Loaded, columns: Columns, how: How) -> None:
     """The standard dimensions and states, from the columns of the lake."""
-    heads, totals = [e.head for e in loaded.entries], [e.totals for e in loaded.entries]
     how.names  # noqa: B018 - a name that is wrong should cost no reading
-    loaded.standard = standards(span_columns(kept, COLUMNS), heads, totals)
+    entries = loaded.entries
+    loaded.standard = of_tally(columns.tally(), [e.head for e in entries], [e.totals for e in entries])
     stones = how.states
     if stones is None:
-        if len(heads) > MOST_LABELLED:
+        if len(entries) > MOST_LABELLED:
             loaded.notes.append(f"states are not read unasked in more than {MOST_LABELLED} traces; name them: --states")
             return
         stones = default_states(how.preset, loaded.standard.tools)
     if stones is not None:
-        counts = np.array([t.steps for t in totals], dtype=np.int64)
-        ids = [h.trace_id for h in heads]
-        loaded.labels = state_labels(span_columns(kept, STATE_COLUMNS), ids, counts, stones)
+        loaded.labels = columns.labels(stones)
         loaded.stones = stones

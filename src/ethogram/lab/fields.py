@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,10 +25,12 @@ from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 
+from .cluster import Cluster, ray_cluster
 from .field_files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
 from .field_results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 from .outcomes import chosen_entries, run_of
 
+ENGINES = ("local", "ray")
 NOT_SET = "not set"
 T = TypeVar("T")
 
@@ -70,21 +73,28 @@ def field_of(
     level: float = 0.95,
     draws: int = 999,
     seed: int = 0,
+    engine: str = "local",
 ) -> FieldResult:
-    """The field of a run, read aloud; compared with another run or a corridor, ablated, if asked."""
+    """The field of a run, read aloud; compared with another run or a corridor, ablated, if asked.
+
+    With the engine `ray` the files of the lake are read by the workers of a cluster; no number depends on it.
+    """
     if ablation and (against is not None or corridor is not None or save_to is not None):
         raise BadUsage("an ablation stands alone; ask for a comparison or a corridor of one --condition apart")
     ask = Ask(rule=rule, level=level, draws=draws, seed=seed)
     ruler = None if corridor is None else load_corridor(corridor)
     stones = milestones_file(states) if isinstance(states, str | Path) else states
     how = _how(field, reading, preset, dimensions, stones, ruler)
+    place = _engine(engine, how)
     runs = [run_of(r, home) for r in (run, *join)]
     every = condition is None and ablation
-    mine = load(runs, [_some(_entries(r, condition, agent, every), traces, r) for r in runs], how)
-    loaded = [mine]
     other = None if against is None else run_of(against, home)
-    if other is not None:
-        loaded.append(load([other], [_entries(other, condition, agent, every)], how))
+    picked = [_some(_entries(r, condition, agent, every), traces, r) for r in runs]
+    with place as cluster:
+        mine = load(runs, picked, how, cluster)
+        loaded = [mine]
+        if other is not None:
+            loaded.append(load([other], [_entries(other, condition, agent, every)], how, cluster))
     wanted = None if ruler is None or how.field is not None else _of_corridor(ruler)
     names, left_out = ([], {}) if how.field is not None else usable_names(loaded, how, wanted)
     tasks = _strata(mine) if ablation else None
@@ -131,6 +141,17 @@ def _how(
     if field is None:
         how.names  # noqa: B018 - an unknown preset is told before anything is read
     return how
+
+
+def _engine(name: str, how: How) -> AbstractContextManager[Cluster | None]:
+    """Where the lake is read; a cluster is joined only once it is entered."""
+    if name not in ENGINES:
+        raise NotFound.named("engine", name, list(ENGINES))
+    if name == "local":
+        return nullcontext()
+    if how.field is not None:
+        raise BadUsage("a field of your own measures trace after trace on this machine; leave out --engine ray")
+    return ray_cluster()
 
 
 def _of_corridor(ruler: CorridorFile) -> list[str]:

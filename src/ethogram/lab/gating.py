@@ -1,8 +1,7 @@
-"""May it ship? The gate's verdict on two stored runs, and the plan of a comparison that is not yet run."""
+"""May it ship? The gate's verdict on two stored runs."""
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from ethogram.decide.gate import GatePlan, Judgement, Verdict
 from ethogram.decide.gate import GateSettings as GateSettings
 from ethogram.decide.gate import Look as Look
 from ethogram.decide.monitor import Watch, watch
-from ethogram.decide.planner import PlanSettings, Simulated
-from ethogram.errors import BadInput, BadUsage
+from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.floor import NoiseFloor
 from ethogram.measure.noise import OutcomeFloor, noise_floor
@@ -28,17 +26,12 @@ from ethogram.store import Home, Run
 
 from .comparison import load_pair
 from .divergence import divergence
-from .outcomes import load_outcomes, run_of
+from .outcomes import load_outcomes
+from .planning import price_of
+from .quarantine import Quarantined as Quarantined
+from .quarantine import about_quarantine
+from .quarantine import read_quarantine as read_quarantine
 from .result import Result
-
-
-class Quarantined(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that does not count towards the verdict until a date; from then on it does again."""
-
-    task: str
-    until: datetime.date
-    reason: str
-    expired: bool = False
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +88,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GateResult(Result, kw_only=True):
-    """The verdict with its evidence; `difference` is candidate minus base."""
+    """The verdict with its evidence; `difference` is candidate minus base, `agent` whose episodes were chosen."""
 
     base_run: str
     candidate_run: str
@@ -109,6 +102,8 @@ class GateResult(Result, kw_only=True):
     confirmations: list[Confirmation] = []
     behaviour: Behaviour | None = None
     warnings: list[str] = []
+    base_agent: str | None = None
+    agent: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per look."""
@@ -124,25 +119,41 @@ def gate(
     quarantine: str | Path | Sequence[Quarantined] = (),
     monitor: bool = False,
     condition: str | None = None,
+    agent: str | None = None,
+    base_agent: str | None = None,
     **given: Any,
 ) -> GateResult:
-    """The verdict on two stored runs: `gate("main", "new-prompt", margin=0.1).verdict`."""
+    """The verdict on two stored runs: `gate("main", "new-prompt", margin=0.1).verdict`.
+
+    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base.
+    """
     settings = msgspec.structs.replace(settings or GateSettings(), **given).checked()
-    one, two, (before, after) = load_pair(base, candidate, home=home, condition=condition)
+    agents = (base_agent or agent, agent)
+    one, two, (before, after) = load_pair(
+        base,
+        candidate,
+        home=home,
+        condition=condition,
+        agents=agents,
+        metrics=[settings.metric, "cost"],
+    )
     shared = shared_tasks(before, after)
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
     away = {q.task for q in resting if not q.expired}
     tasks = tuple(t for t in shared if t not in away)
     if not tasks:
         raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
+    settings = settings if monitor else _as_begun(one, two, settings)
     if monitor:
-        return _watched(one, two, before, after, settings, tasks, resting)
-    settings = _as_begun(one, two, settings)
-    if not settings.fresh and not before.only(tasks).attempts.any():
-        return _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
-    plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
-    found = decided.judge(before, after, plan, settings, closed=two.info.kind != "run")
-    return gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
+        result = _watched(one, two, before, after, settings, tasks, resting)
+    elif not settings.fresh and not before.only(tasks).attempts.any():
+        result = _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
+    else:
+        plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
+        found = decided.judge(before, after, plan, settings, closed=_closed(two))
+        result = gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
+    result.base_agent, result.agent = agents
+    return result
 
 
 def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
@@ -161,9 +172,38 @@ META = "gate"
 """Where a run that a gate bought keeps what was promised when it began."""
 
 
-def promise(base: str, settings: GateSettings) -> str:
-    """What a run that a gate buys remembers."""
-    return msgspec.json.encode({"base": base, "settings": settings}).decode()
+def _closed(run: Run) -> bool:
+    """Whether no more will come: an imported log that nobody is adding to at this moment."""
+    return run.info.kind != "run" and not run.busy()
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run that a gate buys remembers: all that its looks were planned from.
+
+    `quarantined` are the tasks that did not count, `baseline` how many scored attempts a stored baseline had.
+    """
+
+    base: str
+    settings: GateSettings
+    quarantined: list[str] | None = None
+    baseline: int | None = None
+
+    def text(self) -> str:
+        """As it is kept."""
+        return msgspec.json.encode(self).decode()
+
+    def broken(self, now: Promise) -> str | None:
+        """What is otherwise now, in words; what an older run did not keep is not held against it."""
+        told = []
+        for name in ("base", "quarantined", "baseline"):
+            was, new = getattr(self, name), getattr(now, name)
+            if was != new and (was is not None or name == "base"):
+                told.append(f"{name} was {was if was != [] else 'empty'} and is {new if new != [] else 'empty'}")
+        for name in self.settings.__struct_fields__:
+            was, new = getattr(self.settings, name), getattr(now.settings, name)
+            if was != new:
+                told.append(f"{name} was {was} and is {new}")
+        return "; ".join(told) or None
 
 
 def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Home | str | None) -> Outcomes:
@@ -178,8 +218,8 @@ def _as_begun(one: Run, two: Run, settings: GateSettings) -> GateSettings:
     begun = [run.info.meta.get(META) for run in (one, two)]
     if begun[0] is None or begun[0] != begun[1]:
         return settings
-    old = msgspec.json.decode(str(begun[1]))["settings"]
-    return msgspec.structs.replace(settings, fresh=bool(old["fresh"]), pilot=old.get("pilot"))
+    old = msgspec.json.decode(str(begun[1]), type=Promise).settings
+    return msgspec.structs.replace(settings, fresh=old.fresh, pilot=old.pilot)
 
 
 def gate_result(
@@ -202,7 +242,7 @@ def gate_result(
             f"with {plan.stored:.3g} attempts per task the baseline cannot show a change of {plan.margin:.3g} "
             f"with power {settings.power:g}; this plan has {plan.power:.2f}"
         )
-    warnings += _about_quarantine(resting, outcomes, len(plan.tasks))
+    warnings += about_quarantine(resting, outcomes, len(plan.tasks))
     return GateResult(
         base_run=base,
         candidate_run=candidate,
@@ -226,18 +266,6 @@ def gate_result(
         quarantined=resting,
         warnings=warnings,
     )
-
-
-def _about_quarantine(resting: list[Quarantined], outcomes: tuple[Outcomes, Outcomes], counted: int) -> list[str]:
-    """What people should know of the list: that it names strangers, or most of the suite."""
-    known = {t for o in outcomes for t in o.tasks}
-    strange = sorted({q.task for q in resting} - known)
-    told = [f"the quarantine list names {', '.join(strange[:5])}, which no run knows"] if strange else []
-    away = len({q.task for q in resting if not q.expired} & known)
-    share = away / max(counted + away, 1)
-    if share > 0.2:
-        told.append(f"{share:.0%} of the tasks are in quarantine: the verdict speaks only of the rest")
-    return told
 
 
 def _without_baseline(
@@ -362,93 +390,4 @@ def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement,
         cost_usd=None if price is None else price * (runs + (baseline or 0)),
         baseline_runs=baseline,
         why=why,
-    )
-
-
-def price_of(outcomes: Outcomes) -> float | None:
-    """The mean recorded cost of an episode, None where no log said."""
-    known = outcomes.figures.get("cost")
-    if known is None or np.all(np.isnan(known)):
-        return None
-    return float(np.nanmean(known))
-
-
-def read_quarantine(path: str | Path, today: datetime.date | None = None) -> list[Quarantined]:
-    """The quarantine list: YAML or JSON, each entry with `task`, `until` (a date) and `reason`."""
-    import yaml
-
-    place = Path(path)
-    try:
-        listed = yaml.safe_load(place.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"the quarantine list {place} cannot be read: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"the quarantine list {place} is not YAML: {str(error).splitlines()[0]}") from None
-    if not isinstance(listed, list):
-        raise BadInput(f"the quarantine list {place} must be a list of entries with task, until and reason")
-    now = today or datetime.datetime.now(datetime.UTC).date()
-    found = []
-    for i, entry in enumerate(listed, start=1):
-        try:
-            if isinstance(entry, dict) and isinstance(entry.get("task"), int):
-                entry = {**entry, "task": str(entry["task"])}  # tasks of many suites are numbers
-            one = msgspec.convert(entry, Quarantined, strict=False)
-        except msgspec.ValidationError as error:
-            raise BadInput(f"entry {i} of {place}: {error}; write task, until (2026-12-31) and reason") from None
-        found.append(msgspec.structs.replace(one, expired=one.until < now))
-    return found
-
-
-class PlanResult(Result, kw_only=True):
-    """Runs and dollars of a comparison that is not yet run."""
-
-    pilot: str | None
-    drop: float
-    alpha: float
-    target_power: float
-    stored: float
-    tasks: int
-    looks: list[float]
-    attempts_per_task: int
-    runs: int
-    expected_if_dropped: float
-    expected_if_unchanged: float
-    fixed_runs: float | None
-    power: float
-    price: float | None
-    cost_usd: float | None
-    expected_cost_usd: float | None
-    simulated: Simulated
-
-
-def plan_runs(
-    pilot: str | Run | None = None,
-    settings: PlanSettings | None = None,
-    *,
-    home: Home | str | None = None,
-    tasks: int = 50,
-    rate: float = 0.7,
-    spread: float = 0.25,
-    seed: int = 0,
-    **given: Any,
-) -> PlanResult:
-    """How many runs, what price: from a pilot run, or from assumptions about the tasks."""
-    settings = msgspec.structs.replace(settings or PlanSettings(), **given)
-    name = None
-    if pilot is None:
-        rates = planner.assumed_rates(tasks, rate, spread)
-    else:
-        found = run_of(pilot, home)
-        outcomes = load_outcomes(found)
-        rates, name = decided.planning_rates(outcomes), found.name
-        if settings.price is None:
-            settings = msgspec.structs.replace(settings, price=price_of(outcomes))
-    made = planner.plan_runs(rates, settings, np.random.default_rng(seed))
-    return PlanResult(
-        pilot=name,
-        alpha=settings.alpha,
-        target_power=settings.power,
-        stored=settings.stored,
-        price=settings.price,
-        **{f: getattr(made, f) for f in made.__struct_fields__},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,14 +11,22 @@ import numpy as np
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
-from ethogram.store import Entry, Home, Run, open_home
+from ethogram.store import Entry, Episodes, Home, Run, open_home
 from ethogram.store.lake import EXTENSIONS
-from ethogram.trace import SUCCESS_AT, Missing, Scored
+from ethogram.trace import SUCCESS_AT
 
 from .order import natural
 
 UNKNOWN = "unknown"
-_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "cost": ("cost_usd",),
+    "steps": ("steps",),
+    "tokens": ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
+    "seconds": ("seconds",),
+    "tool_calls": ("tool_calls",),
+    "errors": ("errors",),
+}
+"""What the ledger holds of each metric; parts are added."""
 
 
 def run_of(run: str | Run, home: Home | str | None = None) -> Run:
@@ -29,32 +37,39 @@ def run_of(run: str | Run, home: Home | str | None = None) -> Run:
 
 
 def load_outcomes(
-    run: str | Run, *, home: Home | str | None = None, condition: str | None = None, agent: str | None = None
+    run: str | Run,
+    *,
+    home: Home | str | None = None,
+    condition: str | None = None,
+    agent: str | None = None,
+    metrics: Sequence[str] = tuple(_PARTS),
 ) -> Outcomes:
-    """The outcomes of a run; one with several conditions must be told which is meant."""
+    """The outcomes of a run, with what these metrics need; one with several conditions must be told which is meant."""
     found = run_of(run, home)
-    entries = chosen_entries(found, condition, agent)
-    plan = _plan(found, entries, condition)
-    if not entries and not plan:
+    counted = [m for m in metrics if m in _PARTS]
+    rows = found.episodes([part for m in counted for part in _PARTS[m]])
+    chosen = _choose(found.name, rows, condition, agent)
+    held, task = np.unique(rows.task[chosen], return_inverse=True)
+    names = [rows.names["task"][i] for i in held]
+    plan = _plan(found, names, condition)
+    if not names and not plan:
         raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
-    names = sorted({e.head.task for e in entries}, key=natural)
-    there = set(names)
-    names += [t for t in plan if t not in there]
-    place = {name: i for i, name in enumerate(names)}
-    task = np.array([place[e.head.task] for e in entries], dtype=np.int64)
+    order = sorted(range(len(names)), key=lambda i: natural(names[i]))
+    task = np.argsort(np.array(order, dtype=np.int64))[task]
+    names = [names[i] for i in order]
+    names += [t for t in plan if t not in set(names)]
     seen = np.bincount(task, minlength=len(names)).astype(np.int64)
     wanted = np.array([plan.get(name, 0) for name in names], dtype=np.int64)
-    outcomes = [e.head.outcome for e in entries]
     return Outcomes(
         tasks=tuple(names),
         task=task,
-        attempt=_attempts(entries, task, planned=found.info.kind == "run"),
-        value=np.array([o.value if isinstance(o, Scored) else np.nan for o in outcomes], dtype=np.float64),
-        reason=tuple(o.reason if isinstance(o, Missing) else None for o in outcomes),
+        attempt=_attempts(rows.attempt[chosen], task, planned=found.info.kind == "run"),
+        value=rows.value[chosen],
+        reason=rows.reason[chosen],
         planned=np.maximum(seen, wanted),
-        figures=_figures(entries),
-        seed=tuple(e.head.seed for e in entries),
-        at_ns=np.array([e.at_ns for e in entries], dtype=np.int64),
+        figures={m: _figure(rows, chosen, _PARTS[m]) for m in counted},
+        seed=rows.seed[chosen],
+        at_ns=rows.at_ns[chosen],
         success_at=success_at(found),
     )
 
@@ -78,25 +93,31 @@ def facts_of(run: Run) -> dict[str, str]:
 
 
 def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
-    """The episodes of one agent under one condition; a run that holds several conditions must be told which."""
-    entries = [e for e in run.entries if agent is None or e.head.agent == agent]
-    if agent is not None and not entries:
-        raise NotFound.named(f"agent in run {run.name!r}", agent, sorted({e.head.agent for e in run.entries}))
-    conditions = sorted({e.head.condition for e in entries})
+    """The episodes of one agent under one condition, for those who open them."""
+    return [run.entries[i] for i in _choose(run.name, run.episodes(), condition, agent)]
+
+
+def _choose(run: str, rows: Episodes, condition: str | None, agent: str | None) -> Any:
+    """The rows of one agent under one condition; a run that holds several conditions must be told which."""
+    agents, conditions = rows.names["agent"], rows.names["condition"]
+    if agent is not None and agent not in agents:
+        raise NotFound.named(f"agent in run {run!r}", agent, sorted(agents))
+    theirs = np.arange(len(rows)) if agent is None else np.flatnonzero(rows.agent == agents.index(agent))
+    held = sorted(conditions[i] for i in np.unique(rows.condition[theirs]))
     if condition is None:
-        if len(conditions) > 1:
-            shown = ", ".join(repr(c) for c in conditions[:6]) + (", …" if len(conditions) > 6 else "")
+        if len(held) > 1:
+            shown = ", ".join(repr(c) for c in held[:6]) + (", …" if len(held) > 6 else "")
             raise BadUsage(
-                f"run {run.name!r} holds {len(conditions)} conditions ({shown}); choose one with --condition, "
+                f"run {run!r} holds {len(held)} conditions ({shown}); choose one with --condition, "
                 "for their mixture is no behaviour of anything"
             )
-        return entries
-    if condition not in conditions:
-        raise NotFound.named(f"condition in run {run.name!r}", condition, conditions)
-    return [e for e in entries if e.head.condition == condition]
+        return theirs
+    if condition not in held:
+        raise NotFound.named(f"condition in run {run!r}", condition, held)
+    return theirs[rows.condition[theirs] == conditions.index(condition)]
 
 
-def _plan(run: Run, entries: Sequence[Entry], condition: str | None) -> dict[str, int]:
+def _plan(run: Run, tasks: Sequence[str], condition: str | None) -> dict[str, int]:
     """Planned attempts per task, where the run says so: what it began with, and what was added since.
 
     A condition may concern some tasks only, and want fewer attempts than the others.
@@ -105,7 +126,7 @@ def _plan(run: Run, entries: Sequence[Entry], condition: str | None) -> dict[str
     options = plan.get("options")
     if run.info.kind != "run" or not isinstance(options, dict):
         return {}
-    begun = plan.get("tasks") or sorted({e.head.task for e in entries}, key=natural)
+    begun = plan.get("tasks") or sorted(tasks, key=natural)
     planned = dict.fromkeys(begun, int(options.get("k", 1)))
     for _, line in run.notes(EXTENSIONS):
         added = msgspec.json.decode(line)
@@ -120,9 +141,8 @@ def _plan(run: Run, entries: Sequence[Entry], condition: str | None) -> dict[str
     return {task: min(n, most) for task, n in planned.items() if not only.tasks or task in only.tasks}
 
 
-def _attempts(entries: Sequence[Entry], task: Any, planned: bool) -> Any:
+def _attempts(given: Any, task: Any, planned: bool) -> Any:
     """Attempt numbers as planned; those of foreign logs, which count from 1, leave gaps or repeat, are made anew."""
-    given = np.array([e.head.attempt for e in entries], dtype=np.int64)
     order = np.lexsort((given, task))
     if planned and not np.any((np.diff(task[order]) == 0) & (np.diff(given[order]) == 0)):
         return given
@@ -133,42 +153,26 @@ def _attempts(entries: Sequence[Entry], task: Any, planned: bool) -> Any:
     return out
 
 
-def _figures(entries: Sequence[Entry]) -> dict[str, Any]:
-    totals = [e.totals for e in entries]
-
-    def column(name: str) -> Any:
-        """NaN where the log never said."""
-        return np.array([getattr(t, name) for t in totals], dtype=np.float64)
-
-    parts = np.stack([column(name) for name in _TOKENS])
-    unsaid = np.all(np.isnan(parts), axis=0)
-    times = [(e.head.start_ns, e.head.end_ns) for e in entries]
-    return {
-        "cost": column("cost_usd"),
-        "steps": column("steps"),
-        "tokens": np.where(unsaid, np.nan, np.nansum(parts, axis=0)),
-        "seconds": np.array([np.nan if a is None or b is None else (b - a) / 1e9 for a, b in times], dtype=np.float64),
-        "tool_calls": column("tool_calls"),
-        "errors": column("errors"),
-    }
+def _figure(rows: Episodes, chosen: Any, parts: Sequence[str]) -> Any:
+    """The sum of the parts that are known, NaN where none is."""
+    if len(parts) == 1:
+        return rows.figures[parts[0]][chosen]
+    known = np.stack([rows.figures[part][chosen] for part in parts])
+    return np.where(np.all(np.isnan(known), axis=0), np.nan, np.nansum(known, axis=0))
 
 
 def _said(run: Run, name: str) -> set[str]:
     """What the run or its traces say of themselves."""
     if name in run.info.meta:
         return {str(run.info.meta[name])}
-    return {str(e.head.meta[name]) for e in run.entries if name in e.head.meta}
+    return set(run.episodes().said[name])
 
 
 def _from_spans(run: Run) -> tuple[set[str], set[str]]:
     """Models and temperatures of the spans, read as two columns."""
     from ethogram.store.query import Lake
 
-    models: set[str] = set()
-    settings: set[str] = set()
-    for batch in Lake([run]).spans(["model", "params"]):
-        for seen, column in ((models, batch.column(0)), (settings, batch.column(1))):
-            seen.update(v for v in column.unique().to_pylist() if v is not None)
+    models, settings = Lake([run]).distinct("model", "params")
     params = [msgspec.json.decode(text) for text in settings]
     return models, {str(p["temperature"]) for p in params if isinstance(p, dict) and "temperature" in p}
 

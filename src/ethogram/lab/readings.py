@@ -76,13 +76,27 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
 def load_readings(
     run: Run, how: How, *, condition: str | None = None, only: Collection[TraceId] | None = None
 ) -> Loaded:
-    """All episodes of a run that left behaviour to look at.
+    """All episodes of a run that left behaviour to look at, as they read."""
+    found = listed(run, condition=condition, only=only)
+    wanted = [e.entry for episodes in found.tasks.values() for e in episodes]
+    function = how.function()
+    if how.columnar:
+        columns = _from_columns(run, {e.head.trace_id for e in wanted}, function)
+        readings = iter([columns.get(e.head.trace_id, EMPTY) for e in wanted])
+    else:
+        readings = iter([read(run.trace(e), how.reading, function) for e in wanted])
+    tasks = {task: [Episode(e.entry, next(readings)) for e in episodes] for task, episodes in found.tasks.items()}
+    return Loaded(tasks, found.missing)
+
+
+def listed(run: Run, *, condition: str | None = None, only: Collection[TraceId] | None = None) -> Loaded:
+    """The same episodes as the ledger names them, not read yet.
 
     Forgotten traces are gone, and where infrastructure, a cap or the kill switch ended an episode, what it left is
     not what the agent would have done.
     """
     missing: Counter[str] = Counter()
-    wanted: list[Entry] = []
+    tasks: dict[str, list[Episode]] = {}
     for entry in run.entries:
         if condition is not None and entry.head.condition != condition:
             continue
@@ -92,16 +106,7 @@ def load_readings(
         if reason is not None:
             missing[reason] += 1
         else:
-            wanted.append(entry)
-    function = how.function()
-    if how.columnar:
-        found = _from_columns(run, {e.head.trace_id for e in wanted}, function)
-        readings = (found.get(e.head.trace_id, EMPTY) for e in wanted)
-    else:
-        readings = (read(run.trace(e), how.reading, function) for e in wanted)
-    tasks: dict[str, list[Episode]] = {}
-    for entry, reading in zip(wanted, readings, strict=True):
-        tasks.setdefault(entry.head.task, []).append(Episode(entry, reading))
+            tasks.setdefault(entry.head.task, []).append(Episode(entry, EMPTY))
     for episodes in tasks.values():
         episodes.sort(key=lambda e: (e.entry.head.attempt, e.entry.head.trace_id))
     return Loaded({t: tasks[t] for t in sorted(tasks, key=natural)}, dict(sorted(missing.items())))

@@ -10,6 +10,7 @@ from ethogram.estimate import Estimate
 from ethogram.measure import reliability as measured
 from ethogram.measure.reliability import Bounds, Compounding, Convention, Episodes, Target, TaskReliability
 from ethogram.store import Home, Run
+from ethogram.store.ledger import collector_at_rest
 
 from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
@@ -60,12 +61,14 @@ def reliability(
 ) -> ReliabilityResult:
     """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
     found = run_of(run, home)
-    outcomes = load_outcomes(found, condition=condition, agent=agent)
-    told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+    with collector_at_rest():
+        outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])
+        told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+        facts = facts_of(found)
     return ReliabilityResult(
         run=found.name,
         condition=condition,
-        facts=facts_of(found),
+        facts=facts,
         n=int(outcomes.attempts.sum()),
         c=int(outcomes.successes.sum()),
         level=level,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadUsage, Damaged, NotFound
+from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
 from ethogram.store import Entry, Home, Run, open_home
-from ethogram.trace import Missing, Scored, Span, Totals, Trace
+from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
 from .order import natural
 from .register import read_files
 from .result import Result
+
+SCORED = "scored"
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -126,8 +129,8 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
             tags=run.info.tags,
         )
         try:
-            row.episodes = len(run.entries)
-            row.scored = sum(isinstance(e.head.outcome, Scored) for e in run.entries)
+            outcomes = _outcomes(run)
+            row.episodes, row.scored = outcomes.total(), outcomes[SCORED]
             row.missing = row.episodes - row.scored
         except Exception as error:  # one damaged run must not hide the others
             row.problem = str(error)
@@ -139,7 +142,8 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
     """What is in a run: tasks, episodes, totals, and what was lost on the way in."""
     found = _home(home).resolve(run)
     entries = found.entries
-    reasons = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
+    reasons = _outcomes(found)
+    scored = reasons.pop(SCORED, 0)
     formats = Counter(e.head.origin.format for e in entries if e.head.origin)
     lost: Counter[str] = Counter()
     skipped = 0
@@ -154,8 +158,8 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         tags=found.info.tags,
         redaction=found.info.redaction,
         sealed=any(f.key for f in found.standing.files),
-        episodes=len(entries),
-        scored=len(entries) - sum(reasons.values()),
+        episodes=scored + reasons.total(),
+        scored=scored,
         missing=dict(sorted(reasons.items())),
         forgotten=sum(e.forgotten is not None for e in entries),
         formats=dict(sorted(formats.items())),
@@ -166,6 +170,16 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
     )
+
+
+def _outcomes(run: Run) -> Counter[str]:
+    """Episodes that were scored, and the others by what is missing."""
+    if run.info.kind == "explore" and not run.entries:
+        from .exploration import recorded
+
+        return recorded(run)
+    outcomes = (e.head.outcome for e in run.entries)
+    return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes)
 
 
 def _row(entry: Entry) -> EpisodeRow:
@@ -256,6 +270,7 @@ class TraceTree(Result, kw_only=True):
     spans: list[SpanRow]
     shown: int
     of: int
+    meta: dict[str, Any] = {}
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per span."""
@@ -312,11 +327,20 @@ def show_trace(
         answer=whole.answer,
         source=head.origin.name if head.origin else None,
         totals=entry.totals,
-        labels=[msgspec.to_builtins(x) for x in whole.labels],
+        labels=[_label(whole, x) for x in whole.labels],
         spans=rows,
         shown=len(rows),
         of=len(whole.spans),
+        meta=dict(head.meta),
     )
+
+
+def _label(trace: Trace, label: Label) -> dict[str, Any]:
+    """A label with its words, where they can be read."""
+    built: dict[str, Any] = msgspec.to_builtins(label)
+    with suppress(EthogramError, KeyError):
+        built["why"] = trace.text(label.why) if label.why is not None else None
+    return built
 
 
 def _span_row(trace: Trace, span: Span, depth: int, step: int | None) -> SpanRow:
@@ -370,4 +394,6 @@ def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
     size = sum(f.bytes for f in found.standing.files)
     removed = Removed(run=found.name, episodes=len(found.entries), bytes=size)
     found.files.delete(found.path)
+    if found.path == f"runs/{found.name}":
+        found.files.delete(f"suites/{found.name}")  # copies of files that an experiment was about
     return removed

@@ -9,6 +9,7 @@ suite/
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +30,8 @@ SUITE_FIELDS = ["name", "version", "success_at", "on_crash", "on_cap", "tools", 
 T = TypeVar("T")
 TOOLS = "tools.py"
 FACTORY = "tools"
-TOOLS_DIGEST = "tools_digest"
-"""Where a task keeps the hash of its tools' code, so that a changed tool is a changed suite."""
+TOOLS_DIGEST, USER_DIGEST = "tools_digest", "simulator_digest"
+"""Where a task keeps the hash of the code of its tools and of its user, so that a changed tool is a changed suite."""
 
 
 @dataclass(frozen=True)
@@ -179,12 +180,21 @@ def _imported(load: Callable[[], T], name: str) -> T:
         raise BadInput(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
 
 
+def _has_module(name: str) -> bool:
+    """Whether there is anything to import under the first part of a dotted name; the working folder counts."""
+    first = name.partition(".")[0]
+    return Path(f"{first}.py").is_file() or Path(first).is_dir() or importlib.util.find_spec(first) is not None
+
+
 def _from_python(spec: str) -> _Draft:
     place, colon, name = spec.partition(":") if not spec.endswith(".py") else (spec, "", "")
     if place.endswith(".py") and not Path(place).is_file():
         raise NotFound(f"no suite at {spec!r}")
     if not place.endswith(".py") and ("/" in place or not all(p.isidentifier() for p in place.split("."))):
         raise NotFound(f"no suite at {spec!r}: there is no such folder or file")
+    if not place.endswith(".py") and not _has_module(place):
+        near = [p.name for p in Path().iterdir() if p.is_dir() or p.suffix in (".yaml", ".jsonl", ".py")]
+        raise NotFound.named("folder, file or module with a suite", place, [n for n in near if not n.startswith(".")])
     module: ModuleType = _imported(
         lambda: module_at(Path(place)) if place.endswith(".py") else module_named(place, spec), place
     )
@@ -220,10 +230,14 @@ def _finished(draft: _Draft) -> Suite:
         finished = finish_task(task, folder, where)
         try:
             resolve_tools(loaded, finished)
+            resolve_simulator(loaded, finished)
         except EthogramError as error:
             raise BadInput(f"{where}: {error}") from None
         if code is not None and (finished.tools or _factory(loaded) is not None):
             finished = msgspec.structs.replace(finished, meta={**finished.meta, TOOLS_DIGEST: code})
+        user = Path(draft.root, (finished.simulator or "").rpartition(":")[0])
+        if user.suffix == ".py":
+            finished = msgspec.structs.replace(finished, meta={**finished.meta, USER_DIGEST: code_digest(user)})
         tasks.append(finished)
     return msgspec.structs.replace(suite, tasks=tuple(tasks))
 
@@ -258,6 +272,17 @@ def resolve_tools(loaded: LoadedSuite, task: Task) -> dict[str, Callable[..., An
             raise BadInput(f"two tools are named {short!r}")
         found[short] = function
     return found
+
+
+def resolve_simulator(loaded: LoadedSuite, task: Task) -> Callable[..., Any] | None:
+    """Who plays the user of a task, where it names somebody: `file.py:name` below the suite, or `pkg.mod:name`."""
+    if task.simulator is None:
+        return None
+    found = _imported(partial(named_object, task.simulator, loaded.root), task.simulator)
+    if not callable(found):
+        raise BadInput(f"the simulator {task.simulator!r} is not a function of task, episode and text")
+    simulator: Callable[..., Any] = found
+    return simulator
 
 
 def _no_tool(name: str, loaded: LoadedSuite) -> EthogramError:

@@ -190,7 +190,7 @@ def _separation(report: FieldReport, flags: tuple[Flag, ...], alpha: float) -> C
     if reach is not None and not clear:
         thin += f" Differences of up to {reach:.2g} sd remain possible."
     text = (
-        f"No dimension parts success from failure at {alpha:g} over all {len(tested)} tested; the nearest is "
+        f"No dimension parts success from failure at {alpha:g} among {len(tested)} tested; the nearest is "
         f"{best.name}, {_told(best.estimates['separation'])} sd (p {_p(best.adjusted or 1.0)}).{thin}"
     )
     return ChainStep(answer="no" if clear else "unknown", text=text, estimates=estimates, **common)

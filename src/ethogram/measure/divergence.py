@@ -163,11 +163,52 @@ def distances(
     d = between(one, two)
     starts = prefixes(one, two) / np.maximum(longer, 1)
     if by_lane and any(len(r.lane_names) > 1 for r in (*first, *second)):
-        for i, here in enumerate(first):
-            for j, there in enumerate(second):
-                if len(here.lane_names) > 1 or len(there.lane_names) > 1:
-                    d[i, j], starts[i, j] = _laned(here, there, letters)
+        _by_lane(first, second, letters, d, starts)
     return Distances(d, np.where(d > 0, starts, np.nan))
+
+
+def _by_lane(first: Sequence[Reading], second: Sequence[Reading], letters: Alphabet, d: Floats, starts: Floats) -> None:
+    """Put distances by lane where either side has several: lanes of one name all at once, odd pairs one by one."""
+    edits, longer = np.zeros(d.shape), np.zeros(d.shape)
+    begun = np.full(d.shape, np.inf)
+    for name in dict.fromkeys(n for r in (*first, *second) for n in r.lane_names):
+        one, two = _lane(first, name, letters), _lane(second, name, letters)
+        length = np.maximum(one.lengths[:, None], two.lengths[None, :])
+        here = np.rint(between(one.words, two.words) * length)
+        kept = prefixes(one.words, two.words)
+        mine = np.take_along_axis(one.places, kept, axis=1)
+        theirs = np.take_along_axis(two.places, kept.T, axis=1).T
+        at = np.where(kept < one.lengths[:, None], mine, theirs)
+        begun = np.where(here > 0, np.minimum(begun, at), begun)
+        edits, longer = edits + here, longer + length
+    steps = np.maximum(np.array([max(len(r), 1) for r in first])[:, None], np.array([len(r) for r in second])[None, :])
+    lanes = [set(r.lane_names) for r in first], [set(r.lane_names) for r in second]
+    for i, ours in enumerate(lanes[0]):
+        for j, others in enumerate(lanes[1]):
+            if len(ours) <= 1 and len(others) <= 1:
+                continue
+            if ours - others and others - ours:  # which of them belong together is a question of distance
+                d[i, j], starts[i, j] = _laned(first[i], second[j], letters)
+            else:
+                d[i, j], starts[i, j] = edits[i, j] / max(longer[i, j], 1), begun[i, j] / steps[i, j]
+
+
+class _Lane(NamedTuple):
+    """One lane of many readings: words, lengths, and where each step stands (a column more than the longest has)."""
+
+    words: list[str]
+    lengths: npt.NDArray[np.int64]
+    places: Floats
+
+
+def _lane(readings: Sequence[Reading], name: str, letters: Alphabet) -> _Lane:
+    positions = [r.positions(name) for r in readings]
+    words = [letters.word(r.signatures[i] for i in p) for r, p in zip(readings, positions, strict=True)]
+    lengths = np.array([len(p) for p in positions], dtype=np.int64)
+    places = np.full((len(readings), int(lengths.max(initial=0)) + 1), np.inf)
+    for row, p in zip(places, positions, strict=True):
+        row[: len(p)] = p
+    return _Lane(words, lengths, places)
 
 
 def _laned(first: Reading, second: Reading, letters: Alphabet) -> tuple[float, float]:

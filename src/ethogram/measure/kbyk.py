@@ -218,7 +218,7 @@ def _mean(values: Sequence[float | None]) -> Estimate:
         return Estimate(value=None, of="tasks", missing=missing, why="no task has two runs on the sides it needs")
     value = float(known.mean())
     if known.size < FEW_TASKS:
-        why = f"{known.size} tasks are too few to say how tasks vary"
+        why = f"{known.size} task{'s are' if known.size != 1 else ' is'} too few to say how tasks vary"
         return Estimate(value=value, n=int(known.size), of="tasks", missing=missing, why=why)
     low, high = interval.student(value, known.var(ddof=1) / known.size, known.size - 1, LEVEL)
     return Estimate(

@@ -16,8 +16,9 @@ SESSION_GAP_NS = 30 * 60 * 10**9
 class OutcomeFloor(msgspec.Struct, frozen=True, kw_only=True):
     """What one version does to itself.
 
-    `within` is the variance of one attempt around its task's mean, `session` that of whole sessions around each other;
-    None where there is nothing to measure it by. `swing` is one standard deviation of the mean of a single pass.
+    `within` is the variance of one attempt around its task's mean, `session` that of whole sessions around each other
+    and `session_error` the latter's standard error; None where there is nothing to measure it by. `swing` is one
+    standard deviation of the mean of a single pass.
     """
 
     metric: str
@@ -28,6 +29,7 @@ class OutcomeFloor(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     swing: float | None
     why: str | None = None
+    session_error: float | None = None
 
 
 def noise_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
@@ -41,10 +43,13 @@ def noise_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
     if not np.any(np.sum(~np.isnan(grid), axis=0) > 1):
         return msgspec.structs.replace(made, why="every task was attempted once, so its own noise cannot be measured")
     within = power.noise_floor(grid).within
-    between = power.noise_floor(_by_session(outcomes, name, sessions, count)).session if count > 1 else None
+    between, error = None, None
+    if count > 1:
+        whole = power.noise_floor(_by_session(outcomes, name, sessions, count))
+        between, error = whole.session, whole.session_error
     swing = float(np.sqrt(within / max(tasks, 1) + (between or 0.0)))
     why = None if count > 1 else "all attempts are of one session: what changes from day to day was not measured"
-    return msgspec.structs.replace(made, within=within, session=between, swing=swing, why=why)
+    return msgspec.structs.replace(made, within=within, session=between, swing=swing, why=why, session_error=error)
 
 
 def session_of(outcomes: Outcomes) -> Ints:

@@ -15,6 +15,7 @@ from ethogram.trace import SUCCESS_AT
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
+Objects = np.ndarray[Any, np.dtype[np.object_]]
 
 NOT_RUN = "not_run"
 """Planned, and not (or not yet) in the ledger: missing like any other, with a reason of its own."""
@@ -32,10 +33,10 @@ class Outcomes:
     task: Ints
     attempt: Ints
     value: Floats
-    reason: tuple[str | None, ...]
+    reason: Objects
     planned: Ints
     figures: Mapping[str, Floats]
-    seed: tuple[int | None, ...] = ()
+    seed: Objects | None = None
     at_ns: Ints | None = None
     success_at: float = SUCCESS_AT
 
@@ -72,8 +73,8 @@ class Outcomes:
 
     def missing(self) -> dict[str, int]:
         """How many planned attempts have no score, by reason."""
-        counts = Counter(r for r in self.reason if r is not None)
-        absent = int(self.planned.sum()) - len(self.reason)
+        counts = Counter(self.reason[~self.scored].tolist())
+        absent = int(self.planned.sum()) - self.reason.size
         if absent > 0:
             counts[NOT_RUN] += absent
         return dict(sorted(counts.items()))
@@ -90,12 +91,15 @@ class Outcomes:
 
     def only(self, tasks: Sequence[str]) -> Outcomes:
         """The same outcomes on these tasks, in this order; a task without an episode stays, with none."""
+        if tuple(tasks) == self.tasks:
+            return self
         place = {name: i for i, name in enumerate(tasks)}
         renumber = np.array([place.get(name, -1) for name in self.tasks], dtype=np.int64)
         new = renumber[self.task] if len(self.tasks) else self.task
         planned = np.zeros(len(tasks), dtype=np.int64)
         planned[renumber[renumber >= 0]] = self.planned[renumber >= 0]
-        return replace(self.where(new >= 0), tasks=tuple(tasks), task=new[new >= 0], planned=planned)
+        keep = new >= 0
+        return replace(self.where(keep), tasks=tuple(tasks), task=new[keep], planned=planned)
 
     def upto(self, attempts: Ints) -> Outcomes:
         """What the first so many planned attempts of each task gave, scored or not."""
@@ -104,15 +108,14 @@ class Outcomes:
 
     def where(self, keep: Bools) -> Outcomes:
         """Some of the episodes, of the same tasks."""
-        chosen = np.flatnonzero(keep)
         return replace(
             self,
             task=self.task[keep],
             attempt=self.attempt[keep],
             value=self.value[keep],
-            reason=tuple(self.reason[i] for i in chosen),
+            reason=self.reason[keep],
             figures={name: column[keep] for name, column in self.figures.items()},
-            seed=tuple(self.seed[i] for i in chosen) if self.seed else (),
+            seed=None if self.seed is None else self.seed[keep],
             at_ns=None if self.at_ns is None else self.at_ns[keep],
         )
 
@@ -146,8 +149,33 @@ def outcomes_of(
         task=task,
         attempt=np.array([r[1] for r in listed], dtype=np.int64),
         value=np.array([np.nan if r[2] is None else r[2] for r in listed], dtype=np.float64),
-        reason=tuple(None if r[2] is not None else (r[3] or "unscored") for r in listed),
+        reason=np.array([None if r[2] is not None else (r[3] or "unscored") for r in listed], dtype=object),
         planned=np.maximum(seen.astype(np.int64), wanted),
         figures={},
         success_at=success_at,
+    )
+
+
+def grid_outcomes(
+    values: Any,
+    *,
+    tasks: Sequence[str] = (),
+    reason: str = "infrastructure.timeout",
+    at_ns: Any = None,
+    figures: Mapping[str, Any] | None = None,
+) -> Outcomes:
+    """Outcomes from scores (attempts, tasks), NaN where missing for this reason; other columns have that shape too."""
+    x = np.asarray(values, dtype=np.float64)
+    attempts, wide = x.shape
+    told = np.full(x.size, None, dtype=object)
+    told[np.isnan(x.ravel())] = reason
+    return Outcomes(
+        tasks=tuple(tasks) or tuple(f"t{i:02d}" for i in range(wide)),
+        task=np.tile(np.arange(wide), attempts),
+        attempt=np.repeat(np.arange(attempts), wide),
+        value=x.ravel(),
+        reason=told,
+        planned=np.full(wide, attempts, dtype=np.int64),
+        figures={name: np.asarray(c, dtype=np.float64).ravel() for name, c in (figures or {}).items()},
+        at_ns=None if at_ns is None else np.asarray(at_ns).ravel(),
     )

@@ -179,7 +179,7 @@ def _episodes(outcomes: Outcomes) -> Episodes:
     planned, scored = int(outcomes.planned.sum()), int(outcomes.scored.sum())
     return Episodes(
         planned=planned,
-        run=len(outcomes.reason),
+        run=outcomes.task.size,
         scored=scored,
         missing=outcomes.missing(),
         coverage=scored / planned if planned else 0.0,

@@ -48,5 +48,5 @@ def read_horizon(part: Field, state: str, rule: Rule, level: float) -> HorizonRe
         width=width,
         convergence=json_number(m.convergence()),
         drift=width - good.metrics().width() if good.K >= 2 else None,
-        estimates={name: m.estimate(name, level=level) for name in ("width", "convergence", "drift")},
+        estimates={name: m.estimate(name, level=level) for name in ("width", "convergence", "pass_rate", "drift")},
     )

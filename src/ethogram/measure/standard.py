@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -22,6 +22,9 @@ from ethogram.trace import Head, Totals, TraceId
 
 from .columns import Floats
 from .field import Dimension
+
+if TYPE_CHECKING:
+    from .standard_columns import Tally
 
 Preset = Literal["standard", "coding", "service", "web"]
 
@@ -182,14 +185,21 @@ def standards(
     from .standard_columns import tally
     from .standard_stream import CHUNK
 
-    traces = [h.trace_id for h in heads]
-    found = tally(batches, traces, np.array([t.steps for t in totals], dtype=np.int64), chunk or CHUNK)
+    steps = np.array([t.steps for t in totals], dtype=np.int64)
+    return of_tally(tally(batches, [h.trace_id for h in heads], steps, chunk or CHUNK), heads, totals)
+
+
+def of_tally(found: Tally, heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
+    """What was counted of these traces, and what the ledger says of them."""
+
+    def totalled(name: str) -> Floats:
+        return np.fromiter(map(attrgetter(name), totals), np.float64, len(totals))  # None becomes NaN
+
     values = dict(found.values)
-    steps = values["steps"]
-    silent = np.array([t.model_calls for t in totals]) == 0
+    steps = values["steps"] = totalled("steps")
+    silent = totalled("model_calls") == 0
     for name in _TOKENS:
-        ask = attrgetter(name)
-        said = np.array([ask(t) for t in totals], dtype=np.float64)  # None becomes NaN
+        said = totalled(name)
         # a trace without a model call used no tokens, whatever its log can say
         values[name] = np.where(silent & np.isnan(said), 0.0, said)
     spent = [None if h.start_ns is None or h.end_ns is None else h.end_ns - h.start_ns for h in heads]
@@ -198,7 +208,7 @@ def standards(
     with np.errstate(invalid="ignore", divide="ignore"):
         per_step = values["seconds"] / steps
     values["seconds_per_step"] = np.where(steps > 0, per_step, np.nan)
-    return Standards(traces, values, found.unrecorded, found.tools)
+    return Standards([h.trace_id for h in heads], values, found.unrecorded, tuple(sorted(found.tools)))
 
 
 @lru_cache(maxsize=65_536)

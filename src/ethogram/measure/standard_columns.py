@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ _BY_CLASS |= {"file_edits": "file_edit", "searches": "search", "commands": "comm
 _BY_CLASS |= {"page_visits": "visit", "clicks": "click", "entries": "typed", "scrolls": "scroll"}
 _BY_CLASS |= {"returns": "back", "page_reads": "look"}
 _OTHERS = (
-    "steps", "distinct_tools", "errors", "error_streak", "repeats", "backtracks", "longest_streak", "longest_loop",
+    "distinct_tools", "errors", "error_streak", "repeats", "backtracks", "longest_streak", "longest_loop",
     "failed_writes", "unconfirmed_writes", "looks_before_edit", "length_stops", "ended_on_tool", "ended_on_error",
     "tool_time_share",
 )  # fmt: skip
@@ -43,244 +43,285 @@ _NEEDS = {
 
 
 class Tally(NamedTuple):
-    """One value per trace and dimension; why a dimension says nothing; the tools that were called."""
+    """One value per trace and dimension; what logs of this kind record; the tools that were called."""
 
     values: dict[str, Floats]
-    unrecorded: dict[str, str]
-    tools: tuple[str, ...]
+    told: frozenset[str]
+    tools: frozenset[str]
+
+    @property
+    def unrecorded(self) -> dict[str, str]:
+        """Why a dimension says nothing."""
+        called = bool(self.values["tool_calls"].any())
+        return {name: why for name, why in _NEEDS.items() if why not in self.told and (why != _NO_ARGUMENTS or called)}
 
 
 class _Steps(NamedTuple):
-    """Steps of whole traces, by trace and position. `call` is -1 where no arguments are known, `tool` off tools."""
+    """Steps of whole traces, by trace and position; the rows of a trace begin at its `starts`."""
 
-    n: int
-    trace: Ints
     starts: Ints
-    kind: dict[str, Bools]
-    tool: Ints
-    names: list[str]
+    trace: Ints
+    kinds: list[str]
+    kind: npt.NDArray[np.int32]
     failed: Bools
-    lane: Ints
-    call: Ints
-    cut: Bools
+    cut: Bools | None
     seconds: Floats
-    told: set[str]
+    told: frozenset[str]
+
+    @property
+    def n(self) -> int:
+        """How many traces there are."""
+        return self.starts.size
+
+    def of_kind(self, kind: str) -> Bools:
+        """Which steps are of a kind."""
+        return _equal(self.kinds, self.kind, kind)
+
+
+class _Calls(NamedTuple):
+    """The steps that call a tool: their rows, and of each its trace, its tool and whether it failed.
+
+    `call` says which calls are the same by tool and arguments; it is -1 where no arguments are known.
+    """
+
+    rows: Ints
+    trace: Ints
+    names: list[str]
+    tool: Ints
+    call: Ints
+    failed: Bools
+    lane: npt.NDArray[np.int32]
+
+    def of_class(self, *classes: str) -> Bools:
+        """Which calls are of a tool of one of these classes."""
+        return self.tools_of(*classes)[self.tool]
+
+    def tools_of(self, *classes: str) -> Bools:
+        """Which tools are of one of these classes."""
+        return np.array([bool(tool_classes(n) & set(classes)) for n in self.names], dtype=bool)
 
 
 def tally(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> Tally:
     """All dimensions that steps tell of these traces; `steps` is how many each has."""
-    names = (*_COUNTED, *_BY_CLASS, *_OTHERS)
-    values: dict[str, Floats] = {n: np.zeros(len(traces)) for n in names}
+    whole = whole_traces(batches, traces, steps, chunk)
+    return together(((rows, _tallied(table, starts)) for rows, table, starts in whole), len(traces))
+
+
+def together(parts: Iterable[tuple[Ints, Tally]], n: int) -> Tally:
+    """One tally of n traces from tallies of some of them each, given with their places among all."""
+    values: dict[str, Floats] = {name: np.zeros(n) for name in (*_COUNTED, *_BY_CLASS, *_OTHERS)}
     values["tool_time_share"][:] = np.nan
-    told: set[str] = set()
-    tools: set[str] = set()
-    for rows, table, where in whole_traces(batches, traces, steps, chunk):
-        part = _steps_of(table, where)
-        for name, value in _measured(part).items():
-            values[name][rows] = value
+    told: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()
+    for rows, part in parts:
+        # traces mostly lie as they are asked for: then a copy, not a scattering
+        in_line = rows.size > 0 and bool((rows[1:] - rows[:-1] == 1).all())
+        place = slice(int(rows[0]), int(rows[-1]) + 1) if in_line else rows
+        for name, value in part.values.items():
+            values[name][place] = value
         told |= part.told
-        tools.update(part.names)
-    values["steps"] = steps.astype(np.float64)
-    called = bool(values["tool_calls"].any())
-    missing = {name: why for name, why in _NEEDS.items() if why not in told and (why != _NO_ARGUMENTS or called)}
-    return Tally(values, missing, tuple(sorted(tools)))
+        tools |= part.tools
+    return Tally(values, told, tools)
 
 
-def _steps_of(table: Any, trace: npt.NDArray[np.int64]) -> _Steps:
+def _tallied(table: Any, starts: Ints) -> Tally:
+    """The tally of whole traces, whose rows begin at `starts`."""
+    steps = _steps_of(table, starts)
+    calls = _calls_of(table, steps)
+    told = steps.told | ({_NO_ARGUMENTS} if (calls.call >= 0).any() else frozenset())
+    return Tally(_measured(steps, calls), told, frozenset(calls.names))
+
+
+def _equal(words: list[str], codes: Any, word: str) -> Bools:
+    """Which rows of a coded column hold a word; a dictionary may name words that no row at hand holds."""
+    return np.equal(codes, words.index(word)) if word in words else np.zeros(codes.size, dtype=bool)
+
+
+def _steps_of(table: Any, starts: Ints) -> _Steps:
     kinds, kind = coded(table.column("kind"))
-    is_kind = {k: kind == kinds.index(k) if k in kinds else np.zeros(trace.size, dtype=bool) for k in _COUNTED.values()}
-    calls = is_kind["tool"]
-    names, own = _tools(table, calls)
     statuses, status = coded(table.column("status"))
-    failed = status == statuses.index("error") if "error" in statuses else np.zeros(trace.size, dtype=bool)
-    content = codes_of(encoded(table.column("arguments")))
-    known = calls & (content >= 0)
-    call = np.where(known, content.astype(np.int64) * max(len(names), 1) + own, -1)
-    stops, stop = coded(table.column("stop_reason"))
-    long = np.array([_letters(s) in LENGTH_STOPS for s in stops] + [False], dtype=bool)
-    _, lane = coded(table.column("lane"))
+    stops = encoded(table.column("stop_reason"))
+    failed = _equal(statuses, status, "error")
+    long = np.array([_letters(s) in LENGTH_STOPS for s in stops.dictionary.to_pylist()] + [False], dtype=bool)
     told = {
-        why
-        for why, is_told in (
-            (_NO_STATUS, set(statuses) & {"ok", "error"}),
-            (_NO_ARGUMENTS, known.any()),
-            (_NO_STOP, bool(stops)),
-        )
-        if is_told
+        _NO_STATUS: bool(failed.any() or _equal(statuses, status, "ok").any()),
+        _NO_STOP: stops.null_count < len(stops),
     }
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(trace) != 0]))
     return _Steps(
-        n=starts.size,
-        trace=trace,
         starts=starts,
-        kind=is_kind,
-        tool=own,
-        names=names,
+        trace=np.repeat(np.arange(starts.size), np.diff(starts, append=table.num_rows)),
+        kinds=kinds,
+        kind=kind,
         failed=failed,
-        lane=lane.astype(np.int64),
-        call=call,
-        cut=is_kind["model"] & long[stop],
+        cut=long[codes_of(stops)] & _equal(kinds, kind, "model") if long.any() else None,
         seconds=_durations(table),
-        told=told,
+        told=frozenset(what for what, is_told in told.items() if is_told),
     )
 
 
-def _tools(table: Any, calls: Bools) -> tuple[list[str], Ints]:
-    """The tools that are called, and which one each step calls, -1 off tools; the span's name stands for none given."""
-    names, tool = coded(table.column("tool"))
-    nameless = calls & (tool < 0)
-    if nameless.any():
+def _calls_of(table: Any, s: _Steps) -> _Calls:
+    rows = np.flatnonzero(s.of_kind("tool"))
+    names, tool = _tools(table, rows)
+    content = codes_of(encoded(table.column("arguments")), rows)
+    lanes, lane = coded(table.column("lane"))
+    return _Calls(
+        rows=rows,
+        trace=s.trace[rows],
+        names=names,
+        tool=tool,
+        call=np.where(content >= 0, content.astype(np.int64) * len(names) + tool, -1),
+        failed=s.failed[rows],
+        lane=lane[rows] if len(lanes) > 1 else np.zeros(rows.size, dtype=np.int32),
+    )
+
+
+def _tools(table: Any, rows: Ints) -> tuple[list[str], Ints]:
+    """The tools that these rows call, and which one each does; the span's name stands for none given."""
+    called = encoded(table.column("tool"))
+    names, tool = called.dictionary.to_pylist(), codes_of(called, rows)
+    if rows.size and tool.min() < 0:
         more, name = coded(table.column("name"))
-        tool = np.where(nameless, name + len(names), tool)
+        tool = np.where(tool < 0, name[rows] + len(names), tool)
         names = [*names, *more]
-    # the last place is that of no tool, where -1 points
-    seen = np.bincount(np.where(calls, tool, len(names)), minlength=len(names) + 1)[:-1] > 0
+    seen = np.bincount(tool, minlength=len(names)) > 0
     distinct = sorted({names[i] for i in np.flatnonzero(seen)})
     place = {n: i for i, n in enumerate(distinct)}
-    code = np.array([*(place.get(n, -1) for n in names), -1], dtype=np.int64)
-    return distinct, np.where(calls, code[tool], -1)
+    return distinct, np.array([place.get(n, -1) for n in names], dtype=np.int64)[tool]
 
 
-def _measured(s: _Steps) -> dict[str, Floats]:
+def _measured(s: _Steps, c: _Calls) -> dict[str, Floats]:
     """Every dimension of every trace at hand."""
-
-    def count(mask: Bools) -> Floats:
-        return floats(_sums(mask, s))
-
-    is_tool = s.kind["tool"]
-    of_class = _class_masks(s)
-    out = {name: count(s.kind[kind]) for name, kind in _COUNTED.items()} | _by_tool(s)
-    out["errors"] = count(s.failed)
-    out["length_stops"] = count(s.cut)
-    out["failed_writes"] = count(of_class["write"] & s.failed)
-    known = s.call >= 0
-    out["repeats"] = count(known) - _distinct(s.trace[known], s.call[known], s.n)
+    out = _by_kind(s) | _by_tool(c, s.n)
     ends = np.append(s.starts[1:], s.trace.size) - 1
-    out["ended_on_tool"] = is_tool[ends].astype(np.float64)
-    out["ended_on_error"] = s.failed[ends].astype(np.float64)
-    out["unconfirmed_writes"] = count(of_class["write"] & ~_asked_before(s))
-    out["looks_before_edit"] = _before_first(of_class["file_read"] | of_class["search"], of_class["file_edit"], s)
-    out |= _in_a_row(s)
+    out["ended_on_tool"] = floats(s.of_kind("tool")[ends])
+    out["ended_on_error"] = floats(s.failed[ends])
+    out["length_stops"] = np.zeros(s.n) if s.cut is None else _counts(s.trace[s.cut], s.n)
+    out["unconfirmed_writes"] = out["writes"]
+    if "user" in s.kinds:
+        out["unconfirmed_writes"] = _counts(c.trace[c.of_class("write") & ~_asked_before(s)[c.rows]], s.n)
+    known = c.call >= 0
+    trace, call = (c.trace, c.call) if known.all() else (c.trace[known], c.call[known])
+    out["repeats"] = _repeats(trace, call, s.n)
+    out["looks_before_edit"] = _looks_before_edit(c, s.n)
+    out |= _in_a_row(c, s.n)
     out["tool_time_share"] = _time_share(s)
     return out
 
 
-def _sums(values: Any, s: _Steps) -> Any:
-    """Sums per trace; rows of a trace lie together, which is several times faster than scattering them."""
-    if values.dtype == np.bool_:
-        return np.add.reduceat(values.view(np.int8), s.starts, dtype=np.int32)
-    return np.add.reduceat(values, s.starts)
+def _counts(trace: Ints, n: int) -> Floats:
+    """How many rows each trace has."""
+    return floats(np.bincount(trace, minlength=n))
 
 
-def _by_tool(s: _Steps) -> dict[str, Floats]:
+def _by_kind(s: _Steps) -> dict[str, Floats]:
+    """Steps by kind, and errors: from one table of traces × kinds × whether it failed."""
+    width = len(s.kinds) + 1  # a step of no kind has the code -1
+    key = (s.trace * width + (s.kind + 1)) * 2 + s.failed
+    counts = floats(np.bincount(key, minlength=s.n * width * 2).reshape(s.n, width, 2))
+    of = {kind: counts[:, i + 1].sum(axis=1) for i, kind in enumerate(s.kinds)}
+    out = {name: of.get(kind, np.zeros(s.n)) for name, kind in _COUNTED.items()}
+    return out | {"errors": counts[:, :, 1].sum(axis=1)}
+
+
+def _by_tool(c: _Calls, n: int) -> dict[str, Floats]:
     """Calls by class of tool, and how many different tools: from a table of traces × tools, unless that is too wide."""
-    rows = np.flatnonzero(s.kind["tool"])
-    trace, tool, width = s.trace[rows], s.tool[rows], len(s.names)
-    weights = {
-        name: np.array([c in tool_classes(n) for n in s.names], dtype=np.float64) for name, c in _BY_CLASS.items()
-    }
-    if s.n * width > WIDEST:
-        masked = {name: floats(np.bincount(trace, weights=w[tool], minlength=s.n)) for name, w in weights.items()}
-        return masked | {"distinct_tools": _distinct(trace, tool, s.n)}
-    counts = np.bincount(trace * width + tool, minlength=s.n * width).reshape(s.n, width).astype(np.float64)
-    out = {name: counts @ w for name, w in weights.items()}
-    return out | {"distinct_tools": (counts > 0).sum(axis=1).astype(np.float64)}
+    weights = {name: floats(c.tools_of(of)) for name, of in _BY_CLASS.items()}
+    width = len(c.names)
+    if n * width > WIDEST:
+        out = {name: floats(np.bincount(c.trace, weights=w[c.tool], minlength=n)) for name, w in weights.items()}
+        out["failed_writes"] = _counts(c.trace[c.failed & c.of_class("write")], n)
+        return out | {"distinct_tools": _counts(c.trace, n) - _repeats(c.trace, c.tool, n)}
+    key = (c.trace * width + c.tool) * 2 + c.failed
+    counts = floats(np.bincount(key, minlength=n * width * 2).reshape(n, width, 2))
+    failed, called = counts[:, :, 1], counts.sum(axis=2)
+    out = {name: called @ w for name, w in weights.items()}
+    out["failed_writes"] = failed @ weights["writes"]
+    return out | {"distinct_tools": floats((called > 0).sum(axis=1))}
 
 
-def _class_masks(s: _Steps) -> dict[str, Bools]:
-    classes = [tool_classes(n) for n in s.names]
-    masks = {}
-    for c in ("write", "file_read", "search", "file_edit"):
-        own = np.array([c in found for found in classes] + [False], dtype=bool)
-        masks[c] = own[s.tool]
-    return masks
+def _repeats(trace: Ints, value: Ints, n: int) -> Floats:
+    """How many rows have a value that an earlier row of their trace has; rows of a trace lie together."""
+    # sorting leaves every trace where it lies
+    key = np.sort(_paired(trace, value))
+    return _counts(trace[1:][key[1:] == key[:-1]], n)
 
 
-def _distinct(trace: Ints, value: Ints, n: int) -> Floats:
-    """How many different values each trace has."""
-    if trace.size == 0:
-        return np.zeros(n)
+def _paired(group: Ints, value: Ints) -> Any:
+    """One number for each pair of a group and a value, in half the bytes if it fits; groups come in rising order."""
+    if value.size == 0:
+        return value
     base = int(value.max()) + 1
-    key = trace * base + value
-    # half the bytes, half the time
-    key = np.sort(key.astype(np.int32) if n * base < 1 << 31 else key)
-    new = np.concatenate([[True], np.diff(key) != 0])
-    return np.bincount(key[new] // base, minlength=n).astype(np.float64)
+    key = group * base + value
+    return key.astype(np.int32) if (int(group[-1]) + 1) * base < 1 << 31 else key
 
 
 def _asked_before(s: _Steps) -> Bools:
     """Whether a user spoke between a step and the tool call before it, in the same trace."""
-    if not s.kind["user"].any():
-        return np.zeros(s.trace.size, dtype=bool)
     at = np.arange(s.trace.size)
     first = s.starts[s.trace]
-    user = np.maximum.accumulate(np.where(s.kind["user"], at, -1))
-    tool = np.maximum.accumulate(np.where(s.kind["tool"], at, -1))
+    user = np.maximum.accumulate(np.where(s.of_kind("user"), at, -1))
+    tool = np.maximum.accumulate(np.where(s.of_kind("tool"), at, -1))
     before = np.concatenate([[-1], tool[:-1]])
     return (user >= first) & (user > np.where(before >= first, before, first - 1))
 
 
-def _before_first(what: Bools, bound: Bools, s: _Steps) -> Floats:
-    """How many of one kind come before the first of another, trace by trace."""
-    passed = np.cumsum(bound, dtype=np.int32)
-    earlier = passed[s.starts] - bound[s.starts]
-    return floats(_sums(what & (passed == earlier[s.trace]), s))
+def _looks_before_edit(c: _Calls, n: int) -> Floats:
+    """Calls that read or search files, before the first that edits one or all of them."""
+    looks, edits = c.of_class("file_read", "search"), c.of_class("file_edit")
+    before = np.cumsum(edits, dtype=np.int32) - edits
+    first = np.flatnonzero(np.diff(c.trace, prepend=-1))
+    earlier = np.repeat(before[first], np.diff(first, append=c.trace.size))
+    return _counts(c.trace[looks & (before == earlier)], n)
 
 
-def _in_a_row(s: _Steps) -> dict[str, Floats]:
+def _in_a_row(c: _Calls, n: int) -> dict[str, Floats]:
     """What needs the order of tool calls, lane by lane."""
-    rows = np.flatnonzero(s.kind["tool"])
-    none = {name: np.zeros(s.n) for name in ("error_streak", "backtracks", "longest_streak", "longest_loop")}
-    if rows.size == 0:
-        return none
-    if s.lane.max() > 0:
-        rows = rows[np.lexsort((rows, s.lane[rows], s.trace[rows]))]
-    trace, tool, call, failed = s.trace[rows], s.tool[rows], s.call[rows], s.failed[rows]
+    trace, lane, tool, call, failed = c.trace, c.lane, c.tool, c.call, c.failed
+    if lane.any():
+        order = np.lexsort((c.rows, lane, trace))
+        trace, lane, tool, call, failed = trace[order], lane[order], tool[order], call[order], failed[order]
     # the first row of every lane: nothing before it counts
-    fresh = np.concatenate([[True], (np.diff(trace) != 0) | (np.diff(s.lane[rows]) != 0)])
-    begins = np.flatnonzero(fresh)
-    age = np.arange(rows.size) - np.repeat(begins, np.diff(np.append(begins, rows.size)))
+    fresh = np.ones(trace.size, dtype=bool)
+    fresh[1:] = (trace[1:] != trace[:-1]) | (lane[1:] != lane[:-1])
+    stretch = np.cumsum(fresh)
+    tools, calls = _paired(stretch, tool), _paired(stretch, call)
+    if trace.size and call.min() < 0:
+        # calls of unknown arguments are like no other
+        calls = np.where(call < 0, -1 - np.arange(trace.size), calls)
 
     def same(column: Ints, back: int) -> Bools:
-        equal = np.zeros(rows.size, dtype=bool)
-        equal[back:] = (column[back:] == column[:-back]) & (column[back:] >= 0)
-        return equal & (age >= back)
+        equal = np.zeros(trace.size, dtype=bool)
+        np.equal(column[back:], column[:-back], out=equal[back:])
+        return equal
 
-    longest = _longest(trace, fresh, s.n)
-    again, twice = same(tool, 1), same(tool, 2)
-    streak = longest(again) + 1.0
-    streak[np.bincount(trace, minlength=s.n) == 0] = 0.0
-    loop = np.zeros(s.n)
+    def longest(mask: Bools) -> Floats:
+        return _longest(np.flatnonzero(mask), trace, fresh, n)
+
+    again = same(tools, 1)
+    loop = np.zeros(n)
     for cycle in range(1, LONGEST_CYCLE + 1):
-        run = longest(same(call, cycle))
+        run = longest(same(calls, cycle))
         # a cycle counts once it has come round in full
         loop = np.maximum(loop, np.where(run >= cycle, run + cycle, 0.0))
-    returned = np.bincount(trace[twice & ~again], minlength=s.n).astype(np.float64)
     return {
         "error_streak": longest(failed),
-        "backtracks": returned,
-        "longest_streak": streak,
+        "backtracks": _counts(trace[same(tools, 2) & ~again], n),
+        "longest_streak": longest(again) + (np.bincount(trace, minlength=n) > 0),
         "longest_loop": loop,
     }
 
 
-def _longest(trace: Ints, fresh: Bools, n: int) -> Callable[[Bools], Floats]:
-    """A function that gives the longest run of trues per trace; runs end where a lane does."""
-
-    def longest(mask: Bools) -> Floats:
-        out = np.zeros(n)
-        begins = mask & np.concatenate([[True], ~mask[:-1] | fresh[1:]])
-        begin = np.flatnonzero(begins)
-        if begin.size == 0:
-            return out
-        total = np.cumsum(mask, dtype=np.int32)
-        lengths = np.append(total[begin[1:] - 1], total[-1]) - total[begin] + 1
-        owner = trace[begin]
-        first = np.flatnonzero(np.concatenate([[True], np.diff(owner) != 0]))
-        out[owner[first]] = np.maximum.reduceat(lengths, first)
+def _longest(at: Ints, trace: Ints, fresh: Bools, n: int) -> Floats:
+    """The longest run of neighbouring rows among these, per trace; runs end where a lane does."""
+    out = np.zeros(n)
+    if at.size == 0:
         return out
-
-    return longest
+    begins = np.flatnonzero((np.diff(at, prepend=-2) != 1) | fresh[at])
+    lengths = np.diff(begins, append=at.size)
+    owner = trace[at[begins]]
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    out[owner[first]] = np.maximum.reduceat(lengths, first)
+    return out
 
 
 def _time_share(s: _Steps) -> Floats:
@@ -291,10 +332,14 @@ def _time_share(s: _Steps) -> Floats:
     unknown = np.isnan(s.seconds)
     if unknown.all():
         return np.full(s.n, np.nan)
-    timed = np.where(unknown, 0.0, s.seconds)
-    whole, tools, asked = (_sums(part, s) for part in (timed, timed * s.kind["tool"], timed * s.kind["model"]))
-    absent = _sums(unknown & (s.kind["tool"] | s.kind["model"]), s) > 0
-    absent |= (asked == 0) & (_sums(s.kind["model"], s) > 0)
+    is_tool, is_model = s.of_kind("tool"), s.of_kind("model")
+    timed, absent = s.seconds, np.zeros(s.n, dtype=bool)
+    if unknown.any():
+        timed = np.where(unknown, 0.0, timed)
+        absent = np.logical_or.reduceat(unknown & (is_tool | is_model), s.starts)
+    # rows of a trace lie together: summing them where they lie is several times faster than scattering them
+    whole, tools, asked = (np.add.reduceat(part, s.starts) for part in (timed, timed * is_tool, timed * is_model))
+    absent |= (asked == 0) & np.logical_or.reduceat(is_model, s.starts)
     share = np.divide(tools, whole, out=np.full(s.n, np.nan), where=whole > 0)
     return np.where(absent, np.nan, share)
 
@@ -307,8 +352,10 @@ def _durations(table: Any) -> Floats:
     if len(start) in (start.null_count, end.null_count):
         return np.full(len(start), np.nan)
     spent = pc.subtract(end, start)
-    whole = spent.fill_null(-1).to_numpy()
-    return np.where(whole >= 0, whole / 1e9, np.nan)
+    whole = spent.fill_null(-1).to_numpy() if spent.null_count else spent.to_numpy()
+    seconds = whole / 1e9
+    seconds[whole < 0] = np.nan
+    return floats(seconds)
 
 
 def _letters(reason: str) -> str:

@@ -53,11 +53,10 @@ def state_labels(
 ) -> list[tuple[str, ...]]:
     """One state per step of every trace; sequences of the same steps are read once."""
     out: list[tuple[str, ...]] = [()] * len(traces)
-    for rows, table, where in whole_traces(batches, traces, steps):
+    for rows, table, starts in whole_traces(batches, traces, steps):
         spans, code = _distinct(table)
         known: dict[bytes, tuple[str, ...]] = {}
-        cuts = np.flatnonzero(np.diff(where)) + 1
-        for row, part in zip(rows.tolist(), np.split(code, cuts), strict=True):
+        for row, part in zip(rows.tolist(), np.split(code, starts[1:]), strict=True):
             key = part.tobytes()
             if key not in known:
                 known[key] = tuple(stones.labels([spans[i] for i in part.tolist()]))

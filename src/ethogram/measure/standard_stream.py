@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ethogram.errors import Damaged
 
@@ -14,14 +13,14 @@ from .columns import Bools, Ints
 
 PLACE = "place"
 """A column of integers that says which trace a row is of; faster than reading the ids."""
-CHUNK = 1 << 16
+CHUNK = 1 << 17
 """So many rows are worked on at a time."""
 
 
 def whole_traces(
     batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK
-) -> Iterator[tuple[Ints, Any, npt.NDArray[np.int64]]]:
-    """Tables that hold only whole traces: their places, the rows, and which of the places each row belongs to.
+) -> Iterator[tuple[Ints, Any, Ints]]:
+    """Tables that hold only whole traces, one after the other: their places, the rows, and where each trace begins.
 
     Rows that are no steps are passed over; text columns may be plain or dictionaries. A column `place` says which trace
     a row is of, -1 for none; without it `trace_id` does.
@@ -65,18 +64,16 @@ def _cut(table: Any, place: Mapping[Any, int], steps: Ints) -> tuple[Any, Any]:
     if table.num_rows == 0:
         return None, table
     own, position = _places(table, place), table.column("step").to_numpy()
-    new = np.concatenate([[True], np.diff(own) != 0])
-    starts = np.flatnonzero(new)
+    starts = _starts(own)
     heads = own[starts]
-    done = np.diff(np.append(starts, own.size)) >= steps[heads]
-    in_order = (
-        bool(((np.diff(position) > 0) | new[1:]).all()) and heads.min() >= 0 and np.unique(heads).size == heads.size
-    )
-    if in_order and done[:-1].all():
+    done = np.diff(starts, append=own.size) >= steps[heads]
+    later = position[1:] > position[:-1]
+    later[starts[1:] - 1] = True
+    once = bool((heads[1:] > heads[:-1]).all()) or np.unique(heads).size == heads.size
+    if once and later.all() and heads.min() >= 0 and done[:-1].all():
         # as logs are written: trace after trace, the last one perhaps cut off
         end = own.size if done[-1] else int(starts[-1])
-        rest = table.slice(end)
-        return ((heads[done], table.slice(0, end), (np.cumsum(new) - 1)[:end]) if end else None), rest
+        return ((heads[done], table.slice(0, end), starts[done]) if end else None), table.slice(end)
     return _sorted_out(table, own, position, steps)
 
 
@@ -89,15 +86,20 @@ def _sorted_out(table: Any, own: Ints, position: Any, steps: Ints) -> tuple[Any,
     order = np.flatnonzero(complete[code])
     if order.size == 0:
         return None, rest
-    order = order[np.argsort((own[order] << 32) | position[order].astype(np.int64), kind="stable")]
-    new = np.concatenate([[True], np.diff(own[order]) != 0])
-    return (own[order][new], table.take(_indices(order)), np.cumsum(new) - 1), rest
+    order = order[np.argsort((own[order].astype(np.int64) << 32) | position[order].astype(np.int64), kind="stable")]
+    starts = _starts(own[order])
+    return (own[order][starts], table.take(_indices(order)), starts), rest
+
+
+def _starts(own: Ints) -> Ints:
+    """The first row of every stretch of rows of one trace."""
+    return np.concatenate([[0], np.flatnonzero(own[1:] != own[:-1]) + 1])
 
 
 def _places(table: Any, place: Mapping[Any, int]) -> Ints:
     """Which trace each row is of, -1 for none of those wanted."""
     if PLACE in table.column_names:
-        return np.asarray(table.column(PLACE).to_numpy(), dtype=np.int64)
+        return table.column(PLACE).to_numpy()  # type: ignore[no-any-return]
     ids, code = coded(table.column("trace_id"))
     at = np.array([place.get(i, -1) for i in ids], dtype=np.int64)
     return np.asarray(at[code], dtype=np.int64)
@@ -117,18 +119,23 @@ def encoded(column: Any) -> Any:
     return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
 
 
-def codes_of(found: Any) -> Any:
-    """The codes of a dictionary array, -1 where it is null; straight from its buffers, for this is where time goes."""
+def codes_of(found: Any, rows: Ints | None = None) -> Any:
+    """The codes of a dictionary array, or of some rows of it, -1 where it is null.
+
+    Straight from its buffers, for this is where time goes.
+    """
     indices = found.indices
     if str(indices.type) != "int32":
-        return indices.fill_null(-1).to_numpy()
+        whole = indices.fill_null(-1).to_numpy()
+        return whole if rows is None else whole[rows]
     valid, numbers = indices.buffers()
     first, end = indices.offset, indices.offset + len(indices)
     codes = np.frombuffer(numbers, dtype=np.int32, count=end)[first:]
+    codes = codes if rows is None else codes[rows]
     if not indices.null_count:
         return codes
     known = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), count=end, bitorder="little")[first:]
-    return np.where(known, codes, np.int32(-1))
+    return np.where(known if rows is None else known[rows], codes, np.int32(-1))
 
 
 def _mask(values: Bools) -> Any:

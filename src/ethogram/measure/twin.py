@@ -289,7 +289,7 @@ def drift(field: Field, level: float) -> Estimate:
     have = f"{found.rows} successes"
     if found.rows < FEW_SUCCESSES or not np.isfinite(found.variance):
         few = (
-            f"{have} are too few to tell drift from chance"
+            f"{have} of tasks that also failed are too few to tell drift from chance"
             if found.rows < FEW_SUCCESSES
             else "a task has two successes"
         )

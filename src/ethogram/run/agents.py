@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import importlib
 import importlib.util
 import inspect
 import os
 import shlex
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol, TypeGuard, cast
+from typing import IO, Any, Protocol, TypeGuard, cast
 
 import msgspec
 
 from ethogram.capture.parse import as_float, as_int
 from ethogram.cost.budget import RESOURCES
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound
 from ethogram.plan import Task
 from ethogram.trace import Message, Text, ToolCall
 
@@ -29,6 +32,7 @@ from .threads import in_thread
 
 ALL_METERS = frozenset(RESOURCES)
 GRACE_SECONDS = 5.0
+SILENCE_SECONDS = 3600.0
 MAX_ANSWER = 4 << 20
 
 
@@ -77,6 +81,11 @@ def load_object(spec: str) -> Any:
         module = _module(place)
     except ImportError as error:
         raise NotFound(f"cannot import {place!r} for {spec!r}: {error}") from None
+    except (EthogramError, MemoryError):
+        raise
+    except Exception as error:
+        told = str(error).partition("\n")[0]
+        raise BadInput(f"{place!r} of {spec!r} fails when it is imported: {type(error).__name__}: {told}") from error
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -105,6 +114,9 @@ def _module(place: str) -> Any:
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]  # half a module is none
+        raise
     finally:
         sys.path.remove(str(path.parent))
     return module
@@ -153,8 +165,9 @@ def answer_of(result: Any) -> Answer:
 class CommandAgent:
     """A command line: the prompt on stdin, the answer on stdout.
 
-    `{task}` in the command becomes the path of a JSON file with the whole task. The environment tells the episode's
-    settings; what the command leaves at `$ETHOGRAM_TRACE`, in any format we read, becomes the trace.
+    `{task}` in the command becomes the path of a JSON file with the whole task. It runs in the episode's workspace; a
+    file that is named in it and does not lie there is looked for where Ethogram was started. The environment tells the
+    episode's settings; what the command leaves at `$ETHOGRAM_TRACE`, in any format we read, becomes the trace.
     """
 
     meters: frozenset[str] = frozenset({"seconds"})
@@ -163,15 +176,19 @@ class CommandAgent:
         """`command` is split as a shell would, but no shell runs."""
         self.name = f"cmd: {command}"
         self.argv = shlex.split(command)
+        self.folder = Path.cwd()
         if not self.argv:
             raise BadUsage("'cmd:' needs a command, for example 'cmd: python my_agent.py'")
+        if "/" not in self.argv[0] and shutil.which(self.argv[0]) is None:
+            raise BadUsage(f"there is no command {self.argv[0]!r} on this machine")
 
     async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
         """Run it in the workspace."""
         with tempfile.TemporaryDirectory(prefix="ethogram-cmd-") as folder:
             task_file, trace_file = Path(folder) / "task.json", Path(folder) / "trace"
             task_file.write_bytes(msgspec.json.encode(task))
-            argv = [part.replace("{task}", str(task_file)) for part in self.argv]
+            workspace = episode.workspace or Path(folder)
+            argv = [self._place(part, workspace).replace("{task}", str(task_file)) for part in self.argv]
             env = {
                 **os.environ,
                 **_environment(task, episode),
@@ -179,7 +196,7 @@ class CommandAgent:
                 "ETHOGRAM_TASK": str(task_file),
             }
             with episode.record.span(self.argv[0], "agent") as span:
-                out, err, code = await _communicate(argv, task.prompt.encode(), env, episode.workspace or Path(folder))
+                out, err, code = await _communicate(argv, task.prompt.encode(), env, workspace)
                 span.attributes = {"exit_code": code, "stderr": err[-20_000:]}
                 if trace_file.exists():
                     from ethogram.capture.graft import graft
@@ -189,6 +206,11 @@ class CommandAgent:
                 last = err.strip().splitlines()[-1:] or ["no message"]
                 raise AgentCrash(f"exit code {code}: {last[0][:500]}", out)
         return Answer(out)
+
+    def _place(self, part: str, workspace: Path) -> str:
+        """A word of the command; a file beside us that the workspace lacks is named in full."""
+        ours = self.folder / part
+        return str(ours) if len(part) < 256 and not (workspace / part).exists() and ours.is_file() else part
 
 
 class AgentCrash(Exception):
@@ -214,37 +236,44 @@ def _environment(task: Task, episode: EpisodeHandle) -> dict[str, str]:
 
 
 async def _communicate(argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path) -> tuple[str, str, int]:
-    """Run a process group; when cancelled it is asked to end, then ended."""
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=env,
-            cwd=folder,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise BadUsage(f"there is no command {argv[0]!r} on this machine") from None
-    try:
-        out, err = await process.communicate(stdin)
-    except asyncio.CancelledError:
-        await _end(process)
-        raise
-    return out[:MAX_ANSWER].decode("utf-8", "replace"), err.decode("utf-8", "replace"), process.returncode or 0
+    """Run a process group; when cancelled it is asked to end, then ended. What it left running goes with it.
 
-
-async def _end(process: asyncio.subprocess.Process) -> None:
-    for sign, wait in ((signal.SIGTERM, GRACE_SECONDS), (signal.SIGKILL, GRACE_SECONDS)):
+    Its words go through files, not pipes: a child that outlives it and keeps a pipe open would keep us waiting.
+    """
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        asked.write(stdin)
+        asked.seek(0)
         try:
-            os.killpg(process.pid, sign)
-            await asyncio.wait_for(process.wait(), wait)
-            return
-        except ProcessLookupError:
-            return
-        except TimeoutError:
-            continue
+            process = await asyncio.create_subprocess_exec(
+                *argv, stdin=asked, stdout=out, stderr=err, env=env, cwd=folder, start_new_session=True
+            )
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
+                raise
+            raise BadUsage(f"the command {argv[0]!r} cannot be started: {error.strerror}") from None
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            for sign in (signal.SIGTERM, signal.SIGKILL):
+                _signal(process.pid, sign)
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), GRACE_SECONDS)
+                    break
+            raise
+        finally:
+            _signal(process.pid, signal.SIGKILL)
+        return _said(out), _said(err, last=True), code
+
+
+def _signal(group: int, sign: signal.Signals) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, sign)
+
+
+def _said(file: IO[bytes], *, last: bool = False) -> str:
+    """What was written: the beginning of it, or the last of it, where it is long."""
+    file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_ANSWER) if last else 0)
+    return file.read(MAX_ANSWER).decode("utf-8", "replace")
 
 
 class HttpAgent:
@@ -262,7 +291,10 @@ class HttpAgent:
         import httpx
 
         if self._client is None:
-            self._client = httpx.AsyncClient(timeout=None)  # noqa: S113 - the episode has its own limit
+            # no connection outlives its episode, for the next may be in another event loop; an episode has its own
+            # limit, this one is for an endpoint that is gone without a word
+            limits = httpx.Limits(max_keepalive_connections=0, max_connections=None)
+            self._client = httpx.AsyncClient(timeout=httpx.Timeout(SILENCE_SECONDS, connect=30.0), limits=limits)
         body = {
             "task": task.id,
             "prompt": task.prompt,

@@ -27,11 +27,11 @@ from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
 from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
-from .agents import Agent, AgentCrash, Answer, load_object
+from .agents import Agent, AgentCrash, Answer
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
-from .threads import in_thread
+from .threads import in_thread, unless_stopped
 from .verifiers import JudgingFault
 from .workspace import Keep, Workspace
 
@@ -65,6 +65,7 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     usd: float
     tries: int = 1
     stopped_by: str | None = None
+    crash: str | None = None
     success_at: float = 0.5
 
     @property
@@ -84,6 +85,10 @@ class World(Protocol):
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""
+        ...
+
+    def simulator(self, task: Task) -> Callable[..., Any] | None:
+        """Who plays the user of a task."""
         ...
 
     def judge(self, task: Task, evidence: Evidence, wrap: Wrap) -> tuple[Sequence[Label], Outcome]:
@@ -129,14 +134,15 @@ class Executor:
         self.settings = settings
         self.clock = clock or SystemClock()
         self.on_slow: Callable[[float | None], None] = lambda seconds: None
+        self.stop: Callable[[], bool] = lambda: False
         self._task_budget = task_budget or (lambda task: Budget("task", settings.task_caps, experiment))
         self._tasks: dict[str, Budget] = {}
         self._by_id = {t.id: t for t in world.suite.tasks}
-        self._simulators: dict[str, Callable[..., Any]] = {}
+        self._simulators: dict[str, Callable[..., Any] | None] = {}
         self._report = SourceReport(source="run")
 
     async def execute(self, work: Work) -> EpisodeReport:
-        """Carry out an episode; the world's faults are retried."""
+        """Carry out an episode; the world's faults are retried, unless the run was stopped meanwhile."""
         started = time.monotonic()
         wasted = Amounts()
         for tries in range(1, self.settings.retries + 2):
@@ -145,9 +151,10 @@ class Executor:
             last = tries > self.settings.retries or not (fault is not None and fault.transient)
             if last or isinstance(outcome, Scored):
                 break
+            if not await self._pause(fault, tries, work.episode.seed):
+                break
             wasted.add(attempt.budget.used)
             attempt.builder.abort()
-            await self._pause(fault, tries, work.episode.seed)
         attempt.finish(outcome, tries, wasted)
         used = attempt.budget.used
         return EpisodeReport(
@@ -161,17 +168,21 @@ class Executor:
             usd=used.usd + wasted.usd,
             tries=tries,
             stopped_by=attempt.stopped_by,
+            crash=attempt.crash,
             success_at=self.world.suite.success_at,
         )
 
-    async def _pause(self, fault: Fault | None, tries: int, seed: int) -> None:
-        """Wait before trying again: as long as the provider wishes, else longer each time, with jitter by seed."""
-        wish = fault.retry_after if fault is not None else None
+    async def _pause(self, fault: Fault | None, tries: int, seed: int) -> bool:
+        """Wait before trying again: as long as the provider wishes, else longer each time, with jitter by seed.
+
+        A wish of more than a minute is cut to that. False when the run was stopped meanwhile.
+        """
+        wish = None if fault is None or fault.retry_after is None else min(fault.retry_after, MAX_BACKOFF_SECONDS)
         if isinstance(fault, RateLimited):
             self.on_slow(wish)
         jitter = random.Random(derived_seed(seed, f"retry-{tries}")).uniform(0.5, 1.0)
         wait = wish if wish is not None else min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (tries - 1) * jitter)
-        await asyncio.sleep(min(wait, MAX_BACKOFF_SECONDS))
+        return await unless_stopped(wait, self.stop)
 
     def task(self, wanted: str) -> Task:
         """A task by its id."""
@@ -182,7 +193,7 @@ class Executor:
         if task.simulator is None:
             return None
         if task.simulator not in self._simulators:
-            self._simulators[task.simulator] = load_object(task.simulator)
+            self._simulators[task.simulator] = self.world.simulator(task)
         return self._simulators[task.simulator]
 
     def budget(self, task: Task) -> Budget:
@@ -229,6 +240,7 @@ class _Attempt:
         self.builder = executor.builder(work)
         self.record = Recorder(self.builder, self.meter, executor.clock)
         self.stopped_by: str | None = None
+        self.crash: str | None = None
         self.labels: list[Label] = []
         self.disturbed: Disturbed | None = None
 
@@ -244,7 +256,9 @@ class _Attempt:
                 workspace.failed = not (
                     isinstance(outcome, Scored) and outcome.success(executor.world.suite.success_at)
                 )
-                return outcome, fault
+            if workspace.kept is not None:
+                self.builder.meta["workspace"] = str(workspace.kept)
+            return outcome, fault
         except Fault as fault:
             return Missing(fault.reason, str(fault)[:500]), fault
 
@@ -291,7 +305,7 @@ class _Attempt:
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
             self.stopped_by = f"crash.{type(error).__name__}"
-            self.builder.meta["crash"] = f"{type(error).__name__}: {error}"[:2000]
+            self.crash = self.builder.meta["crash"] = f"{type(error).__name__}: {error}"[:2000]
             blame = executor.world.suite.on_crash
         finally:
             self.meter.close()

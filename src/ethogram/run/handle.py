@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ethogram.capture.recorder import Recorder
-from ethogram.cost import Budget
+from ethogram.cost import Budget, CapReached
 from ethogram.errors import NotFound
 from ethogram.plan import Task, derived_seed
 from ethogram.trace import Message, Text
+
+from .faults import OtherFault, fault_of
 
 
 class Tools(Mapping[str, Callable[..., Any]]):
@@ -79,13 +82,29 @@ class EpisodeHandle:
         self.tools = Tools(tools, self.record)
         self._simulator = simulator
 
-    async def ask_user(self, text: str) -> str:
-        """Say something to the simulated user; the reply is recorded in the user's own lane."""
+    def ask_user(self, text: str) -> Any:
+        """Say something to the simulated user: an async agent awaits the reply, a plain function gets it at once."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(self._ask(text))
+        return self._ask(text)
+
+    async def _ask(self, text: str) -> str:
+        """The reply, recorded in the user's own lane."""
         if self._simulator is None:
-            raise NotFound(f"task {self.task.id!r} has no user simulator")
+            # a LookupError, as with tools: to ask where nobody is there to answer is the agent's own doing
+            raise LookupError(f"task {self.task.id!r} has no user simulator")
         with self.record.span("user", "user", lane="user") as span:
-            reply = self._simulator(self.task, self, text)
-            said = str(await reply if inspect.isawaitable(reply) else reply)
+            try:
+                reply = self._simulator(self.task, self, text)
+                said = str(await reply if inspect.isawaitable(reply) else reply)
+            except CapReached:
+                raise
+            except Exception as error:
+                if fault_of(error) is not None:
+                    raise
+                raise OtherFault(f"the simulated user crashed: {type(error).__name__}: {error}") from error
             span.output = (Message("user", (Text(said),)),)
         return said
 

@@ -1,14 +1,17 @@
-"""Blocking calls beside the event loop, in threads that never keep the process from ending."""
+"""Beside the event loop: blocking calls in threads that never keep the process from ending, waits that a stop ends."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+STOP_SECONDS = 0.25
+"""How often one who waits asks whether the run was stopped."""
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
@@ -48,3 +51,14 @@ def _raisable(error: BaseException) -> BaseException:
         told.__cause__ = error
         return told
     return error
+
+
+async def unless_stopped(seconds: float, stop: Callable[[], bool]) -> bool:
+    """Wait; False as soon as the run is stopped."""
+    until = time.monotonic() + seconds
+    while not stop():
+        left = until - time.monotonic()
+        if left <= 0:
+            return True
+        await asyncio.sleep(min(left, STOP_SECONDS))
+    return False

@@ -130,7 +130,7 @@ def parallel_coordinates(rows: Rows) -> Chart:
             "y": {"field": "value", "type": "quantitative", "title": "standardised"},
             "detail": {"field": "run"},
             "color": outcome,
-            "strokeDash": {"field": "outcome", "title": None},
+            "strokeDash": {"field": "outcome", "scale": {"domain": ["success", "failure"]}, "title": None},
         },
     }
     return _chart(rows, spec, "every run over all dimensions")

@@ -50,8 +50,8 @@ def _lead(found: ExperimentResults) -> str:
     tasks = len({p.pair.task for p in found.pairs})
     return (
         f"{len(found.pairs)} of {found.planned_pairs} pairs of a clean and a disturbed attempt with the same seed: "
-        f"{operators} kinds of change on {tasks} tasks. A pair shows what the agent did otherwise; score and answer "
-        "say whether it mattered."
+        f"{operators} kind{'s' * (operators != 1)} of change on {tasks} task{'s' * (tasks != 1)}. A pair shows what "
+        "the agent did otherwise; score and answer say whether it mattered."
     )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 from ethogram.decide.tube import MISLEADS
 from ethogram.lab.exploration import RoundMetrics, open_exploration
-from ethogram.lab.maps import Effects, ExplorationMap, PointRow, explain_exploration, map_exploration, slice_exploration
+from ethogram.lab.map_effects import Effects, explain_exploration, slice_exploration
+from ethogram.lab.map_reading import PointRow
+from ethogram.lab.maps import ExplorationMap, map_exploration
 from ethogram.store import Home, Run
 
 from .chart import Chart

@@ -56,10 +56,11 @@ def field_charts(found: FieldResult) -> list[Chart]:
             ("pass_rate", charts.horizon_convergence),
             ("drift", charts.drift_lines),
         ):
+            # what the evidence is too thin for has no interval, and a line through it would claim what the text refuses
             rows = [
                 {"state": h.state, "order": i, "who": found.run, **_ends(h.estimates[name])}
                 for i, h in enumerate(stages)
-                if name in h.estimates and h.estimates[name].value is not None
+                if name in h.estimates and h.estimates[name].low is not None
             ]
             if rows:
                 drawn.append(chart(rows))

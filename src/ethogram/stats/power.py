@@ -10,19 +10,34 @@ from typing import NamedTuple
 import numpy as np
 
 from . import sequential, stratified
-from ._numeric import Floats, Ints, Numbers, bend, bisect, floats, normal_cdf, normal_quantile, straighten
+from ._numeric import (
+    Floats,
+    Ints,
+    Numbers,
+    bend,
+    bisect,
+    floats,
+    normal_cdf,
+    normal_quantile,
+    straighten,
+    student_quantile,
+)
 
 _MOST_STEPS = 400
 _MOST_LOOKS = 48
 
 
 class Floor(NamedTuple):
-    """How much nothing moves: variance of one attempt within its task, and of whole sessions around each other."""
+    """How much nothing moves: variance of one attempt within its task, and of whole sessions around each other.
+
+    `session_error` is the standard error of the latter, which a few sessions leave large.
+    """
 
     within: float
     session: float
     tasks: int
     passes: int
+    session_error: float = 0.0
 
 
 class Effect(NamedTuple):
@@ -74,21 +89,37 @@ def noise_floor(passes: Numbers) -> Floor:
     Within tasks: the mean of the tasks' own variances (n - 1). Of sessions: what the means of passes vary beyond that.
     """
     x = floats(passes)
-    seen = ~np.isnan(x)
-    n = seen.sum(axis=0)
+    known = ~np.isnan(x)
+    n = known.sum(axis=0)
     many = n > 1
     if not np.any(many):
         raise ValueError("a noise floor needs at least two passes over some task")
-    mean = np.where(seen, x, 0.0).sum(axis=0) / np.maximum(n, 1)
-    off = np.where(seen, x - mean, 0.0)
+    mean = np.where(known, x, 0.0).sum(axis=0) / np.maximum(n, 1)
+    off = np.where(known, x - mean, 0.0)
     within = float(np.mean((np.sum(off * off, axis=0) / np.maximum(n - 1, 1))[many]))
     # the tasks' own means are taken out first, so that a missing task does not move its pass
-    sizes = seen.sum(axis=1)
+    sizes = known.sum(axis=1)
     full = sizes > 0
     effects = off.sum(axis=1)[full] / sizes[full]
     chance = within * float(np.mean(1 / sizes[full]))
-    session = max(0.0, float(np.var(effects, ddof=1)) - chance) if effects.size > 1 else 0.0
-    return Floor(within, session, int(np.sum(n > 0)), int(effects.size))
+    if effects.size < 2:
+        return Floor(within, 0.0, int(np.sum(n > 0)), int(effects.size), 0.0)
+    seen = float(np.var(effects, ddof=1))
+    error = seen * float(np.sqrt(2 / (effects.size - 1)))
+    return Floor(within, max(0.0, seen - chance), int(np.sum(n > 0)), int(effects.size), error)
+
+
+def student_variance(variance: Numbers, error: Numbers, reach: Numbers) -> Floats:
+    """The variance with which `reach` normal standard errors go as far as Student's t does.
+
+    For a variance that is itself an estimate with this standard error: 2 (variance / error)² degrees of freedom
+    (Satterthwaite 1946), and the t with the tail that `reach` has. Without an error it is the variance itself.
+    """
+    v, e, z = np.broadcast_arrays(*(floats(x) for x in (variance, error, reach)))
+    known = (e > 0) & (v > 0) & (z > 0)
+    df = np.maximum(2 * (v / np.where(known, e, 1.0)) ** 2, 1.0)
+    t = -student_quantile(normal_cdf(-np.where(known, z, 1.0)), df)
+    return np.where(known, v * (t / np.where(known, z, 1.0)) ** 2, v)
 
 
 def standard_error(floor: Floor, first: Numbers, second: Numbers, sessions: Numbers) -> Floats:

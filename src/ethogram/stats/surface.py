@@ -128,19 +128,28 @@ def effect_features(
 
 
 def fit(
-    z: Floats, prior: Floats, own: Floats, n: Floats, fails: Floats, start: Floats, offset: float, steps: int
+    z: Floats,
+    prior: Floats,
+    own: Floats,
+    n: Floats,
+    fails: Floats,
+    start: Floats,
+    offset: float,
+    steps: int,
+    settled: float = SETTLED,
 ) -> Fit:
     """Laplace's posterior of logit p = offset + Z w + u from `fails` of `n` at sampled points (rows of `z`).
 
     `own` is the variance of each point's own effect u; `start` the logits to begin from.
     """
     logit = start
+    scaled = np.empty_like(z)  # one for all steps: fresh memory costs more than the product that fills it
     for step in range(steps):
         p = 1 / (1 + np.exp(-logit))
         pull = np.maximum(n * p * (1 - p), 1e-9)
         working = logit - offset + (fails - n * p) / pull
         omega = 1 / (1 / pull + own)
-        scaled = z * np.sqrt(omega).astype(z.dtype)[:, None]
+        np.multiply(z, np.sqrt(omega).astype(z.dtype)[:, None], out=scaled)
         precision = (scaled.T @ scaled).astype(float)
         precision[np.diag_indices_from(precision)] += 1 / prior
         factor = np.linalg.cholesky(precision)
@@ -149,7 +158,7 @@ def fit(
         new = offset + common + own * omega * (working - common)
         new = np.clip(new, logit - 3.0, logit + 3.0) if step < steps - 1 else new
         moved, logit = float(np.max(np.abs(new - logit), initial=0.0)), np.clip(new, -REACH, REACH)
-        if moved < SETTLED:
+        if moved < settled:
             break
     effect = logit - offset - common
     evidence = float(

@@ -1,7 +1,8 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
 from .compact import Compaction, compact
-from .lake import Home, Run, RunInfo, open_home
+from .episodes import Episodes
+from .lake import DERIVED, Home, Run, RunInfo, open_home
 from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
@@ -14,9 +15,11 @@ from .writer import COMMIT_WINDOW, Limits, RunWriter
 
 __all__ = [
     "COMMIT_WINDOW",
+    "DERIVED",
     "VIEWS",
     "Compaction",
     "Entry",
+    "Episodes",
     "Home",
     "Keyring",
     "Lake",

@@ -16,9 +16,10 @@ from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
 from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
 from . import ledger
+from .episodes import Episodes, read_episodes
 from .files import Files, LocalFiles, files_at
 from .lease import Lease, is_alive, leases
-from .ledger import Entry, Standing
+from .ledger import DataFile, Entry, Standing
 from .redact import Policy, Redactor
 from .rows import SpanReader
 from .seal import Keyring
@@ -28,6 +29,8 @@ from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
+DERIVED = "derived"
+"""Figures that were computed from traces and are kept to save time; nothing needs them."""
 EXTENSIONS = "extensions"
 """Notes on attempts that were added to a plan; `planned` of the last one is how many episodes there are then."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -169,9 +172,20 @@ class Run:
         with ledger.collector_at_rest():
             return ledger.standing(self.segments())
 
+    def episodes(self, figures: Sequence[str] = ()) -> Episodes:
+        """Committed episodes that count, as columns, with these figures: for whoever counts and opens no trace.
+
+        `run.episodes(["cost_usd", "seconds"]).figures["seconds"]`; names are in `store.episodes.FIGURES`.
+        """
+        held: Episodes | None = self.__dict__.get("_episodes")
+        if held is None or not held.figures.keys() >= set(figures):
+            held = read_episodes(self.files, self.path, sorted(set(figures)))
+            self.__dict__["_episodes"] = held
+        return held
+
     def forget_cache(self) -> None:
         """Look at the ledger anew: it was rewritten or has grown."""
-        for name in ("standing", "texts", "_spans", "_labels_of"):
+        for name in ("standing", "_episodes", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
 
     @property
@@ -256,9 +270,14 @@ class Run:
 
     def notes(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Lines of all committed files in a folder of the run, each with its file's name, in order of commit."""
-        for file in self.standing.named(folder + "/"):
+        for file in ledger.named(self._files, folder + "/"):
             for line in self.files.read(f"{self.path}/{file.name}").splitlines():
                 yield file.name, line
+
+    @property
+    def _files(self) -> tuple[DataFile, ...]:
+        """Visible files, from whatever was read of the ledger already."""
+        return (self.standing if "standing" in self.__dict__ else self.episodes()).files
 
     @cached_property
     def _labels_of(self) -> dict[TraceId, list[Label]]:

@@ -12,7 +12,7 @@ import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -26,6 +26,7 @@ SCHEMA_VERSION = 1
 FOLDER = "ledger"
 LABELS = "labels"
 REMEMBERED = 10_000
+BLOCK = 1 << 17
 LOOKS = 20
 """How often a ledger that changes under the reader's eyes is listed again."""
 
@@ -100,13 +101,27 @@ class Segment(msgspec.Struct, frozen=True):
     revisions: tuple[Revision, ...] = ()
 
 
+class _Published(Protocol):
+    """A segment, however much of it was read."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def header(self) -> Header: ...
+
+
+Published = TypeVar("Published", bound=_Published)
+
 _decoder = msgspec.json.Decoder(Header | Entry | Revision | End)
 _encoder = msgspec.json.Encoder()
 
 
 @contextmanager
 def collector_at_rest() -> Iterator[None]:
-    """Reading a ledger makes many records and no garbage; to search them for cycles meanwhile takes half the time."""
+    """Reading a ledger makes many records and no garbage; to search them for cycles meanwhile takes half the time.
+
+    Whoever makes many records of what was read rests it for as long; inside another rest it changes nothing.
+    """
     was = gc.isenabled()
     gc.disable()
     try:
@@ -120,18 +135,44 @@ def encode_segment(header: Header, entries: Sequence[Entry], revisions: Sequence
     """The bytes of a segment."""
     lines = [_encoder.encode(line) for line in (header, *entries, *revisions)]
     body = b"\n".join(lines) + b"\n"
-    return body + _end(len(lines) - 1, body)
+    return body + _end(len(lines) - 1, hash_of(body))
 
 
 def decode_segment(name: str, data: bytes) -> Segment:
     """A segment from its bytes; damage is named, never passed over."""
-    lines = data.splitlines(keepends=True)
-    if len(lines) < 2 or lines[-1] != _end(len(lines) - 2, b"".join(lines[:-1])):
-        raise Damaged(f"ledger segment {name} does not match its hash")
-    try:
-        header, *records = [_decoder.decode(line) for line in lines[:-1]]
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
+    header, *records = (r for block in decode_blocks(name, data, _decoder) for r in block)
+    entries = tuple(r for r in records if isinstance(r, Entry))
+    return Segment(name, header, entries, tuple(r for r in records if isinstance(r, Revision)))
+
+
+def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[list[Any]]:
+    """The records of a segment whose hash holds, its header first, as a decoder of its lines makes them.
+
+    They come some thousands at a time: who keeps less of them than a record works in the same small piece of memory.
+    """
+    start = data.rfind(b"\n", 0, -1) + 1
+    body = memoryview(data)[:start]
+    digest = hash_of(body)
+    wrong = Damaged(f"ledger segment {name} does not match its hash")
+    if not start or digest.encode() not in data[start:]:
+        raise wrong
+    at, count = 0, 0
+    while at < start:
+        end = data.find(b"\n", min(at + BLOCK, start - 1)) + 1
+        try:
+            records = decoder.decode_lines(body[at:end])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
+        if at == 0:
+            _check_header(name, records[0])
+        count += len(records)
+        at = end
+        yield records
+    if data[start:] != _end(count - 1, digest):
+        raise wrong
+
+
+def _check_header(name: str, header: object) -> None:
     if not isinstance(header, Header):
         raise Damaged(f"ledger segment {name} has no header")
     if header.schema_version > SCHEMA_VERSION:
@@ -139,12 +180,10 @@ def decode_segment(name: str, data: bytes) -> Segment:
             f"ledger segment {name} is written in schema version {header.schema_version} and this Ethogram reads up "
             f"to {SCHEMA_VERSION}; upgrade Ethogram to read it"
         )
-    entries = tuple(r for r in records if isinstance(r, Entry))
-    return Segment(name, header, entries, tuple(r for r in records if isinstance(r, Revision)))
 
 
-def _end(entries: int, body: bytes) -> bytes:
-    return _encoder.encode(End(entries, hash_of(body))) + b"\n"
+def _end(entries: int, digest: str) -> bytes:
+    return _encoder.encode(End(entries, digest)) + b"\n"
 
 
 def hash_of(data: bytes | memoryview) -> str:
@@ -167,8 +206,9 @@ class Slim:
         """Nothing is known yet."""
         self._known: dict[object, object] = {}
 
-    def __call__(self, segment: Segment) -> Segment:
-        """The same segment, slim."""
+    def __call__(self, name: str, data: bytes) -> Segment:
+        """A segment from its bytes, slim."""
+        segment = decode_segment(name, data)
         return msgspec.structs.replace(segment, entries=tuple(map(self._entry, segment.entries)))
 
     def _entry(self, entry: Entry) -> Entry:
@@ -197,19 +237,19 @@ class Slim:
         return self._known.setdefault(value, value)  # type: ignore[return-value]
 
 
-def read_all(files: Files, run_path: str, keep: Callable[[Segment], Segment] = lambda s: s) -> list[Segment]:
-    """All segments of a run, replaced ones included; `keep` says what of each stays in memory.
+def read_all(files: Files, run_path: str, decode: Callable[[str, bytes], Published]) -> list[Published]:
+    """All segments of a run, replaced ones included; `decode` says what of each is read and stays in memory.
 
     A rewrite publishes one segment and removes the ones that it replaces. A reader that lists the folder in
     that moment may miss both, so it lists again until the ledger stood still.
     """
     folder = f"{run_path}/{FOLDER}"
-    read: dict[str, Segment] = {}
+    read: dict[str, Published] = {}
     names = files.names(folder)
     for _ in range(LOOKS):
         for name in [n for n in names if n not in read]:
             try:
-                read[name] = keep(decode_segment(name, files.read(f"{folder}/{name}")))
+                read[name] = decode(name, files.read(f"{folder}/{name}"))
             except NotFound:
                 continue
         listed, names = names, files.names(folder)
@@ -222,15 +262,20 @@ def read_all(files: Files, run_path: str, keep: Callable[[Segment], Segment] = l
 
 def read_segments(files: Files, run_path: str) -> list[Segment]:
     """All segments of a run that no other segment replaces, in order of commit."""
-    return in_force(read_all(files, run_path))
+    return in_force(read_all(files, run_path, decode_segment))
+
+
+def unreplaced(segments: Iterable[Published]) -> list[Published]:
+    """Segments that no other one replaces, in order of commit."""
+    segments = list(segments)
+    replaced = {name for s in segments for name in s.header.replaces}
+    kept = [s for s in segments if s.name not in replaced]
+    return sorted(kept, key=lambda s: (s.header.committed_ns, s.header.writer, s.header.number))
 
 
 def in_force(segments: Iterable[Segment]) -> list[Segment]:
     """Segments that no other one replaces, in order of commit; their entries are as later revisions left them."""
-    segments = list(segments)
-    replaced = {name for s in segments for name in s.header.replaces}
-    kept = [s for s in segments if s.name not in replaced]
-    kept.sort(key=lambda s: (s.header.committed_ns, s.header.writer, s.header.number))
+    kept = unreplaced(segments)
     revisions: dict[TraceId, list[Revision]] = {}
     for segment in kept:
         for revision in segment.revisions:
@@ -259,21 +304,36 @@ class Standing(msgspec.Struct, frozen=True):
 
     def named(self, start: str) -> list[DataFile]:
         """Visible files of one kind: `spans-`, `texts-`, `labels/`, …"""
-        return [f for f in self.files if f.name.startswith(start)]
+        return named(self.files, start)
+
+
+def named(files: Iterable[DataFile], start: str) -> list[DataFile]:
+    """Those files whose names begin so."""
+    return [f for f in files if f.name.startswith(start)]
+
+
+def counted(episodes: Sequence[str], traces: Sequence[str], superseded: set[str]) -> Sequence[int]:
+    """Which entries count, of all in order of commit: those not superseded, and of each episode the first."""
+    if not superseded and len(set(episodes)) == len(episodes):
+        return range(len(episodes))
+    first: dict[str, int] = {}
+    for i, (episode, trace) in enumerate(zip(episodes, traces, strict=True)):
+        if trace not in superseded:
+            first.setdefault(episode, i)
+    return list(first.values())
 
 
 def standing(segments: Sequence[Segment]) -> Standing:
-    """Which entries count: not superseded, and the first of each episode."""
-    superseded = {e.supersedes for s in segments for e in s.entries if e.supersedes not in (None, e.head.trace_id)}
-    live: list[Entry] = []
+    """What a ledger says in sum."""
+    entries = [e for s in segments for e in s.entries]
+    heads = [e.head for e in entries]
+    superseded: set[str] = {e.supersedes for e in entries if e.supersedes and e.supersedes != e.head.trace_id}
+    live = counted([h.episode for h in heads], [h.trace_id for h in heads], superseded)
     dead: list[tuple[str, TraceId]] = []
-    seen: set[str] = set()
-    for segment in segments:
-        labels = [f.name for f in segment.header.files if f.name.startswith(LABELS + "/")]
-        for entry in segment.entries:
-            if entry.head.trace_id in superseded or entry.head.episode in seen:
-                dead.extend((file, entry.head.trace_id) for file in (*(p.file for p in entry.spans), *labels))
-            else:
-                seen.add(entry.head.episode)
-                live.append(entry)
-    return Standing(tuple(live), tuple(dead), tuple(f for s in segments for f in s.header.files))
+    if len(live) < len(entries):
+        labels = [
+            [f.name for f in s.header.files if f.name.startswith(LABELS + "/")] for s in segments for _ in s.entries
+        ]
+        for i in sorted(set(range(len(entries))) - set(live)):
+            dead.extend((file, heads[i].trace_id) for file in (*(p.file for p in entries[i].spans), *labels[i]))
+    return Standing(tuple(entries[i] for i in live), tuple(dead), tuple(f for s in segments for f in s.header.files))

@@ -14,13 +14,15 @@ import msgspec
 
 from ethogram.errors import BadUsage, Damaged, Sealed
 
+from . import ledger
 from .arrays import table as arrow_table
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
-from .segment import SPAN_COLUMNS, damage, span_schema, text_schema
+from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schema
 from .tables import episode_table, label_table, run_table
 
+TEXT_ROWS = 256
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
 
 _MESSAGES = """
@@ -79,6 +81,37 @@ class Lake:
                     place = _handle(run, f"{run.path}/{file.name}")
                     source = ds.dataset(place, schema=span_schema(), format="parquet", **_system(run))
                     yield from source.to_batches(columns=list(columns), filter=keep)
+
+    def texts(self) -> Iterator[Any]:
+        """Batches of texts, each text of a run once, read straight from the segments in bounded memory."""
+        import pyarrow as pa
+
+        for run in self.runs:
+            held, seen = run.standing.named("texts-"), set[str]()
+            for file in held:
+                key = _key(run, file)
+                with (
+                    damage(f"{file.name} of run {run.name!r}"),
+                    run.files.open(f"{run.path}/{file.name}") as source,
+                ):
+                    for batch in open_parquet(source, key).iter_batches(batch_size=TEXT_ROWS):
+                        if len(held) > 1:  # two writers may both have written a text
+                            refs = batch.column("ref").to_pylist()
+                            batch = batch.filter(pa.array([r not in seen for r in refs], pa.bool_()))
+                            seen.update(refs)
+                        yield batch
+
+    def distinct(self, *columns: str) -> list[set[Any]]:
+        """The values that occur in text columns of committed spans, one set per column."""
+        _check_columns(columns)
+        found: list[set[Any]] = [set() for _ in columns]
+        for run in self.runs:
+            # where some traces do not count, rows must be looked at; else the files' own dictionaries say it all
+            rows = Lake([run]).spans(columns) if run.episodes().replaced else _dictionaries(run, columns)
+            for batch in rows:
+                for seen, values in zip(found, batch, strict=True):
+                    seen.update(v for v in values.unique().to_pylist() if v is not None)
+        return found
 
     def columns(self, *columns: str) -> Any:
         """Span columns of all committed traces as one Arrow table."""
@@ -172,11 +205,7 @@ def _sealed(connection: Any, run: Run, file: DataFile) -> str:
     import pyarrow.dataset as ds
     import pyarrow.parquet.encryption as pe
 
-    assert file.key is not None
-    try:
-        key = run.keys.get(file.key)
-    except Sealed as error:
-        raise Sealed(f"run {run.name!r}: {error}") from None
+    key = _key(run, file)
     scanning = ds.ParquetFragmentScanOptions(decryption_properties=pe.create_decryption_properties(footer_key=key))
     source = ds.dataset(
         _handle(run, f"{run.path}/{file.name}"),
@@ -189,10 +218,27 @@ def _sealed(connection: Any, run: Run, file: DataFile) -> str:
     return f"SELECT *, {_quote(file.name)} AS filename FROM {name}"
 
 
+def _key(run: Run, file: DataFile) -> bytes | None:
+    try:
+        return run.keys.get(file.key) if file.key is not None else None
+    except Sealed as error:
+        raise Sealed(f"run {run.name!r}: {error}") from None
+
+
 def _check_columns(columns: Iterable[str]) -> None:
     unknown = [c for c in columns if c not in SPAN_COLUMNS]
     if unknown:
         raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
+
+
+def _dictionaries(run: Run, columns: Sequence[str]) -> Iterator[list[Any]]:
+    """The dictionaries of these columns, a row group at a time."""
+    for file in ledger.named(run.episodes().files, "spans-"):
+        with damage(f"{file.name} of run {run.name!r}"):
+            opened = open_parquet(run.files.open(f"{run.path}/{file.name}"), dictionaries=columns)
+            for group in range(opened.num_row_groups):
+                table = opened.read_row_group(group, columns=list(columns), use_threads=False)
+                yield [table.column(c).unify_dictionaries().chunk(0).dictionary for c in columns]
 
 
 def _handle(run: Run, file: str) -> str:

@@ -21,7 +21,7 @@ from ethogram.trace import Label, Missing, Param, Ref, Scored, TraceId
 
 from . import lease, ledger
 from .compact import REPLACED, compact
-from .lake import Run
+from .lake import DERIVED, Run
 from .ledger import DataFile, Entry, Place, Segment
 from .segment import TextRow, text_table
 from .verify import sweep
@@ -153,6 +153,7 @@ def rewrite(
     finally:
         lease.release(run.files, run.path, name)
     run.forget_cache()
+    run.files.delete(f"{run.path}/{DERIVED}")  # figures of traces that are forgotten go with them
     sweep(run)
 
 
@@ -192,7 +193,7 @@ class _Rewriter:
     def write(self, forget: Callable[[Entry], str | None], describe: Callable[[int], bytes] | None) -> None:
         """Publish the new files and the ledger segment that replaces all others."""
         run = self.run
-        found = ledger.read_all(run.files, run.path)
+        found = ledger.read_all(run.files, run.path, ledger.decode_segment)
         segments = ledger.in_force(found)
         standing = ledger.standing(segments)
         entries = [self._entry(e, forget(e)) for e in standing.live]

@@ -11,7 +11,7 @@ from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
 from . import lease, ledger
-from .lake import EXTENSIONS, Run, info_digest
+from .lake import DERIVED, EXTENSIONS, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 
@@ -86,9 +86,19 @@ class _Check:
             if progress is not None:
                 progress(file.bytes)
         labels = self._labels(standing.named(ledger.LABELS + "/"))
+        dead = set(standing.dead)
         for segment in segments:
+            own = {f.name for f in segment.header.files}
             for entry in segment.entries:
-                self._entry(segment.name, entry, labels.get(entry.head.trace_id, ()))
+                trace = entry.head.trace_id
+                # a trace that was written twice counts once; labels of the one that does not count lie beside it
+                counts = not dead or not any((name, trace) in dead for name in own)
+                said = [
+                    label
+                    for name, label in labels.get(trace, ())
+                    if ((name, trace) not in dead if counts else name in own)
+                ]
+                self._entry(segment.name, entry, said)
 
     def _info(self) -> None:
         """`run.json` against its own digest."""
@@ -152,9 +162,9 @@ class _Check:
         if text_ref(body) != ref:
             self.damaged(file.name, f"text {ref} does not match its address")
 
-    def _labels(self, files: Iterable[DataFile]) -> dict[str, list[Label]]:
-        """Labels by trace; their files were compared with the ledger's hash before."""
-        found: dict[str, list[Label]] = {}
+    def _labels(self, files: Iterable[DataFile]) -> dict[str, list[tuple[str, Label]]]:
+        """Labels by trace, each with its file; these were compared with the ledger's hash before."""
+        found: dict[str, list[tuple[str, Label]]] = {}
         decoder = msgspec.json.Decoder(Label)
         for file in files:
             if file.name in self.broken:
@@ -162,7 +172,7 @@ class _Check:
             try:
                 for line in self.run.files.read(f"{self.run.path}/{file.name}").splitlines():
                     label = decoder.decode(line)
-                    found.setdefault(label.trace_id, []).append(label)
+                    found.setdefault(label.trace_id, []).append((file.name, label))
             except (EthogramError, msgspec.MsgspecError) as error:
                 self.damaged(file.name, str(error))
         return found
@@ -235,7 +245,7 @@ def _files(run: Run) -> Iterator[str]:
 
 def _drafts(run: Run) -> Iterator[tuple[str, bool]]:
     """Drafts in a run directory, and whether nobody has touched them for a while."""
-    for folder in ("", ledger.FOLDER, lease.FOLDER, *_NOTES):
+    for folder in ("", ledger.FOLDER, lease.FOLDER, DERIVED, *_NOTES):
         below = f"{run.path}/{folder}".rstrip("/")
         old = set(run.files.drafts(below, YOUNG_S))
         yield from (((f"{folder}/{d}" if folder else d), d in old) for d in run.files.drafts(below))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -89,14 +90,37 @@ class Experiment:
             raise BadUsage("a suite has files, questions, answers and checks of its own; give either it or those")
         else:
             self.suite = str(suite)
-        self.loaded = load(self.suite)
-        settled = msgspec.structs.replace(options or RunOptions(), k=k + self.reruns, seed=seed, name=self.name)
-        chosen = chosen_tasks(self.loaded.suite, settled)
-        wishes = Wishes(operators=tuple(operators), intensities=tuple(intensities), tools=tuple(tools), k=k, seed=seed)
-        self.treated = treat(self.loaded, [t for t in self.loaded.suite.tasks if t.id in chosen], wishes)
-        self.options = msgspec.structs.replace(settled, conditions=(Condition(), *self.treated.conditions))
+        self._copied = None if suite is not None or begun is not None else Path(self.suite)
+        try:
+            self._treat(operators, intensities, tools, seed, options)
+        except BaseException:
+            self.discard()
+            raise
         if begun is not None:
             self._check_same(begun)
+
+    def _treat(
+        self,
+        operators: Sequence[str],
+        intensities: Sequence[float],
+        tools: Sequence[str],
+        seed: int,
+        options: RunOptions | None,
+    ) -> None:
+        """Choose the tasks, and try every change on them."""
+        self.loaded = load(self.suite)
+        settled = msgspec.structs.replace(options or RunOptions(), k=self.k + self.reruns, seed=seed, name=self.name)
+        chosen = chosen_tasks(self.loaded.suite, settled)
+        wishes = Wishes(
+            operators=tuple(operators), intensities=tuple(intensities), tools=tuple(tools), k=self.k, seed=seed
+        )
+        self.treated = treat(self.loaded, [t for t in self.loaded.suite.tasks if t.id in chosen], wishes)
+        self.options = msgspec.structs.replace(settled, conditions=(Condition(), *self.treated.conditions))
+
+    def discard(self) -> None:
+        """Remove the copies of the files that were made for this experiment, unless a run leans on them."""
+        if self._copied is not None and self.name not in self.home.names():
+            shutil.rmtree(self._copied, ignore_errors=True)
 
     @property
     def treatments(self) -> list[Treatment]:
@@ -119,7 +143,7 @@ class Experiment:
             conditions=[c.name for c in self.treated.conditions],
             changes=self.treated.changes,
             not_applicable=self.treated.refused,
-            episodes=planned.planned,
+            episodes=planned.planned if self.treatments else 0,
             cost_usd_at_most=planned.cost_usd_at_most,
             why=planned.why,
         )
@@ -135,6 +159,7 @@ class Experiment:
         if dry_run:
             return self.plan()
         if not self.treatments:
+            self.discard()
             reasons = dict.fromkeys(f"{r.operator}: {r.why}" for r in self.not_applicable)
             raise BadUsage(f"no operator can change anything here ({'; '.join(list(reasons)[:3])}); nothing was run")
         if self.name in self.home.names():

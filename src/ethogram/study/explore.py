@@ -87,6 +87,10 @@ class Buyer(Protocol):
         """Batches as they come in, for targets (point, episodes); fewer if it was told to stop."""
         ...
 
+    def foresee(self, number: int, wanted: Sequence[tuple[int, int]]) -> None:
+        """A round that will be bought next; whatever is played ahead counts only once it is bought."""
+        ...
+
     def close(self) -> None:
         """Let go of whatever was held."""
         ...
@@ -193,9 +197,10 @@ class _Explorer:
             asked = USUAL_ROUNDS  # nothing else would ever end it
         if last is None and asked is not None:
             last = began + asked
-        while (stopped := self._why_stop(last)) is None:
+        proposal: Proposal | None = None
+        while (stopped := self._why_stop(len(self.done), last)) is None:
             number = len(self.done) + 1
-            proposal = self._proposal(number)
+            proposal = proposal or self._proposal(number)
             identity = round_id(number, self.metadata.run_uuid)
             part = self._buy(number, identity, proposal)
             if part is None:
@@ -203,24 +208,36 @@ class _Explorer:
                 break
             scored = self.tally.spent
             self._take_in(part)
+            self.pending = {}
+            ended = self.buyer.stopped or ("no outcomes" if self.tally.spent == scored else None)
+            proposal = None if ended else self._foreseen(number, last)
             metrics = self._metrics(number, identity, part)
+            self.done.append(metrics)
             results = results_csv(identity, self.buyer.rows, part)
             self.rounds.commit(metrics, results, self.tally, self.plan.grid.version, self.done)
-            self.done.append(metrics)
-            self.pending = {}
             watch(metrics)
-            if self.tally.spent == scored:
-                stopped = "no outcomes"
-                break
-            if self.buyer.stopped is not None:
-                stopped = self.buyer.stopped
+            if ended:
+                stopped = ended
                 break
         return self._result(stopped, len(self.done) - began)
 
-    def _why_stop(self, last: int | None) -> str | None:
+    def _foreseen(self, done: int, last: int | None) -> Proposal | None:
+        """What the next round will buy, if there is one: it may be played while this one is being written."""
+        if self._why_stop(done, last) is not None:
+            return None
+        proposal = self._proposal(done + 1)
+        self.buyer.foresee(done + 1, self._wanted(proposal))
+        return proposal
+
+    def _wanted(self, proposal: Proposal) -> list[tuple[int, int]]:
+        """Targets without a batch, and their episodes."""
+        targets = zip(proposal.points.tolist(), proposal.episodes.tolist(), strict=True)
+        return [(point, count) for point, count in targets if point not in self.pending]
+
+    def _why_stop(self, done: int, last: int | None) -> str | None:
         if self.options.max_episodes is not None and self.bought >= self.options.max_episodes:
             return "budget"
-        if last is not None and len(self.done) >= last:
+        if last is not None and done >= last:
             return "rounds"
         if pulled(self.rounds.run.files, self.rounds.run.path) is not None:
             return "killed"
@@ -247,18 +264,13 @@ class _Explorer:
         more = {"mode": self.metadata.mode, "use_synthetic": self.metadata.synthetic}
         facts = {"strategy": self.options.strategy, "tau": self.problem.tau, "seed": seed}
         self.rounds.start({**pre, **more}, plan_record(identity, proposal, facts))
-        wanted = [
-            (int(point), int(count))
-            for point, count in zip(proposal.points, proposal.episodes, strict=True)
-            if int(point) not in self.pending
-        ]
-        for group in self.buyer.buy(number, wanted):
+        for group in self.buyer.buy(number, self._wanted(proposal)):
             self.writer.note(BATCHES, [msgspec.json.encode(batch) for batch in group])
             self.writer.commit()
             self.pending.update((batch.point, batch) for batch in group)
             if pulled(self.rounds.run.files, self.rounds.run.path) is not None:
                 break
-        if any(int(point) not in self.pending for point in proposal.points):
+        if self._wanted(proposal):
             return None
         return [self.pending[int(point)] for point in proposal.points]
 

@@ -151,13 +151,15 @@ def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: di
 
 def begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOptions) -> Metadata:
     """Begin, or make sure that what was begun here is the same exploration."""
+    old = rounds.metadata()
+    if old is not None:
+        check_same(old, asked, rounds.run.name, options.run_uuid is not None)
     stored_grid = rounds.grid_file()
     if stored_grid is not None and not same_grid(stored_grid, plan.grid):
         raise BadInput(
             f"grid.npz of {rounds.run.name!r} is not the grid of this exploration; restore it, or choose another "
             "directory"
         )
-    old = rounds.metadata()
     if old is None:
         if rounds.run.files.names(f"{rounds.run.path}/rounds"):
             raise BadInput(
@@ -165,7 +167,6 @@ def begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOpt
             )
         rounds.begin(asked, plan.grid)
         return asked
-    check_same(old, asked, rounds.run.name, options.run_uuid is not None)
     if old.run_uuid != asked.run_uuid and options.run_uuid is None and options.seed != old.base_seed:
         raise BadUsage(
             f"{rounds.run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "

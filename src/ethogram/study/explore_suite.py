@@ -37,9 +37,14 @@ def load_grid(spec: GridSpec) -> Grid:
         try:
             return grid_from(yaml.safe_load(path.read_text(encoding="utf-8")), str(spec))
         except FileNotFoundError:
-            raise NotFound(f"no grid at {spec}") from None
+            raise NotFound(f"no grid at {spec}; name a YAML or JSON file, or module:name") from None
+        except IsADirectoryError:
+            raise BadInput(f"{spec} is a folder, not a grid; name a file in it") from None
         except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise BadInput(f"the grid {spec} cannot be read: {str(error).splitlines()[0]}") from None
+            mark = getattr(error, "problem_mark", None)
+            where = f" (line {mark.line + 1})" if mark else ""
+            told = getattr(error, "problem", None) or str(error).splitlines()[0]
+            raise BadInput(f"the grid {spec} cannot be read{where}: {told}; mend the file") from None
     found = load_object(str(spec))
     found = found() if callable(found) and not isinstance(found, Grid) else found
     if not isinstance(found, Grid):
@@ -152,6 +157,9 @@ class SuiteBuyer:
             self._bought[batch.point] += len(batch.outcomes)
         if found:
             yield found
+
+    def foresee(self, number: int, wanted: Sequence[tuple[int, int]]) -> None:
+        """Episodes cost money: none is run before its round begins."""
 
     def close(self) -> None:
         """Nothing is held between rounds."""

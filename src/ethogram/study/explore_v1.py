@@ -76,14 +76,14 @@ class RoundsWriter(Rounds):
         self._publish(f"{folder}/active_sampling_plan.json", _pretty(plan))
 
     def commit(
-        self, metrics: RoundMetrics, results: bytes, tally: Tally, grid_version: str, before: Sequence[RoundMetrics]
+        self, metrics: RoundMetrics, results: bytes, tally: Tally, grid_version: str, rounds: Sequence[RoundMetrics]
     ) -> None:
         """A round ends: results, posteriors, then the commit; after it the summary, which can be derived again."""
         folder = f"rounds/{metrics.round_id}"
         self._publish(f"{folder}/agent_results.csv", results)
         self._publish("beta_posteriors.npz", posterior_bytes(tally, metrics.run_uuid, grid_version))
         self._publish(f"{folder}/metrics.json", _pretty(metrics))
-        self.conclude([*before, metrics])
+        self.conclude(rounds)
 
     def conclude(self, committed: Sequence[RoundMetrics]) -> None:
         """What follows the commit of the last round; a crash in between is mended here."""

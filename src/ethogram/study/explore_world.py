@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -18,6 +17,7 @@ from ethogram.store import Home, Run, RunWriter
 from ethogram.trace import Message, Origin, Scored, Text
 
 from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Watch, explore_plan
+from .explore_pools import Cores, Pool, RayPool
 from .explore_v1 import episode_seeds
 
 WINDOW = 0.1
@@ -122,20 +122,18 @@ class WorldBuyer:
     """Buys episodes from a world."""
 
     def __init__(self, world: GridWorld, grid: Grid, run_uuid: str, options: ExploreOptions, writer: RunWriter) -> None:
-        """Workers are started when the first round needs them."""
+        """With more than one worker, or on Ray, episodes are played elsewhere."""
         self.rows = EpisodeRows(grid, run_uuid)
         self.stopped: str | None = None
         self._world, self._grid, self._uuid, self._options, self._writer = world, grid, run_uuid, options, writer
-        self._pool: _Pool | None = None
-        if options.engine not in ("local", "ray"):
-            raise NotFound.named("engine", options.engine, ["local", "ray"])
+        self._pool = _pool(options)
+        self._ahead: tuple[int, list[tuple[int, int]], list[Any]] | None = None
 
     def buy(self, number: int, wanted: Sequence[tuple[int, int]]) -> Iterator[list[Batch]]:
         """Batches, as many at a time as came in within the window."""
-        targets = [(point, self._grid.settings(point), count) for point, count in wanted]
         group: list[Batch] = []
         began = time.monotonic()
-        for played in self._play(number, targets):
+        for played in self._play(number, wanted):
             for batch, lines in played:
                 self.rows.ready[batch.round, batch.point] = lines
                 if self._options.trace:
@@ -147,23 +145,30 @@ class WorldBuyer:
         if group:
             yield group
 
+    def foresee(self, number: int, wanted: Sequence[tuple[int, int]]) -> None:
+        """Let workers begin with a round that will be bought; whoever plays here has no time for that."""
+        if self._pool is not None:
+            self._ahead = (number, list(wanted), self._begin(self._pool, number, wanted))
+
     def close(self) -> None:
         """Let the workers go."""
         if self._pool is not None:
             self._pool.close()
 
-    def _play(self, number: int, targets: Sequence[Target]) -> Iterator[list[tuple[Batch, str]]]:
-        together = self._options.engine == "ray" or self._options.workers > 1
-        if not together:
-            for target in targets:
+    def _play(self, number: int, wanted: Sequence[tuple[int, int]]) -> Iterator[list[tuple[Batch, str]]]:
+        if self._pool is None:
+            for target in self._targets(wanted):
                 yield play_job(self._world, self._uuid, number, [target])
             return
-        if self._pool is None:
-            self._pool = (
-                _RayPool(self._options.workers) if self._options.engine == "ray" else _Cores(self._options.workers)
-            )
-        calls = [(self._world, self._uuid, number, job) for job in _jobs(targets, JOB)]
-        yield from self._pool.map(calls)
+        ahead, self._ahead = self._ahead, None
+        begun = ahead is not None and ahead[:2] == (number, list(wanted))
+        yield from self._pool.results(ahead[2] if ahead and begun else self._begin(self._pool, number, wanted))
+
+    def _begin(self, pool: Pool, number: int, wanted: Sequence[tuple[int, int]]) -> list[Any]:
+        return pool.begin([(self._world, self._uuid, number, job) for job in _jobs(self._targets(wanted), JOB)])
+
+    def _targets(self, wanted: Sequence[tuple[int, int]]) -> list[Target]:
+        return [(point, self._grid.settings(point), count) for point, count in wanted]
 
     def _trace(self, batch: Batch) -> None:
         """Span traces of a batch's episodes."""
@@ -198,6 +203,14 @@ class _Steps:
         self.told.append((what, value))
 
 
+def _pool(options: ExploreOptions) -> Pool | None:
+    if options.engine not in ("local", "ray"):
+        raise NotFound.named("engine", options.engine, ["local", "ray"])
+    if options.engine == "ray":
+        return RayPool(play_job)
+    return Cores(play_job, options.workers) if options.workers > 1 else None
+
+
 def _jobs(targets: Sequence[Target], most: int) -> Iterator[list[Target]]:
     job: list[Target] = []
     size = 0
@@ -209,57 +222,3 @@ def _jobs(targets: Sequence[Target], most: int) -> Iterator[list[Target]]:
         size += target[2]
     if job:
         yield job
-
-
-class _Pool(Protocol):
-    def map(self, calls: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Batch, str]]]: ...
-
-    def close(self) -> None: ...
-
-
-class _Cores:
-    """Worker processes on this machine."""
-
-    def __init__(self, workers: int) -> None:
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        self._pool = ProcessPoolExecutor(workers, mp_context=get_context("forkserver"))
-
-    def map(self, calls: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Batch, str]]]:
-        from concurrent.futures import as_completed
-
-        for future in as_completed([self._pool.submit(play_job, *call) for call in calls]):
-            yield future.result()
-
-    def close(self) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-
-class _RayPool:
-    """Tasks on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one; a lost task is run again."""
-
-    def __init__(self, workers: int) -> None:
-        from ethogram.run.engines.ray import ray_module
-
-        self._ray = ray_module()
-        self._own = not self._ray.is_initialized()
-        if self._own:
-            self._ray.init(
-                address=os.environ.get("RAY_ADDRESS", "local"),  # None would try clusters that are long gone
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-            )
-        self._task = self._ray.remote(num_cpus=1, max_retries=-1)(play_job)
-
-    def map(self, calls: Sequence[tuple[Any, ...]]) -> Iterator[list[tuple[Batch, str]]]:
-        waiting = [self._task.remote(*call) for call in calls]
-        while waiting:
-            ready, waiting = self._ray.wait(waiting)
-            for ref in ready:
-                yield self._ray.get(ref)
-
-    def close(self) -> None:
-        if self._own:
-            self._ray.shutdown()

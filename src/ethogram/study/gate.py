@@ -16,11 +16,11 @@ from ethogram.lab.gating import (
     META,
     Confirmation,
     GateResult,
+    Promise,
     Quarantined,
     confirm_moved,
     gate_result,
     planning_outcomes,
-    promise,
     read_quarantine,
 )
 from ethogram.lab.outcomes import load_outcomes
@@ -177,10 +177,14 @@ class _Staged:
                 raise BadUsage(
                     f"run {name!r} exists and was not made by a gate; judge it without --run, or choose a name"
                 )
-            if begun != promise(self.base, self.settings):
-                raise BadUsage(
-                    f"run {name!r} was begun with other settings ({begun}); use those, or choose another name"
-                )
+            broken = msgspec.json.decode(str(begun), type=Promise).broken(self._promise())
+            if broken is not None:
+                raise BadUsage(f"run {name!r} was begun with other settings: {broken}; use those, or another name")
+
+    def _promise(self) -> Promise:
+        away = sorted({q.task for q in self.resting if not q.expired})
+        before = None if self.stored is None else int(self.stored.outcomes.only(self.plan.tasks).attempts.sum())
+        return Promise(base=self.base, settings=self.settings, quarantined=away, baseline=before)
 
     def _runs(self, due: Ints) -> int:
         return int(due.sum()) * len(self._arms())
@@ -212,7 +216,7 @@ class _Staged:
                 max_concurrency=self.stages.max_concurrency,
                 redact=self.stages.redact,
                 caps=caps,
-                meta={META: promise(self.base, self.settings)},
+                meta={META: self._promise().text()},
             )
             return run_suite(self.suite, agent, options, home=self.home).stopped is not None
         run = self.home.resolve(name)

@@ -20,7 +20,7 @@ from ethogram.store import Home, Run
 from ethogram.store.lake import EXTENSIONS
 from ethogram.store.redact import policy_from
 
-from .options import LEVELS, RunOptions
+from .options import ENGINES, LEVELS, RunOptions
 
 SuiteSpec = str | Path | Suite
 AgentSpec = str | Agent | Callable[..., Any]
@@ -70,7 +70,7 @@ def check_meters(agent: Agent, options: RunOptions) -> None:
     if blind:
         raise BadUsage(
             f"{agent.name} does not let us count its {blind[0]} while it runs, so a cap on it could not be kept; "
-            f"remove the cap, or use an agent that reports {blind[0]} (a Python agent, or one behind the gateway)"
+            f"remove the cap, or use a Python agent, which reports its {blind[0]}"
         )
 
 
@@ -82,6 +82,8 @@ def chosen_tasks(suite: Suite, options: RunOptions) -> tuple[str, ...]:
         raise BadUsage(f"--max-concurrency must be at least 1, not {options.max_concurrency}")
     if options.limit is not None and options.limit < 1:
         raise BadUsage(f"--limit must be at least 1, not {options.limit}")
+    if options.engine not in ENGINES:
+        raise NotFound.named("engine", options.engine, list(ENGINES))
     known = [t.id for t in suite.tasks]
     for wanted in options.tasks:
         if wanted not in known:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ethogram.cost import Amounts, Budget
-from ethogram.errors import EthogramError, NotFound
+from ethogram.errors import EthogramError
 from ethogram.lab.result import Result
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode
@@ -25,11 +25,13 @@ from ethogram.trace import Missing, Scored
 from .executors import make_executor
 from .options import RunOptions
 
-ENGINES = ("local", "ray")
-
 
 class RunResult(Result, kw_only=True):
-    """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do."""
+    """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do.
+
+    `executed` counts episodes of this session, `crashed` those of them that ended by the agent's own fault; `crash` is
+    what the first of these said.
+    """
 
     run: str
     planned: int
@@ -42,6 +44,8 @@ class RunResult(Result, kw_only=True):
     seconds: float
     stopped: str | None = None
     executed: int = 0
+    crashed: int = 0
+    crash: str | None = None
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -126,6 +130,7 @@ class Session:
         self.spec = spec
         self.options = options
         self.stopped: str | None = None
+        self.crashed, self.crash = 0, ""
         self._polled = 0.0
 
     def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
@@ -147,6 +152,9 @@ class Session:
         def report(done: EpisodeReport) -> None:
             nonlocal count
             count += 1
+            if done.crash is not None:
+                self.crashed += 1
+                self.crash = self.crash or done.crash
             if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
                 self.stopped = "cap.experiment"
             watcher.done(done)
@@ -176,8 +184,6 @@ class Session:
             from ethogram.study.on_ray import ray_engine
 
             return ray_engine(self.home, self.run, self.run.info.plan["suite"], self.spec, options, budget, tasks)
-        if options.engine != "local":
-            raise NotFound.named("engine", options.engine, list(ENGINES))
 
         def task_budget(task: str) -> Budget:
             return Budget("task", options.caps.task, budget, tasks.get(task))
@@ -217,6 +223,8 @@ class Session:
             seconds=seconds,
             stopped=self.stopped,
             executed=executed,
+            crashed=self.crashed,
+            crash=self.crash or None,
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.cost import Amounts
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode, Suite
 from ethogram.run.agents import Agent, load_agent
@@ -93,7 +93,12 @@ def run_suite(
         meta=dict(options.meta),
         plan=record,
     )
-    return Session(lake, run, loaded, acting, spec, options).go(episodes, (), watcher or Quiet())
+    try:
+        return Session(lake, run, loaded, acting, spec, options).go(episodes, (), watcher or Quiet())
+    except BadInput:
+        if not run.segments():  # it was refused before anything was done: there is no run to go on with
+            lake.files.delete(run.path)
+        raise
 
 
 def resume_run(

@@ -68,9 +68,12 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
     suite = _practice_suite(episodes)
     pulled_at = [0.0]
 
+    over = threading.Event()
+
     def switch() -> None:
         while len(starts) < in_flight:
-            time.sleep(0.01)
+            if over.wait(0.01):
+                return
         time.sleep(seconds)
         kill(name, why="drill", home=lake)
         pulled_at[0] = time.monotonic()
@@ -78,7 +81,10 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
     thread = threading.Thread(target=switch, daemon=True)
     thread.start()
     options = RunOptions(k=1, name=name, max_concurrency=in_flight, tags=("drill",))
-    result = run_suite(suite, practice, options, home=lake, watcher=Quiet())
+    try:
+        result = run_suite(suite, practice, options, home=lake, watcher=Quiet())
+    finally:
+        over.set()
     ended = time.monotonic()
     thread.join(timeout=10)
     if not pulled_at[0]:

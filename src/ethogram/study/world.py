@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ethogram.judge import CHECKS, Evidence
-from ethogram.lab.suites import LoadedSuite, world_tools
+from ethogram.lab.suites import LoadedSuite, resolve_simulator, world_tools
 from ethogram.plan import Task
 from ethogram.run.executor import Wrap
 from ethogram.run.handle import EpisodeHandle
@@ -27,6 +27,10 @@ class SuiteWorld:
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""
         return world_tools(self.loaded, task, handle)
+
+    def simulator(self, task: Task) -> Callable[..., Any] | None:
+        """Who plays the user, where the task names somebody."""
+        return resolve_simulator(self.loaded, task)
 
     def judge(self, task: Task, evidence: Evidence, wrap: Wrap) -> tuple[Sequence[Label], Outcome]:
         """Labels of all checks, and the outcome."""

@@ -88,7 +88,8 @@ def _start() -> Any:
 def _client() -> Any:
     import httpx
 
-    return httpx.Client(timeout=120.0)
+    limits = httpx.Limits(max_keepalive_connections=0)  # nothing is left open when the process ends
+    return httpx.Client(timeout=120.0, limits=limits)
 
 
 def complete(messages: list[dict[str, str]], schema: dict[str, Any], seed: int, temperature: float) -> dict[str, Any]:

@@ -22,6 +22,8 @@ from . import _streams
 
 DIGITS = 10
 LOOKS_UP, VERIFIES = 0.7, 0.5
+HINT_TOKENS = 4
+"""`target is near 7`; whoever remembers fewer does not know the digit."""
 TOKENS = tuple(f"tok{i:03d}" for i in range(128))
 PERSON = b"AGENTSEED".ljust(16, b"\0")
 NAMES = ("tool_noise", "verify_flip", "hint_ambiguity", "distractor_count", "memory_tokens")
@@ -123,19 +125,23 @@ def play_synthetic(settings: ToySettings, episode_seed: int) -> bool:
     return bool(np.random.default_rng(episode_seed).random() >= synthetic_rate(settings))
 
 
-@cache
 def real_rate(s: ToySettings) -> float:
     """The exact failure rate of the real agent, by going through everything that can happen."""
-    noise, ambiguity = s.tool_noise, s.hint_ambiguity
+    return _real_rate(s.tool_noise, s.verify_flip, s.hint_ambiguity, s.memory_tokens >= HINT_TOKENS)
+
+
+@cache
+def _real_rate(noise: int, flip: float, ambiguity: int, hinted: bool) -> float:
+    """Distractors come after the hint's digit, so that nothing depends on their number."""
     offsets, slips = range(-ambiguity, ambiguity + 1), range(-noise, noise + 1)
     fails = 0.0
     for target in range(DIGITS):
         for offset in offsets:
-            hint = (target + offset) % DIGITS if s.memory_tokens >= 4 else 0
-            fails += (1 - LOOKS_UP) * _fails(hint, target, s.verify_flip) / len(offsets)
+            hint = (target + offset) % DIGITS if hinted else 0
+            fails += (1 - LOOKS_UP) * _fails(hint, target, flip) / len(offsets)
             for slip in slips:
                 guess = round(0.5 * (hint + (target + slip) % DIGITS)) % DIGITS
-                fails += LOOKS_UP * _fails(guess, target, s.verify_flip) / len(offsets) / len(slips)
+                fails += LOOKS_UP * _fails(guess, target, flip) / len(offsets) / len(slips)
     return fails / DIGITS
 
 
@@ -216,7 +222,7 @@ def _many(s: ToySettings, keys: Seeds, agents: Sequence[int]) -> Bools:
         offset, again = world.below(drawn, 2 * s.hint_ambiguity + 1)
         hint, odd, drawn = (target + offset - s.hint_ambiguity) % DIGITS, odd | again, drawn + 1
     drawn += s.distractor_count
-    if s.memory_tokens < 4:
+    if s.memory_tokens < HINT_TOKENS:
         hint = np.zeros_like(hint)
     found = target
     if s.tool_noise > 0:

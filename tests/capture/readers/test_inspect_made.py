@@ -147,7 +147,9 @@ for kind, sample in samples.items():
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of logs from runs of the mock model."""
     folder = tmp_path_factory.mktemp("inspect")
-    done = subprocess.run([sys.executable, "-c", RUN, str(folder)], capture_output=True, text=True, cwd=folder)
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, str(folder)], capture_output=True, text=True, cwd=folder, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return folder
 

@@ -361,7 +361,7 @@ def test_inspect_opens_what_we_write(tmp_path: Path) -> None:
     before = [made(rich), made(failed, "k2")]
     assert write(before, tmp_path / "ours.eval") == {}
     command = [sys.executable, "-c", OPEN, str(tmp_path / "ours.eval"), str(tmp_path / "theirs.eval")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert (found["status"], found["summaries"], found["means"]["checks"]) == ("success", 2, 0.25)

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ethogram.run.executor import EpisodeReport, Executor, Work
+from ethogram.run.threads import unless_stopped
 
 Report = Callable[[EpisodeReport], None]
 Stop = Callable[[], bool]
@@ -43,14 +44,16 @@ class AdaptiveLimit:
         self._wins = 0
         self._changed = asyncio.Condition()
 
-    async def enter(self) -> None:
-        """Wait for a place."""
+    async def enter(self, stop: Stop) -> bool:
+        """Wait for a place, and take it; False where the run was stopped meanwhile, so that nothing may begin."""
         async with self._changed:
             while self.running >= self.now:
                 await self._changed.wait()
             self.running += 1
         while (wait := self.not_before - time.monotonic()) > 0:
-            await asyncio.sleep(wait)
+            if not await unless_stopped(wait, stop):
+                return False
+        return not stop()
 
     async def leave(self) -> None:
         """Give the place back; every full round of successes opens one more."""
@@ -103,17 +106,16 @@ class LocalEngine:
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="ethogram-agent")
         asyncio.get_running_loop().set_default_executor(pool)
         limit = AdaptiveLimit(self.concurrency)
-        self.executor.on_slow = limit.slow
+        self.executor.on_slow, self.executor.stop = limit.slow, stop
         adapting = self.concurrency > 1
 
         async def worker() -> None:
             while not stop():
-                one = next(work, None)
-                if one is None:
-                    return
-                if adapting:
-                    await limit.enter()
+                may_begin = not adapting or await limit.enter(stop)
                 try:
+                    one = next(work, None) if may_begin else None
+                    if one is None:
+                        return
                     report(await self.executor.execute(one))
                 finally:
                     if adapting:

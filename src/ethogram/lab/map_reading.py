@@ -1,0 +1,143 @@
+"""A stored exploration, read once more: what its strategy believes after the last committed round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.decide.explore import Floats, Ints, Posterior, Problem, Strategy, Tally, problem_of
+from ethogram.decide.shared import GROWTH, SharedSurface
+from ethogram.decide.strategies import Shared, make_strategy
+from ethogram.decide.tube import Sets, sets
+from ethogram.errors import Refused
+from ethogram.estimate import Estimate
+from ethogram.plan.grid import Grid, Settings
+from ethogram.store import Home
+
+from .exploration import Metadata, RoundMetrics, Rounds, add_up, open_exploration
+
+
+class PointRow(msgspec.Struct, kw_only=True):
+    """One point of a map: its settings, its own data, and what is believed of its failure rate."""
+
+    point: int
+    settings: Settings
+    episodes: int
+    failures: int
+    rate: Estimate
+    unsafe: float
+    """P(rate > tau)."""
+    verdict: str
+    """safe, unsafe or undecided, at the level of the map."""
+
+
+class KnownMap:
+    """A stored exploration with what is believed after its last committed round."""
+
+    def __init__(self, run: str, home: Home | str | None) -> None:
+        """Reads every committed round."""
+        rounds = open_exploration(run, home=home)
+        metadata = rounds.metadata()
+        done = rounds.committed()
+        if metadata is None or not done:
+            raise Refused(f"{rounds.run.name!r} has no complete round yet; run: ethogram explore")
+        self.run, self.metadata, self.done = rounds.run.name, metadata, done
+        self.grid: Grid = metadata.grid
+        self.problem: Problem = problem_of(self.grid, metadata.tau, metadata.zone)
+        self.tallies = _tallies(rounds, metadata, done, self.problem.points)
+        self.tally = self.tallies[-1]
+
+    @cached_property
+    def strategy(self) -> Strategy:
+        """The exploration's own strategy; it is shown every tally again."""
+        strategy = make_strategy(self.metadata.strategy, self.problem)
+        for tally in self.tallies if isinstance(strategy, Shared) else self.tallies[-1:]:
+            strategy.look(tally)
+        return strategy
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """What the exploration's own strategy believes."""
+        return self.strategy.posterior()
+
+    @cached_property
+    def sets(self) -> Sets:
+        """Safe, unsafe and undecided points at the level of the exploration."""
+        return sets(self.posterior, self.metadata.level)
+
+    @cached_property
+    def surface(self) -> SharedSurface:
+        """The shared surface, whatever strategy chose the points."""
+        if isinstance(self.strategy, Shared):
+            return self.strategy.surface
+        surface = SharedSurface(self.problem)
+        seen = 0
+        for tally in self.tallies:
+            if tally.spent >= GROWTH * seen or tally is self.tally:  # the kernel is looked at again only then
+                surface.look(tally)
+                seen = tally.spent
+        return surface
+
+    def draws(self, rng: np.random.Generator, count: int, rows: Ints) -> Floats:
+        """Joint draws (count × rows) of what the strategy believes; most take every point for itself."""
+        if isinstance(self.strategy, Shared):
+            return self.surface.draws(rng, count, rows)
+        fails, n = self.tally.fails[rows], self.tally.n[rows]
+        return rng.beta(fails + 1, n - fails + 1, size=(count, len(rows)))
+
+    def point(self, i: int) -> PointRow:
+        """A point of the map."""
+        return PointRow(
+            point=i,
+            settings=self.grid.settings(i),
+            episodes=int(self.tally.n[i]),
+            failures=int(self.tally.fails[i]),
+            rate=self.rate(i),
+            unsafe=float(self.posterior.unsafe[i]),
+            verdict=self.verdict(i),
+        )
+
+    def rate(self, i: int) -> Estimate:
+        """What is believed of the failure rate of a point."""
+        return Estimate(
+            value=float(self.posterior.mean[i]),
+            low=float(self.posterior.low[i]),
+            high=float(self.posterior.high[i]),
+            level=0.95,
+            method=f"posterior-{self.metadata.strategy}",
+            n=int(self.tally.n[i]),
+            of="episodes",
+        )
+
+    def verdict(self, i: int) -> str:
+        """safe, unsafe or undecided."""
+        return "safe" if self.sets.safe[i] else "unsafe" if self.sets.unsafe[i] else "undecided"
+
+
+def _tallies(rounds: Rounds, metadata: Metadata, done: Sequence[RoundMetrics], points: int) -> list[Tally]:
+    """The tally after each committed round."""
+    batches = rounds.batches()
+    tally, found = Tally.empty(points), []
+    for metrics in done:
+        plan = rounds.plan(metrics.round_num, metadata.run_uuid)
+        tally = add_up(tally, (batches[metrics.round_num, int(p)] for p in plan.points))
+        found.append(tally)
+    return found
+
+
+def drawn(values: Any, spent: int) -> Estimate:
+    """An estimate from draws: their mean, and where 95 % of them lie."""
+    low, high = np.quantile(values, [0.025, 0.975])
+    return Estimate(
+        value=float(np.mean(values)),
+        low=float(low),
+        high=float(high),
+        level=0.95,
+        method="posterior-draws",
+        n=spent,
+        of="episodes",
+    )

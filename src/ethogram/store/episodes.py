@@ -1,0 +1,211 @@
+"""The episodes of a run as columns: what counting passes and prices needs of a ledger, read without all the rest.
+
+Most of a ledger says where spans and texts lie. Whoever only counts leaves that undecoded, and keeps arrays only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, count
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage
+from ethogram.trace import Param
+
+from . import ledger
+from .files import Files
+from .ledger import DataFile, End, Header, Revision
+
+_TOTALS = (
+    "steps",
+    "model_calls",
+    "tool_calls",
+    "errors",
+    "input_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "output_tokens",
+    "reasoning_tokens",
+    "cost_usd",
+)
+_COUNTS = 4
+"""The first so many totals are counts: an absent one is 0. The others are unknown where the log never said."""
+FIGURES = (*_TOTALS, "seconds")
+"""What was counted of an episode, and can be asked for."""
+NAMED = ("task", "condition", "agent")
+"""Columns of names that repeat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Episodes:
+    """Committed episodes that count, one row each, as numpy arrays.
+
+    `task`, `condition` and `agent` are numbers of a row's name in `names["task"]` and so on. `value` is NaN where the
+    outcome is missing, and `reason` says why. `figures` holds those that were asked for, NaN where the log never said.
+    `said` is what traces say of their `model`, `temperature` and `scaffold`. `replaced` counts entries that another one
+    took the place of; `files` are those that the ledger makes visible.
+    """
+
+    names: dict[str, tuple[str, ...]]
+    task: Any
+    condition: Any
+    agent: Any
+    attempt: Any
+    seed: Any
+    value: Any
+    reason: Any
+    at_ns: Any
+    figures: dict[str, Any]
+    said: dict[str, frozenset[str]]
+    replaced: int
+    files: tuple[DataFile, ...]
+
+    def __len__(self) -> int:
+        """How many episodes."""
+        return int(self.task.size)
+
+
+class _Outcome(msgspec.Struct, frozen=True, gc=False):
+    value: float = float("nan")
+    reason: str | None = None
+
+
+class _Facts(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """Compared by identity: those who say nothing share one."""
+
+    model: Param = None
+    temperature: Param = None
+    scaffold: Param = None
+
+
+class _Segment(msgspec.Struct, frozen=True):
+    name: str
+    header: Header
+    episodes: list[str]
+    traces: list[str]
+    superseded: set[str]
+    columns: list[dict[str, Any]]
+    revisions: list[Revision]
+
+
+class _Reader:
+    """Segments into columns, a block of entries at a time; equal names get equal numbers in all of them."""
+
+    def __init__(self, figures: Sequence[str]) -> None:
+        self.figures = figures
+        self.shape, self.decoder = _shape(tuple(figures))
+        # an unknown name gets the next number
+        self.numbers = {name: defaultdict[str, int](count().__next__) for name in NAMED}
+
+    def __call__(self, name: str, data: bytes) -> _Segment:
+        blocks = ledger.decode_blocks(name, data, self.decoder)
+        first = next(blocks)
+        made = _Segment(name, first[0], [], [], set(), [], [])
+        for block in chain([first], blocks):
+            entries = block
+            if set(map(type, block)) != {self.shape}:
+                entries = [r for r in block if type(r) is self.shape]
+                made.revisions.extend(r for r in block if type(r) is Revision)
+            heads = [e.head for e in entries]
+            made.episodes.extend([h.episode for h in heads])
+            made.traces.extend([h.trace_id for h in heads])
+            made.superseded.update(e.supersedes for e in entries if e.supersedes and e.supersedes != e.head.trace_id)
+            made.columns.append(self.columns(entries, heads))
+        return made
+
+    def columns(self, entries: Sequence[Any], heads: Sequence[Any]) -> dict[str, Any]:
+        """The columns of some entries."""
+        outcomes = [h.outcome for h in heads]
+        return {
+            "task": self._numbers("task", [h.task for h in heads]),
+            "condition": self._numbers("condition", [h.condition for h in heads]),
+            "agent": self._numbers("agent", [h.agent for h in heads]),
+            "attempt": _column(heads, "attempt", np.int64),
+            "seed": _column(heads, "seed", object),
+            "meta": _column(heads, "meta", object),
+            "value": _column(outcomes, "value", float),
+            "reason": _column(outcomes, "reason", object),
+            "at_ns": _column(entries, "at_ns", np.int64),
+            **{name: _figure(entries, name) for name in self.figures},
+        }
+
+    def _numbers(self, name: str, column: list[str]) -> Any:
+        numbers = self.numbers[name]
+        if column and column.count(column[0]) == len(column):  # most runs have one agent and one condition
+            return np.full(len(column), numbers[column[0]])
+        return np.fromiter(map(numbers.__getitem__, column), np.int64, len(column))
+
+
+def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> Episodes:
+    """The columns of a run's ledger as it stands, with these figures."""
+    unknown = [f for f in figures if f not in FIGURES]
+    if unknown:
+        raise BadUsage(f"episodes have no figure {unknown[0]!r}; they have: {', '.join(FIGURES)}")
+    reader = _Reader(figures)
+    with ledger.collector_at_rest():
+        segments = ledger.unreplaced(ledger.read_all(files, run_path, reader))
+        blocks = [b for s in segments for b in s.columns] or [reader.columns([], [])]
+        columns = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}
+        episodes, traces = ([i for s in segments for i in ids(s)] for ids in map(attrgetter, ("episodes", "traces")))
+        live = ledger.counted(episodes, traces, {t for s in segments for t in s.superseded})
+        _revise(columns, traces, [r for s in segments for r in s.revisions])
+        if len(live) < len(episodes):
+            columns = {name: column[live] for name, column in columns.items()}
+        facts = set(columns.pop("meta").tolist())
+    return Episodes(
+        names={name: tuple(numbers) for name, numbers in reader.numbers.items()},
+        figures={name: columns.pop(name) for name in figures},
+        said={name: _said(facts, name) for name in _Facts.__struct_fields__},
+        replaced=len(episodes) - len(live),
+        files=tuple(f for s in segments for f in s.header.files),
+        **columns,
+    )
+
+
+def _revise(columns: dict[str, Any], traces: list[str], revisions: list[Revision]) -> None:
+    """Outcomes as they were found later on, the newest of each trace."""
+    later: dict[str, Any] = {r.trace_id: r.outcome for r in revisions if r.outcome is not None}
+    for i, trace in enumerate(traces if later else ()):
+        if trace in later:
+            columns["value"][i] = getattr(later[trace], "value", np.nan)
+            columns["reason"][i] = getattr(later[trace], "reason", None)
+
+
+@lru_cache(maxsize=16)
+def _shape(figures: tuple[str, ...]) -> tuple[Any, Any]:
+    """An entry with the names of `ledger.Entry` and no more of them than these figures need, and its decoder."""
+    head: list[Any] = [("trace_id", str), ("episode", str), ("task", str), ("attempt", int, 0)]
+    head += [("condition", str, ""), ("agent", str, ""), ("seed", int | None, None)]
+    head += [("outcome", _Outcome, _Outcome(reason="unscored")), ("meta", _Facts, _Facts())]
+    if "seconds" in figures:
+        head += [("start_ns", int | None, None), ("end_ns", int | None, None)]
+    made = msgspec.defstruct("Head", head, frozen=True, gc=False)
+    entry: list[Any] = [("head", made), ("at_ns", int), ("supersedes", str | None, None)]
+    totals = [(f, float, 0.0 if _TOTALS.index(f) < _COUNTS else np.nan) for f in figures if f in _TOTALS]
+    if totals:
+        entry.append(("totals", msgspec.defstruct("Totals", totals, frozen=True, gc=False)))
+    shape = msgspec.defstruct("Entry", entry, frozen=True, gc=False, tag="episode", kw_only=True)
+    return shape, msgspec.json.Decoder(Header | shape | Revision | End)
+
+
+def _column(records: Sequence[Any], name: str, kind: Any) -> Any:
+    """One field of all records."""
+    return np.fromiter(map(attrgetter(name), records), kind, len(records))
+
+
+def _figure(entries: Sequence[Any], name: str) -> Any:
+    if name != "seconds":
+        return _column(entries, f"totals.{name}", float)
+    times = [(e.head.start_ns, e.head.end_ns) for e in entries]
+    return np.array([np.nan if a is None or b is None else (b - a) / 1e9 for a, b in times], dtype=float)
+
+
+def _said(facts: set[_Facts], name: str) -> frozenset[str]:
+    return frozenset(str(value) for value in {getattr(f, name) for f in facts} if value is not None)
