@@ -202,10 +202,10 @@ def beside_ray(run: Run, entries: list[Entry]) -> None:
     if find_spec("ray") is None:
         print("  not compared with Ray: the extra 'ray' is not installed")
         return
-    from ethogram.lab.cluster import ray_cluster
+    from ethogram.cluster import Cluster
 
     kept = [(run, e) for e in entries]
-    with ray_cluster() as cluster:
+    with Cluster() as cluster:
         cluster.map(standard_table, [(None,)] * 4)  # workers start and import
         timed = {}
         for name, where in (("here", None), ("Ray", cluster)):

@@ -61,6 +61,12 @@ class Refused(EthogramError):
     exit_code = 2
 
 
+class MachineFailure(EthogramError):
+    """The machine or the cluster failed (a full disk, no memory, no worker): work stops, what was committed stays."""
+
+    exit_code = 2
+
+
 class Damaged(EthogramError):
     """What is stored no longer matches its hash."""
 

@@ -144,7 +144,7 @@ ON_RAY = """
 import sys, time
 from ethogram.errors import EthogramError
 from ethogram.lab import field_columns
-from ethogram.lab.cluster import ray_cluster
+from ethogram.cluster import Cluster
 from ethogram.lab.fields import field_of
 
 field_columns.PART_ROWS = 40
@@ -153,13 +153,13 @@ home, spans = sys.argv[1:]
 def slow():
     time.sleep(60)
 
-with ray_cluster() as cluster:
+with Cluster() as cluster:
     print(field_of("lake", home=home, preset="service", engine="ray").to_json())
     with open(spans, "r+b") as file:
         file.truncate(200)
     for work in (
         lambda: field_of("lake", home=home, engine="ray"),
-        lambda: type(cluster)(cluster._ray, 1.0).map(slow, [()]),
+        lambda: Cluster(patience=1.0).map(slow, [()]),
     ):
         try:
             work()
@@ -180,4 +180,4 @@ def test_on_ray_the_result_is_the_same_and_what_goes_wrong_is_a_sentence(tmp_pat
     there, damaged, late = done.stdout.splitlines()
     assert there == here
     assert damaged.startswith(f"Damaged {spans} of run 'lake' cannot be read (")
-    assert late == "BadInput the cluster has ended no task for 1 s; free a CPU of it, or leave out --engine ray"
+    assert late == "MachineFailure the cluster has ended no task for 1 s; free a CPU of it, then repeat the command"

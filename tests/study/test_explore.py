@@ -212,7 +212,7 @@ def test_ray_gives_what_this_process_gives(tmp_path, home):
 
 NO_WORKER = """
 import ray
-from ethogram.run.executor import MachineFailure
+from ethogram.errors import MachineFailure
 from ethogram.study.explore_pools import RayPool
 
 ray.init(address="local", num_cpus=0, include_dashboard=False, log_to_driver=False, logging_level="ERROR")

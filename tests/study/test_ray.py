@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.errors import MachineFailure
 from ethogram.plan import Episode
 from ethogram.run.engines.ray import BudgetKeeper, RayEngine, RemoteBudget
-from ethogram.run.executor import MachineFailure, Work
+from ethogram.run.executor import Work
 from ethogram.store import Home, open_home
 from ethogram.study.options import AllCaps
 from ethogram.study.suites import run_suite

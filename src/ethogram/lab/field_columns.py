@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ethogram.cluster import Cluster
 from ethogram.measure.columns import Ints
 from ethogram.measure.milestones import Milestones
 from ethogram.measure.standard_columns import COLUMNS, Tally, tally, together
@@ -21,8 +22,6 @@ from ethogram.measure.standard_stream import PLACE
 from ethogram.store import Entry, Run
 from ethogram.store.files import Files, files_at
 from ethogram.store.segment import damage, span_schema
-
-from .cluster import Cluster
 
 BATCH = 1 << 17
 PART_ROWS = 1 << 18

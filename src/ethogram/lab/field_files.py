@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.cluster import Cluster
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused
 from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
@@ -20,7 +21,6 @@ from ethogram.measure.standard_states import default_states
 from ethogram.store import Entry, Run
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
-from .cluster import Cluster
 from .field_columns import Columns
 from .outcomes import success_at
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from ethogram.cluster import Cluster
 from ethogram.errors import BadUsage, NotFound, Refused
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
 from ethogram.measure.chain import read_aloud
@@ -25,7 +26,6 @@ from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 
-from .cluster import Cluster, ray_cluster
 from .field_files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
 from .field_results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 from .outcomes import chosen_entries, run_of
@@ -151,7 +151,7 @@ def _engine(name: str, how: How) -> AbstractContextManager[Cluster | None]:
         return nullcontext()
     if how.field is not None:
         raise BadUsage("a field of your own measures trace after trace on this machine; leave out --engine ray")
-    return ray_cluster()
+    return Cluster()
 
 
 def _of_corridor(ruler: CorridorFile) -> list[str]:

@@ -21,7 +21,7 @@ from ethogram.capture.clock import Clock, SystemClock
 from ethogram.capture.intake import Intake, SourceReport, TraceBuilder
 from ethogram.capture.recorder import Recorder
 from ethogram.cost import Amounts, Budget, CapReached, Caps
-from ethogram.errors import BadInput, EthogramError
+from ethogram.errors import BadInput, MachineFailure
 from ethogram.judge import Evidence
 from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
@@ -37,12 +37,6 @@ from .workspace import Keep, Workspace
 
 BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
-
-
-class MachineFailure(EthogramError):
-    """This machine failed (a full disk, no memory): the run stops, what was committed stays."""
-
-    exit_code = 2
 
 
 class Work(msgspec.Struct, frozen=True):

@@ -10,12 +10,8 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from ethogram.errors import BadInput
-from ethogram.run.executor import MachineFailure
-
-CONNECT_SECONDS = 120
-PATIENCE_SECONDS = 600
-"""A cluster that grows on demand may need minutes for its first worker; after so long none will come."""
+from ethogram.cluster import PATIENCE_SECONDS, Cluster
+from ethogram.errors import MachineFailure
 
 Call = tuple[Any, ...]
 
@@ -84,47 +80,21 @@ def _end_with_parent() -> None:
 
 
 class RayPool:
-    """Tasks on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one; a lost task is run again."""
+    """Tasks on a Ray cluster."""
 
     def __init__(self, function: Callable[..., Any], patience: float = PATIENCE_SECONDS) -> None:
         """`patience` is how long to wait in seconds while no task ends."""
-        from ethogram.run.engines.ray import ray_module
-
-        self._ray = ray_module()
-        self._patience = patience
-        self._own = not self._ray.is_initialized()
-        if self._own:
-            self._connect()
-        self._task = self._ray.remote(num_cpus=1, max_retries=-1)(function)
-
-    def _connect(self) -> None:
-        address = os.environ.get("RAY_ADDRESS", "local")  # None would try clusters that are long gone
-        try:
-            self._ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, TimeoutError, RuntimeError, ValueError) as error:
-            told = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            raise BadInput(
-                f"no Ray cluster answers at {address!r} ({told}); start one there, or unset RAY_ADDRESS for a local one"
-            ) from None
+        self._cluster = Cluster(patience)
+        self._function = function
 
     def begin(self, calls: Sequence[Call]) -> list[Any]:
         """Hand the calls to the cluster."""
-        return [self._task.remote(*call) for call in calls]
+        return self._cluster.begin(self._function, calls)
 
     def results(self, handles: Sequence[Any]) -> Iterator[Any]:
         """In the order in which they end."""
-        waiting = list(handles)
-        while waiting:
-            ready, waiting = self._ray.wait(waiting, timeout=self._patience)
-            if not ready:
-                raise MachineFailure(
-                    f"the cluster has ended no task for {self._patience:.0f} s; free a CPU of it, then repeat the "
-                    "command to go on"
-                )
-            for ref in ready:
-                yield self._ray.get(ref, timeout=self._patience)
+        return self._cluster.results(handles)
 
     def close(self) -> None:
         """Leave the cluster, if it was entered here."""
-        if self._own:
-            self._ray.shutdown()
+        self._cluster.close()

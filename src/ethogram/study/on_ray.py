@@ -67,5 +67,4 @@ def ray_engine(
         concurrency=options.max_concurrency,
         task_caps=options.caps.task,
         spent=spent,
-        address=os.environ.get("RAY_ADDRESS"),
     )

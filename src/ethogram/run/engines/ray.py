@@ -7,17 +7,17 @@ traces. When a node is lost, its actors' batches are looked up in the ledger and
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from ethogram.cluster import Cluster
 from ethogram.cost import Amounts, Budget, CapReached, Caps
-from ethogram.errors import EthogramError, MissingExtra
+from ethogram.errors import EthogramError, MachineFailure
 from ethogram.run.engines.local import Report, Stop
-from ethogram.run.executor import EpisodeReport, Executor, MachineFailure, Work
+from ethogram.run.executor import EpisodeReport, Executor, Work
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8
@@ -25,20 +25,9 @@ MAX_BATCH = 512
 CLOSE_SECONDS = 10
 KEEPER_SECONDS = 60
 """The keeper of the budgets answers at once; one that is silent for so long is lost."""
-PATIENCE_SECONDS = 600
-"""A cluster that grows on demand may need minutes for its first worker; after so long none will come."""
 
 MakeExecutor = Callable[[Budget, Callable[[str], Budget]], Executor]
 IsCommitted = Callable[[], set[str]]
-
-
-def ray_module() -> Any:
-    """Ray, if it is installed."""
-    try:
-        import ray
-    except ImportError:
-        raise MissingExtra.needed("ray", "the engine 'ray'") from None
-    return ray
 
 
 class RemoteBudget(Budget):
@@ -69,7 +58,8 @@ class RemoteBudget(Budget):
 
     def _answer(self, ref: Any) -> Any:
         """What the keeper says; without it nobody knows what may be spent, so the run stops."""
-        ray = ray_module()
+        import ray
+
         try:
             return ray.get(ref, timeout=KEEPER_SECONDS)
         except ray.exceptions.RayError as error:
@@ -168,22 +158,11 @@ class RayEngine:
         concurrency: int,
         task_caps: Caps,
         spent: dict[str, Amounts],
-        address: str | None = None,
-        init: dict[str, Any] | None = None,
     ) -> None:
         """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers;
         `spent` is what earlier sessions used, by task."""
-        self._ray = ray_module()
-        self._own = not self._ray.is_initialized()
-        if self._own:
-            # without an address ray would look for one that an earlier cluster may have left behind, and wait for it
-            self._ray.init(
-                address=address or os.environ.get("RAY_ADDRESS") or "local",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level="ERROR",
-                **(init or {}),
-            )
+        self._cluster = Cluster()
+        self._ray = self._cluster.ray
         self._make = make
         self._caps = Caps(**budget.caps)  # type: ignore[arg-type]
         self._task_caps = task_caps
@@ -198,7 +177,7 @@ class RayEngine:
             self._keeper = keeper.remote(self._caps, budget.used, task_caps, spent if task_caps.named() else {})
         self._workers: dict[Any, Any] = {}
         self._batch = FIRST_BATCH
-        self.patience: float = PATIENCE_SECONDS
+        self.patience = self._cluster.patience
 
     def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; lost batches are run again elsewhere."""
@@ -257,8 +236,7 @@ class RayEngine:
                 self._ray.get(worker.close.remote(), timeout=CLOSE_SECONDS)
             self._ray.kill(worker)
         self._workers.clear()
-        if self._own:
-            self._ray.shutdown()
+        self._cluster.close()
 
     def _start_worker(self, starting: dict[Any, Any], count: int) -> dict[Any, Any]:
         """Ask the cluster for workers; each counts once it answers."""
