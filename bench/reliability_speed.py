@@ -1,5 +1,5 @@
 """Claims: 10 000 tasks × 20 attempts: `ethogram stats` and `ethogram compare` on stored runs of that size take less than
-two seconds of CPU each, start of the program included; outcomes are read in less than half the time of whole entries.
+two seconds of CPU each, start of the program included.
 
     python bench/reliability_speed.py [--quick]
 """

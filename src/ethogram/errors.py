@@ -7,6 +7,7 @@
     │   ├── Unreadable            64   a file is not what it claims to be
     │   └── Locked                64   another process is at work there
     ├── Refused                   2    there is not enough evidence to answer
+    ├── MachineFailure            2    the machine or the cluster failed; what was committed stays
     ├── Damaged                   1    what is stored no longer matches its hash
     ├── Sealed                    64   the key to encrypted payloads is not at hand
     └── MissingExtra              64   an optional dependency is not installed

@@ -79,5 +79,6 @@ def test_keyboard_reaches_every_section(browser: Any, page_file: Path) -> None:
     page.goto(page_file.as_uri())
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#reliability")
+    page.wait_for_url("**#reliability")
+    assert page.evaluate("location.hash") == "#reliability"
     page.close()

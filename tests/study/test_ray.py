@@ -149,5 +149,7 @@ def test_a_lost_keeper_of_budgets_stops_the_run(cluster: Any) -> None:
     with pytest.raises(CapReached):
         budget.take(Amounts(usd=0.6))
     ray.kill(keeper)
+    deadline = time.monotonic() + 60
     with pytest.raises(MachineFailure, match="--resume"):
-        budget.take(Amounts(usd=0.1))
+        while time.monotonic() < deadline:  # it may answer once more before it goes
+            budget.take(Amounts())

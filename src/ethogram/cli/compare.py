@@ -9,7 +9,18 @@ from rich.markup import escape
 
 from ethogram.lab.comparison import CompareResult, compare
 
-from .out import HomeOption, JsonOption, print_json, signed, stdout, table, verdict_style
+from .out import (
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    first,
+    print_json,
+    print_rest,
+    signed,
+    stdout,
+    table,
+    verdict_style,
+)
 
 
 def command(
@@ -26,7 +37,7 @@ def command(
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where runs have several.")] = None,
     base_agent: Annotated[str | None, typer.Option(help="Which agent of the base, if it is another one.")] = None,
-    limit: Annotated[int, typer.Option(help="How many tasks to list, those that moved most first.")] = 15,
+    limit: LimitOption = 15,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -86,12 +97,11 @@ def _print(result: CompareResult, limit: int) -> None:
     ranked = sorted(result.tasks, key=lambda t: (t.q is None, t.q or 0.0, -abs(t.difference or 0.0)))
     rows = [
         [t.task, "moved" if t.moved else "", t.base, t.candidate, t.difference, t.n_base, t.n_candidate, t.q]
-        for t in ranked[:limit]
+        for t in first(ranked, limit)
     ]
     out.print()
     out.print(table(["task", "", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
-    if len(ranked) > limit:
-        out.print(f"… and {len(ranked) - limit} more tasks; --limit shows more", style="dim")
+    print_rest(out, ranked, limit, "task")
     alone = len(result.only_base), len(result.only_candidate)
     if any(alone):
         out.print(f"not compared: {alone[0]} tasks only in the base, {alone[1]} only in the candidate", style="dim")

@@ -15,7 +15,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.costs import CostOptions, CostReport, assumed_cost, cost_of, price_list
 
-from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, stderr, stdout, table
 
 
 def command(
@@ -57,7 +57,7 @@ def command(
     level: Annotated[float, typer.Option(help="The confidence level of intervals.")] = 0.95,
     condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
-    limit: Annotated[int, typer.Option(help="How many rows of each table to show.")] = 12,
+    limit: LimitOption = 12,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -260,9 +260,8 @@ def _table(out: Console, title: str, columns: list[str], rows: list[list[Any]], 
     if not rows:
         return
     out.print()
-    out.print(table(columns, rows[:limit], title=title))
-    if len(rows) > limit:
-        out.print(f"… and {len(rows) - limit} more; --limit shows more", style="dim")
+    out.print(table(columns, first(rows, limit), title=title))
+    print_rest(out, rows, limit, "row")
 
 
 def _routing(out: Console, result: CostReport) -> None:

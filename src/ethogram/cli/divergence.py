@@ -10,7 +10,19 @@ from rich.console import Console
 from ethogram.lab.divergence import DivergenceResult, divergence
 
 from .diff import LanesOption, ReadingOption, SignatureOption
-from .out import HomeOption, JsonOption, plural, print_json, printable, stderr, stdout, table
+from .out import (
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    first,
+    plural,
+    print_json,
+    print_rest,
+    printable,
+    stderr,
+    stdout,
+    table,
+)
 
 NOT_MEASURABLE = 2
 
@@ -25,7 +37,7 @@ def command(
     lanes: LanesOption = True,
     draws: Annotated[int, typer.Option(help="Random deals of the permutation test.")] = 9999,
     seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
-    limit: Annotated[int, typer.Option(help="How many rows to show; 0 shows all.")] = 20,
+    limit: LimitOption = 20,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -48,11 +60,11 @@ def command(
     if json:
         print_json(result)
     else:
-        _print(result, limit or None)
+        _print(result, limit)
     return 0 if any(t.pairs for t in result.tasks.values()) else NOT_MEASURABLE
 
 
-def _print(result: DivergenceResult, limit: int | None) -> None:
+def _print(result: DivergenceResult, limit: int) -> None:
     out = stdout()
     against = f" against {result.baseline}" if result.baseline else ", repeats of each task"
     out.print(f"{result.run}{against} ({result.reading}, {result.signature})", style="bold", markup=False)
@@ -74,7 +86,7 @@ def _print(result: DivergenceResult, limit: int | None) -> None:
         stderr().print(f"warning: {printable(told)}", style="bold yellow", markup=False)
 
 
-def _print_tasks(out: Console, result: DivergenceResult, limit: int | None) -> None:
+def _print_tasks(out: Console, result: DivergenceResult, limit: int) -> None:
     compared = result.comparison.tasks if result.comparison else {}
     rows = [
         [
@@ -92,12 +104,11 @@ def _print_tasks(out: Console, result: DivergenceResult, limit: int | None) -> N
     columns = ["task", "base runs", "runs", "pairs", "mean d_norm", "max", "p", "q"]
     if result.baseline is None:
         columns, rows = [c for c in columns if c not in ("base runs", "p", "q")], [[r[0], *r[2:6]] for r in rows]
-    out.print(table(columns, rows[:limit]))
-    if limit is not None and len(rows) > limit:
-        out.print(f"… and {len(rows) - limit} more tasks; --limit 0 shows all", style="dim")
+    out.print(table(columns, first(rows, limit)))
+    print_rest(out, rows, limit, "task")
 
 
-def _print_comparison(out: Console, result: DivergenceResult, limit: int | None) -> None:
+def _print_comparison(out: Console, result: DivergenceResult, limit: int) -> None:
     seen = {k: v for k, v in result.prevalence.items() if v.value}
     within = result.prevalence_within_floor
     rows = [

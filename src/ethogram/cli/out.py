@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -25,6 +25,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 HomeOption = Annotated[
     str | None, typer.Option("--home", help="The home; by default ETHOGRAM_HOME, else ./.ethogram.", show_default=False)
 ]
+LimitOption = Annotated[int, typer.Option("--limit", min=0, help="How many rows of a table to show; 0 shows all.")]
+
+T = TypeVar("T")
 
 
 class _Console(Console):
@@ -89,6 +92,18 @@ def printable(text: str) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def first(rows: Sequence[T], limit: int) -> Sequence[T]:
+    """The first so many, or all where the limit is 0."""
+    return rows[:limit] if limit else rows
+
+
+def print_rest(out: Console, rows: Sequence[Any], limit: int, noun: str) -> None:
+    """How many `first` left out, if any."""
+    left = len(rows) - len(first(rows, limit))
+    if left:
+        out.print(f"… and {left:,} more {noun if left == 1 else f'{noun}s'}; --limit 0 shows all", style="dim")
 
 
 def band(estimate: Estimate, width: int = 20) -> str:

@@ -17,7 +17,7 @@ from ethogram.study.options import RunOptions, parse_caps
 from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
-from .out import HomeOption, JsonOption, plural, print_json, stderr, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
 
 MOST = 24
 """So many pairs are printed one by one, unless --limit says otherwise."""
@@ -55,7 +55,7 @@ def command(
     max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
     max_concurrency: Annotated[int, typer.Option(help="Episodes at once.")] = 8,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    limit: Annotated[int, typer.Option(help="How many pairs to print.")] = MOST,
+    limit: LimitOption = MOST,
     csv: Annotated[Path | None, typer.Option(help="Also write one row per pair to this file.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     json: JsonOption = False,
@@ -135,10 +135,10 @@ def _plan(planned: ExperimentPlan, limit: int) -> None:
         f"{plural(planned.reruns, 're-run')} for the noise floor",
         markup=False,
     )
-    rows = [[c.operator, c.task, c.file or "", f"{c.intensity:g}", c.summary] for c in planned.changes[:limit]]
+    rows = [[c.operator, c.task, c.file or "", f"{c.intensity:g}", c.summary] for c in first(planned.changes, limit)]
     if rows:
         out.print(table(["operator", "task", "file", "intensity", "what it does"], rows))
-    _more(len(planned.changes) - len(rows), "changes")
+    print_rest(out, planned.changes, limit, "change")
     _refused(planned.not_applicable)
     if not planned.changes:
         out.print("no operator can change anything here; nothing would be run, and nothing was called")
@@ -159,11 +159,9 @@ def _print(found: ExperimentResults, limit: int) -> None:
     if not found.pairs:
         return
     out.print()
-    rows = [_pair(p) for p in found.pairs[:limit]]
-    if rows:
-        columns = ["change", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
-        out.print(table(columns, rows))
-    _more(len(found.pairs) - len(rows), "pairs")
+    columns = ["change", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
+    out.print(table(columns, [_pair(p) for p in first(found.pairs, limit)]))
+    print_rest(out, found.pairs, limit, "pair")
     out.print()
     columns = ["operator", "pairs", "mean d", "max d", "above floor", "recovered", "tokens ×", "accuracy lost"]
     out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
@@ -201,11 +199,6 @@ def _print_floor(found: ExperimentResults) -> None:
         )
     elif found.deterministic:
         out.print("noise floor: none, for a scripted agent does the same with the same seed")
-
-
-def _more(count: int, what: str) -> None:
-    if count > 0:
-        stdout().print(f"… and {count:,} more {what}; --limit shows more", style="dim")
 
 
 def _pair(p: ExperimentPair) -> list[object]:

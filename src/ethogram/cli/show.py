@@ -8,12 +8,12 @@ import typer
 
 from ethogram.lab import RunSummary, show_run
 
-from .out import HomeOption, JsonOption, print_json, size, stdout, table, when
+from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, size, stdout, table, when
 
 
 def command(
     run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
-    limit: Annotated[int, typer.Option(help="How many episodes to list.")] = 30,
+    limit: LimitOption = 30,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -57,9 +57,8 @@ def _print(result: RunSummary, limit: int) -> None:
     tasks = [
         [t.task or "unknown", t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks
     ]
-    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], tasks[:limit]))
-    if len(tasks) > limit:
-        out.print(f"… and {len(tasks) - limit} more tasks; --limit shows more", style="dim")
+    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], first(tasks, limit)))
+    print_rest(out, tasks, limit, "task")
     rows = [
         [
             t.trace_id.removeprefix("b2:")[:12],
@@ -73,13 +72,12 @@ def _print(result: RunSummary, limit: int) -> None:
             t.totals.cost_usd,
             t.seconds,
         ]
-        for t in result.traces[:limit]
+        for t in first(result.traces, limit)
     ]
     out.print()
     columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost $", "seconds"]
     out.print(table(columns, rows))
-    if len(result.traces) > limit:
-        out.print(f"… and {len(result.traces) - limit} more; --limit shows more", style="dim")
+    print_rest(out, result.traces, limit, "trace")
     if result.lost or result.skipped:
         lost = ", ".join(f"{k} {v}" for k, v in result.lost.items()) or "nothing"
         out.print(f"\nnot represented: {lost}; records skipped: {result.skipped}", markup=False)

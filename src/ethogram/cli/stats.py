@@ -10,7 +10,7 @@ from rich.markup import escape
 from ethogram.estimate import Estimate
 from ethogram.lab.reliability import ReliabilityResult, read_k, reliability
 
-from .out import HomeOption, JsonOption, band, print_json, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, band, first, print_json, print_rest, stdout, table
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
     naive: Annotated[bool, typer.Option("--naive", help="Also the biased plug-ins and the flattery factor.")] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
-    limit: Annotated[int, typer.Option(help="How many tasks to list.")] = 30,
+    limit: LimitOption = 30,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -83,10 +83,9 @@ def _print(result: ReliabilityResult, limit: int) -> None:
             markup=False,
         )
     out.print()
-    rows = [[t.task or "unknown", t.n, t.c, t.missing, *_cells(t.rate)] for t in result.tasks[:limit]]
+    rows = [[t.task or "unknown", t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
     out.print(table(["task", "n", "c", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows))
-    if len(result.tasks) > limit:
-        out.print(f"… and {len(result.tasks) - limit} more tasks; --limit shows more", style="dim")
+    print_rest(out, result.tasks, limit, "task")
     out.print(f"next: ethogram compare {result.run} CANDIDATE", style="dim", markup=False)
 
 
