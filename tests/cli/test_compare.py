@@ -14,7 +14,7 @@ def test_what_people_see(call, ran):
     assert "difference -0." in said.out
     assert "80 pairs (80 with the same seed)" in said.out
     assert "exact p" in said.out
-    assert "… and 8 more tasks; --limit shows more" in call("compare", "old", "new", "--limit", "2").out
+    assert "… and 8 more tasks; --limit 0 shows all" in call("compare", "old", "new", "--limit", "2").out
 
 
 def test_what_scripts_read(call, ran, checked):

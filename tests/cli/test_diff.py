@@ -121,7 +121,7 @@ def test_repeats_of_a_task(two: tuple[str, str], call: Call, document: Document)
     assert built["mean_of_means"] == pytest.approx(built["noise_floor"]["mean"])
     assert built["p_value"] is None
     said = call("divergence", "base", "--limit", "1")
-    assert "and 1 more tasks" in said.out
+    assert "… and 1 more task; --limit 0 shows all" in said.out
 
 
 def test_what_cannot_be_measured_ends_with_two(env: dict[str, str], call: Call, document: Document) -> None:

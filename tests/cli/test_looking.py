@@ -83,7 +83,7 @@ def test_show(call, document, lake):
     assert said.code == 0
     for words in ("4 episodes: 4 scored, 0 missing", "16 spans", "4 tool calls, 1 errors", "next: ethogram trace"):
         assert words in said.out
-    assert "… and 2 more; --limit shows more" in call("show", "desk", "--limit", "2").out
+    assert "… and 2 more traces; --limit 0 shows all" in call("show", "desk", "--limit", "2").out
     shown = document("show", "latest")
     assert shown["run"] == "desk"
     assert [(t["task"], t["attempts"], t["successes"], t["mean"]) for t in shown["tasks"]] == [

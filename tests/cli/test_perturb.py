@@ -55,7 +55,7 @@ def test_pairs_aggregates_and_shares_are_shown(ask: Call) -> None:
 
 def test_many_pairs_are_folded(ask: Call) -> None:
     said = ask("-k", "2", "--limit", "3")
-    assert "… and 11 more pairs; --limit shows more" in said.out
+    assert "… and 11 more pairs; --limit 0 shows all" in said.out
     assert sum(" → " in line for line in said.out.splitlines()) == 3
     assert "… and" not in ask("--results", "latest", "--limit", "100").out
 

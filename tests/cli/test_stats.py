@@ -19,7 +19,7 @@ def test_what_people_see(call, ran):
     assert "about exactly these 10 tasks; a claim about their population needs 20" in said.out
     assert "naive" not in said.out
     assert "flattery" in call("stats", "night", "--naive").out
-    assert "… and 7 more tasks; --limit shows more" in call("stats", "night", "--limit", "3").out
+    assert "… and 7 more tasks; --limit 0 shows all" in call("stats", "night", "--limit", "3").out
 
 
 def test_what_scripts_read(call, ran, checked):
