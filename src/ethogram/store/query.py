@@ -80,7 +80,7 @@ class Lake:
                 with damage(f"{file.name} of run {run.name!r}"):
                     place = _handle(run, f"{run.path}/{file.name}")
                     source = ds.dataset(place, schema=span_schema(), format="parquet", **_system(run))
-                    yield from source.to_batches(columns=list(columns), filter=keep)
+                    yield from source.to_batches(columns=list(columns), filter=keep, use_threads=False)
 
     def texts(self) -> Iterator[Any]:
         """Batches of texts, each text of a run once, read straight from the segments in bounded memory."""
@@ -94,7 +94,7 @@ class Lake:
                     damage(f"{file.name} of run {run.name!r}"),
                     run.files.open(f"{run.path}/{file.name}") as source,
                 ):
-                    for batch in open_parquet(source, key).iter_batches(batch_size=TEXT_ROWS):
+                    for batch in open_parquet(source, key).iter_batches(batch_size=TEXT_ROWS, use_threads=False):
                         if len(held) > 1:  # two writers may both have written a text
                             refs = batch.column("ref").to_pylist()
                             batch = batch.filter(pa.array([r not in seen for r in refs], pa.bool_()))

@@ -57,5 +57,5 @@ class SpanReader:
         if self._last is None or self._last[0] != place:
             self._last = None  # two unpacked groups never stand in memory together
             with damage(name):
-                self._last = (place, self._file(name).read_row_group(group))
+                self._last = (place, self._file(name).read_row_group(group, use_threads=False))
         return self._last[1]

@@ -64,7 +64,7 @@ class TextReader:
         with damage(name):
             parquet = open_parquet(self._files.open(f"{self._path}/{name}"), key)
             for group in range(parquet.num_row_groups):
-                for ref in parquet.read_row_group(group, columns=["ref"]).column(0).to_pylist():
+                for ref in parquet.read_row_group(group, columns=["ref"], use_threads=False).column(0).to_pylist():
                     index[ref] = group
         self._open[name] = (parquet, index)
         if len(self._open) > OPEN_FILES:
@@ -77,7 +77,7 @@ class TextReader:
             self._groups.move_to_end(place)
             return self._groups[place]
         with damage(name):
-            table = self._segment(name)[0].read_row_group(group)
+            table = self._segment(name)[0].read_row_group(group, use_threads=False)
             rows = {values[0]: TextRow(*values) for values in zip(*(c.to_pylist() for c in table.columns), strict=True)}
         self._groups[place] = rows
         self._sizes[place] = table.nbytes
@@ -91,7 +91,7 @@ def stored_refs(files: Files, path: str, segments: Iterable[DataFile], key: byte
     for segment in segments:
         refs: list[Ref] = []
         with suppress(EthogramError), damage(segment.name), files.open(f"{path}/{segment.name}") as file:
-            refs = open_parquet(file, key).read(columns=["ref"]).column(0).to_pylist()
+            refs = open_parquet(file, key).read(columns=["ref"], use_threads=False).column(0).to_pylist()
         yield from ((ref, segment.name) for ref in refs)
 
 

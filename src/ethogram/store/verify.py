@@ -145,7 +145,9 @@ class _Check:
             return
         try:
             with damage(file.name), self.run.files.open(f"{self.run.path}/{file.name}") as source:
-                for batch in open_parquet(source, key).iter_batches(batch_size=1024, columns=["ref", "body"]):
+                for batch in open_parquet(source, key).iter_batches(
+                    batch_size=1024, columns=["ref", "body"], use_threads=False
+                ):
                     for ref, body in zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True):
                         self._text(file, ref, body)
         except EthogramError as error:
