@@ -154,7 +154,7 @@ def _text_rows(table: Any) -> int:
 def open_parquet(file: Any, key: bytes | None = None, dictionaries: Sequence[str] = ()) -> Any:
     """A Parquet file to read from; columns named in `dictionaries` stay as they are coded.
 
-    Read it without threads: a process that ends while Arrow's pool winds down may abort after all is done (arrow 34314).
+    Read it without threads: a process that ends while Arrow's pool winds down may abort after its work (arrow 34314).
     """
     import pyarrow.parquet as pq
 
