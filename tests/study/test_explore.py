@@ -289,7 +289,7 @@ def test_twenty_kills_change_nothing(tmp_path, home, strategy, rounds, workers, 
     env = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", KILLED, *words], capture_output=True, text=True, env=env, timeout=200)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout) >= kills // 4  # a session may end before its kill comes; most do not
+    assert int(done.stdout) >= 0.75 * kills  # a session may end before its kill comes
     assert content(place) == content(whole)
     found = verify(Home(home.files).resolve(str(place)))
     assert found.ok, found.damaged
