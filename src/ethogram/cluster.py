@@ -1,4 +1,4 @@
-"""A Ray cluster: joined once, waited for with patience, left again."""
+"""Where work is done: here, or on a Ray cluster, which is joined once, waited for with patience, and left again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,20 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Self, TypeVar
 
-from ethogram.errors import BadInput, EthogramError, MachineFailure, MissingExtra
+from ethogram.errors import BadInput, EthogramError, MachineFailure, MissingExtra, NotFound
 
+ENGINES = ("local", "ray")
 CONNECT_SECONDS = 20
 PATIENCE_SECONDS = 600
 """A cluster that grows on demand may need minutes for its first worker; after so long none will come."""
 
 T = TypeVar("T")
+
+
+def check_engine(name: str) -> None:
+    """Refuse a name that is no engine's."""
+    if name not in ENGINES:
+        raise NotFound.named("engine", name, list(ENGINES))
 
 
 class Cluster:

@@ -125,12 +125,14 @@ def _write_parquet(schema: Any, batches: Iterator[Any], target: Path) -> None:
     import pyarrow.parquet as pq
 
     held: list[Any] = []
+    size = 0
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         for batch in batches:
             held.append(batch)
-            if sum(b.nbytes for b in held) >= GROUP_BYTES or len(held) >= GROUP_BATCHES:
+            size += batch.nbytes
+            if size >= GROUP_BYTES or len(held) >= GROUP_BATCHES:
                 writer.write_table(pa.Table.from_batches(held, schema))
-                held = []
+                held, size = [], 0
         if held:
             writer.write_table(pa.Table.from_batches(held, schema))
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from ethogram.cluster import Cluster
+from ethogram.cluster import Cluster, check_engine
 from ethogram.errors import BadUsage, NotFound, Refused
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
 from ethogram.measure.chain import read_aloud
@@ -30,7 +30,6 @@ from .field_files import CorridorFile, How, Loaded, load, load_corridor, milesto
 from .field_results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 from .outcomes import chosen_entries, run_of
 
-ENGINES = ("local", "ray")
 NOT_SET = "not set"
 T = TypeVar("T")
 
@@ -145,8 +144,7 @@ def _how(
 
 def _engine(name: str, how: How) -> AbstractContextManager[Cluster | None]:
     """Where the lake is read; a cluster is joined only once it is entered."""
-    if name not in ENGINES:
-        raise NotFound.named("engine", name, list(ENGINES))
+    check_engine(name)
     if name == "local":
         return nullcontext()
     if how.field is not None:

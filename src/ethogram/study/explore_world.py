@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
-from ethogram.errors import NotFound
+from ethogram.cluster import check_engine
 from ethogram.lab.exploration import Batch, Metadata, cell, round_id
 from ethogram.plan.grid import Grid, Settings
 from ethogram.store import Home, Run, RunWriter
@@ -204,8 +204,7 @@ class _Steps:
 
 
 def _pool(options: ExploreOptions) -> Pool | None:
-    if options.engine not in ("local", "ray"):
-        raise NotFound.named("engine", options.engine, ["local", "ray"])
+    check_engine(options.engine)
     if options.engine == "ray":
         return RayPool(play_job)
     return Cores(play_job, options.workers) if options.workers > 1 else None

@@ -12,7 +12,6 @@ from ethogram.errors import BadUsage
 from ethogram.plan import Condition
 
 LEVELS = ("experiment", "task", "episode")
-ENGINES = ("local", "ray")
 
 
 class AllCaps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.cluster import check_engine
 from ethogram.cost import Amounts
 from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.lab.result import Result
@@ -20,7 +21,7 @@ from ethogram.store import Home, Run
 from ethogram.store.lake import EXTENSIONS
 from ethogram.store.redact import policy_from
 
-from .options import ENGINES, LEVELS, RunOptions
+from .options import LEVELS, RunOptions
 
 SuiteSpec = str | Path | Suite
 AgentSpec = str | Agent | Callable[..., Any]
@@ -82,8 +83,7 @@ def chosen_tasks(suite: Suite, options: RunOptions) -> tuple[str, ...]:
         raise BadUsage(f"--max-concurrency must be at least 1, not {options.max_concurrency}")
     if options.limit is not None and options.limit < 1:
         raise BadUsage(f"--limit must be at least 1, not {options.limit}")
-    if options.engine not in ENGINES:
-        raise NotFound.named("engine", options.engine, list(ENGINES))
+    check_engine(options.engine)
     known = [t.id for t in suite.tasks]
     for wanted in options.tasks:
         if wanted not in known:
