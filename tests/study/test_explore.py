@@ -467,6 +467,12 @@ def test_an_exploration_is_not_continued_as_another(tmp_path, home, changes, wor
     assert content(place) == before
 
 
+def test_an_unknown_engine_leaves_no_run_behind(home):
+    with pytest.raises(NotFound, match="no engine named 'moon'"):
+        explore(ToyWorld(), ExploreOptions(engine="moon"), home=home)
+    assert home.names() == []
+
+
 def test_a_changed_grid_is_refused(tmp_path, home):
     place = tmp_path / "r"
     explore(ToyWorld(synthetic=True), at(place), home=home)

@@ -101,7 +101,7 @@ def _choose(run: str, rows: Episodes, condition: str | None, agent: str | None) 
     """The rows of one agent under one condition; a run that holds several conditions must be told which."""
     agents, conditions = rows.names["agent"], rows.names["condition"]
     if agent is not None and agent not in agents:
-        raise NotFound.named(f"agent in run {run!r}", agent, sorted(agents))
+        raise NotFound.named(f"agent in run {run!r}", agent, sorted(filter(None, agents)))
     theirs = np.arange(len(rows)) if agent is None else np.flatnonzero(rows.agent == agents.index(agent))
     held = sorted(conditions[i] for i in np.unique(rows.condition[theirs]))
     if condition is None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.cluster import check_engine
 from ethogram.decide.acquire import EPISODES_PER_UNIT
 from ethogram.decide.explore import StopRule
 from ethogram.decide.strategies import SEEDS_OWN, Rounds
@@ -62,6 +63,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_options(options: ExploreOptions) -> None:
     """Refuse options that make no sense, before anything is written."""
+    check_engine(options.engine)
     if options.seed_mode not in SEED_MODES:
         raise NotFound.named("seed mode", options.seed_mode, list(SEED_MODES))
     for name in ("targets_per_round", "episodes_per_budget_unit", "workers"):

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
-from ethogram.cluster import check_engine
 from ethogram.lab.exploration import Batch, Metadata, cell, round_id
 from ethogram.plan.grid import Grid, Settings
 from ethogram.store import Home, Run, RunWriter
@@ -204,7 +203,6 @@ class _Steps:
 
 
 def _pool(options: ExploreOptions) -> Pool | None:
-    check_engine(options.engine)
     if options.engine == "ray":
         return RayPool(play_job)
     return Cores(play_job, options.workers) if options.workers > 1 else None
