@@ -18,6 +18,7 @@ sys.path.insert(0, str(ROOT / "bench"))
 from gate_efficiency import ALPHA, POWER, STORED, TASKS, by_task, fixed, suites, wald, z_test  # noqa: E402
 
 from ethogram.decide.gate import BOUND_SHAPE, pace  # noqa: E402
+from ethogram.decide.order import equal_attempts  # noqa: E402
 from ethogram.show.chart import CONFIG  # noqa: E402
 from ethogram.show.charts import compare_variance_bar  # noqa: E402
 from ethogram.stats import power  # noqa: E402
@@ -32,7 +33,7 @@ def gate_runs(rng: np.random.Generator, drop: float, stored: int) -> tuple[float
     effect = power.effect_between(p, q, TASKS)
     plan = power.sequential_plan(effect, ALPHA, POWER, every=pace(None, TASKS), delta=BOUND_SHAPE, stored=stored)
     assert plan is not None
-    due = power.attempts_by_look(plan.looks, TASKS)
+    due = equal_attempts(list(plan.looks), TASKS)
     attempts = (np.full(due.shape, stored) if stored else due, due)
     real, none = (power.simulate(p, rates, attempts, plan, drop, rng) for rates in (q, p))
     runs = [o.second + (0 if stored else o.first) for o in (real, none)]

@@ -94,9 +94,8 @@ def test_too_few_runs_are_undecided_and_counted(made: Made, base: Outcomes, rate
     assert "not all there yet" in none.why
     assert none.difference.value is None
     # all but one attempt of the first look: the look has not come
-    order = np.flatnonzero((some.attempt == 0) & (some.task < 25))
-    almost = np.zeros(some.task.size, dtype=bool)
-    almost[order[:-1]] = True
+    order = np.array(plan.order[: plan.runs[0]])
+    almost = (some.attempt == 0) & np.isin(some.task, order[:-1])
     short = judge(base, some.where(almost), plan, promised)
     assert (short.verdict, short.looks, short.next_runs) == ("undecided", [], 1)
 
@@ -107,7 +106,7 @@ def test_a_used_up_plan_never_passes_in_silence(made: Made, base: Outcomes, rate
     said = []
     promised = GateSettings(margin=0.1)
     plan = plan_gate(base, promised, base.tasks)
-    for _ in range(40):
+    for _ in range(120):
         found = judge(base, made(rng.random((20, 50)) < power.shifted(rates, 0.06)), plan, promised)
         said.append(found.verdict)
         if found.verdict == "undecided":
@@ -129,9 +128,9 @@ def test_all_missing_is_undecided(made: Made, base: Outcomes) -> None:
 
 def test_low_coverage_is_undecided_however_clear_the_rest(made: Made, base: Outcomes) -> None:
     torn = np.where(np.arange(1000).reshape(20, 50) % 10 < 3, np.nan, 0.0)
-    found = asked(base, made(torn))
+    found = asked(base, made(torn), every=1.0)
     assert found.verdict == "undecided"
-    assert re.fullmatch("only (69|70)% of the attempts due have a score; 80% are needed", found.why)
+    assert re.fullmatch("only 70% of the attempts due have a score; 80% are needed", found.why)
     assert asked(base, made(torn), min_coverage=0.6).verdict == "regression"
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as reference
 
+from ethogram.decide.order import equal_attempts
 from ethogram.stats import power
 
 QUICK = settings(deadline=None, max_examples=40, derandomize=True)
@@ -106,16 +107,12 @@ def test_a_plan_has_its_power_and_the_one_before_has_not() -> None:
     assert plan.looks[-1] < 1.3 * power.passes_needed(effect, 0.05, 0.8, 0) + 1
 
 
-def test_attempts_by_look() -> None:
-    np.testing.assert_array_equal(power.attempts_by_look([0.5, 1, 1.5], 4), [[1, 1, 0, 0], [1, 1, 1, 1], [2, 2, 1, 1]])
-
-
 def test_simulated_decisions_add_up_and_repeat() -> None:
     rates = np.random.default_rng(1).beta(1.4, 0.6, (300, 30))
     effect = power.effect_on(rates.ravel(), 0.15, 30)
     plan = power.sequential_plan(effect, 0.05, 0.8, every=0.5, delta=0.25, stored=0)
     assert plan is not None
-    n = power.attempts_by_look(plan.looks, 30)
+    n = equal_attempts(list(plan.looks), 30)
     lower = power.shifted(rates, 0.15)
     one, two = (power.simulate(rates, lower, (n, n), plan, 0.15, np.random.default_rng(5)) for _ in range(2))
     assert one == two

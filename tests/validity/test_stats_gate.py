@@ -10,6 +10,7 @@ import os
 import numpy as np
 import pytest
 
+from ethogram.decide.order import equal_attempts
 from ethogram.stats import power, sequential
 from ethogram.stats import stratified as s
 
@@ -46,7 +47,7 @@ def test_false_alarms_power_and_runs(stored: int, drop: float) -> None:
         p, q, effect = rates_and_effect(name, drop, rng)
         plan = power.sequential_plan(effect, ALPHA, POWER, every=0.5, delta=0.25, stored=stored)
         assert plan is not None
-        n = power.attempts_by_look(plan.looks, TASKS)
+        n = equal_attempts(list(plan.looks), TASKS)
         attempts = (n if stored == 0 else np.full(n.shape, stored), n)
         none = power.simulate(p, p, attempts, plan, drop, rng)
         real = power.simulate(p, q, attempts, plan, drop, rng)
@@ -75,7 +76,7 @@ def test_unplanned_information_keeps_the_error() -> None:
     p, q, effect = rates_and_effect("beta 1.4 0.6", 0.1, rng)
     plan = power.sequential_plan(effect, ALPHA, POWER, every=0.5, delta=0.25, stored=0)
     assert plan is not None
-    n = power.attempts_by_look(plan.looks, TASKS)
+    n = equal_attempts(list(plan.looks), TASKS)
     grown = np.diff(n, axis=0, prepend=0)
     first, second = (np.cumsum(rng.binomial(grown, share), axis=0) for share in (0.95, 0.75))
     kept = np.delete(np.arange(len(n)), 3)
@@ -96,7 +97,7 @@ def test_too_small_a_budget_is_undecided_and_never_passes_in_silence() -> None:
     rng = np.random.default_rng(42)
     p, q, effect = rates_and_effect("beta 1.4 0.6", 0.05, rng)
     plan = power.staged(effect, ALPHA, POWER, [0.5, 1.0], 0.25, 0)
-    n = power.attempts_by_look(plan.looks, TASKS)
+    n = equal_attempts(list(plan.looks), TASKS)
     real = power.simulate(p, q, (n, n), plan, 0.05, rng)
     print(f"\none pass, drop 0.05: found {real.found:.3f}, passed {real.ruled_out:.3f}, open {real.undecided:.3f}")
     assert real.undecided > 0.5

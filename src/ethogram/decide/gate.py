@@ -1,7 +1,8 @@
 """May it ship? A verdict at planned looks, however often it is asked for.
 
-The looks are planned from the baseline and the settings alone. Look k judges the first n_k attempts of each task by
-their numbers, never whatever happens to be there: asking early, asking often, a crash and a resume change nothing.
+The looks are planned from the baseline and the settings alone, and so is the order of the attempts. Look k judges the
+first n_k of that order, never whatever happens to be there: asking early, asking often, a crash and a resume change
+nothing, and no task is left for last because of its place in a file.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import power, sequential, stratified
 
 from .compare import sums
+from .order import attempts_by_look, passes, runs_by_look
 
 Verdict = Literal["pass", "regression", "undecided"]
 WORST_RATE = 0.5
@@ -61,12 +63,16 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the looks are and how z is judged there; passes count attempts at every task by the candidate.
+    """Which attempts every look judges, and how z is judged there; all of it is fixed before the first look.
 
-    `margin` is in the metric's unit. `reachable` says whether the promised power can be had with this baseline.
+    `order` lists tasks by index: attempt after attempt of the candidate. Look k judges the first `runs[k]` of them,
+    `looks[k]` in passes. `margin` is in the metric's unit. `reachable` says whether the promised power can be had with
+    this baseline.
     """
 
     tasks: tuple[str, ...]
+    order: tuple[int, ...]
+    runs: tuple[int, ...]
     looks: tuple[float, ...]
     fractions: tuple[float, ...]
     upper: tuple[float, ...]
@@ -80,7 +86,7 @@ class GatePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     def attempts(self) -> Ints:
         """Attempts of each task by each look, (looks, tasks)."""
-        return power.attempts_by_look(list(self.looks), len(self.tasks))
+        return attempts_by_look(self.order, self.runs, len(self.tasks))
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,8 +139,11 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
         most = max(round(2 * (stored or 50) / every), 1)
         looks = power.spaced_looks(effect, every, min(most, 400), stored)
         plan = power.staged(effect, settings.alpha, settings.power, looks, BOUND_SHAPE, stored)
+    runs = runs_by_look(list(plan.looks), len(tasks))
     return GatePlan(
         tasks=tasks,
+        order=tuple(passes(tasks, runs[-1]).tolist()),
+        runs=tuple(runs),
         looks=_tuple(plan.looks),
         fractions=_tuple(plan.fractions),
         upper=_tuple(plan.upper),
@@ -167,7 +176,7 @@ def judge(
     upper, reach = np.full(reached, np.inf), np.full(reached, np.inf)
     if grown.size:
         last = reached == len(plan.looks)
-        met = _bounds(plan, _tuple(sizes[grown]), tuple(int(i) for i in grown), last, settings.power)
+        met = _bounds(plan.fractions, plan.upper, _tuple(sizes[grown]), tuple(map(int, grown)), last, settings.power)
         upper[grown], reach[grown] = met
     looks: list[Look] = []
     for k in grown:
@@ -305,16 +314,21 @@ def looks_bounds(plan: GatePlan, power: float, stored: float) -> tuple[Floats, F
     due = plan.attempts().astype(np.float64)
     other = np.full(due.shape, stored) if stored else due
     sizes = np.sum(due * other / np.maximum(due + other, 1.0), axis=1)
-    return _bounds(plan, _tuple(sizes), tuple(range(len(plan.looks))), True, power)
+    return _bounds(plan.fractions, plan.upper, _tuple(sizes), tuple(range(len(plan.looks))), True, power)
 
 
 @lru_cache(maxsize=256)
 def _bounds(
-    plan: GatePlan, sizes: tuple[float, ...], at: tuple[int, ...], last: bool, power: float
+    fractions: tuple[float, ...],
+    planned: tuple[float, ...],
+    sizes: tuple[float, ...],
+    at: tuple[int, ...],
+    last: bool,
+    power: float,
 ) -> tuple[Floats, Floats]:
     """How z is judged at the information really met, and how far out the drop's bound lies."""
-    upper = sequential.rebound(plan.fractions, plan.upper, sizes, last=last)
-    spend = (1 - power) * np.minimum(np.array(plan.fractions)[list(at)], 1.0) ** 2
+    upper = sequential.rebound(fractions, planned, sizes, last=last)
+    spend = (1 - power) * np.minimum(np.array(fractions)[list(at)], 1.0) ** 2
     return upper, sequential.bounds_from_spending(sizes, spend)
 
 

@@ -12,6 +12,7 @@ from ethogram.measure.outcomes import Floats
 from ethogram.stats import beta, power
 
 from .gate import BOUND_SHAPE, GateSettings, pace
+from .order import equal_attempts
 
 _DRAWS = 2000
 
@@ -204,7 +205,7 @@ def _simulated(
 ) -> Simulated:
     tasks = rates.size
     draws = max(200, min(_DRAWS, 2_000_000 // (tasks * plan.looks.size)))
-    due = power.attempts_by_look(plan.looks, tasks)
+    due = equal_attempts(list(plan.looks), tasks)
     base = due if settings.stored == 0 else np.full(due.shape, round(settings.stored))
     p = np.broadcast_to(rates, (draws, tasks))
     q = np.broadcast_to(power.shifted(rates, drop), (draws, tasks))

@@ -383,7 +383,7 @@ def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement,
             why = f"the baseline needs {enough} attempts per task for this margin"
     elif runs == 0:
         why = "the plan is used up: begin a new candidate run with more attempts, or widen the margin"
-        runs = round(plan.looks[-1] * len(plan.tasks)) * (2 if settings.fresh else 1)
+        runs = plan.runs[-1] * (2 if settings.fresh else 1)
     return Needed(
         runs=runs,
         next_look_runs=found.next_runs,

@@ -290,14 +290,6 @@ def simulate(
     return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
 
 
-def attempts_by_look(looks: Numbers, tasks: int) -> Ints:
-    """Attempts per task after so many passes, (looks, tasks): a part of a pass covers the first tasks."""
-    at = np.atleast_1d(floats(looks))
-    full = np.floor(at + 1e-9)
-    part = np.round((at - full) * tasks)
-    return (full[:, None] + (np.arange(tasks) < part[:, None])).astype(np.int64)
-
-
 def _spreads(effect: Effect, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:
     """Variance and skewness of the drop as the null sees them and as they are; below one pass fewer tasks take part."""
     tasks = effect.tasks * np.minimum(1.0, np.minimum(first, second))
