@@ -32,13 +32,14 @@ def agent(task, episode):
     with episode.record.model(model="m", at_most_usd=0.01) as call:
         time.sleep({pause})
         call.done("thinking", input_tokens=5, output_tokens=2, cost_usd=0.01)
-    return task.expected if episode.rng.random() < 0.7 else "wrong"
+    return task.inputs["say"] if episode.rng.random() < 0.7 else "wrong"
 """
 SUITE = """
 from ethogram.plan import Check, Suite, Task
 
 SUITE = Suite(name="many", tasks=tuple(
-    Task(id=f"t{i}", prompt="?", expected=str(i), checks=(Check(kind="equals"),)) for i in range(10)))
+    Task(id=f"t{i}", prompt="?", inputs={"say": str(i)}, expected=str(i),
+         checks=(Check(kind="equals"),)) for i in range(10)))
 """
 
 

@@ -22,11 +22,12 @@ from ethogram.study.explore import ExploreOptions, ExploreResult
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
 from ethogram.study.explore_world import explore
-from ethogram.study.options import parse_caps
+from ethogram.study.options import RunOptions, parse_caps, parse_environment
 from ethogram.study.race import USUAL, RaceResult, race
 from ethogram.worlds.toy_v1 import known_world
 
 from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+from .running import CleanEnvOption, EnvOption
 
 ACTIONS = ("race", "map", "effects", "near", "slice", "export")
 SHOWN = 20
@@ -76,6 +77,8 @@ def command(
     name: Annotated[str | None, typer.Option("--run", help="Name of the run in the home.", show_default=False)] = None,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
     workers: Annotated[int, typer.Option(help="Processes; with a suite, episodes at once.")] = 1,
+    env: EnvOption = None,
+    clean_env: CleanEnvOption = False,
     trace: Annotated[bool, typer.Option("--trace", help="Store span traces of a world's episodes too.")] = False,
     seeds: Annotated[int, typer.Option(help="race: how many seeds.")] = 20,
     setting: Annotated[
@@ -126,8 +129,10 @@ def command(
     )
     watch = (lambda metrics: None) if json else _watch
     if what is not None:
-        caps = parse_caps({"experiment.usd": max_usd}, ())
-        found = explore_suite(what, agent, grid, options, caps=caps, home=home, watch=watch)
+        running = RunOptions(
+            caps=parse_caps({"experiment.usd": max_usd}, ()), environment=parse_environment(tuple(env or ()), clean_env)
+        )
+        found = explore_suite(what, agent, grid, options, running=running, home=home, watch=watch)
     else:
         chosen = load_grid(grid) if grid else None
         found = explore(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)

@@ -13,11 +13,12 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.experiments import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused, experiment_results
 from ethogram.study.experiment import Experiment, ExperimentPlan
-from ethogram.study.options import RunOptions, parse_caps
+from ethogram.study.options import RunOptions, parse_caps, parse_environment
 from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
+from .running import CleanEnvOption, EnvOption
 
 MOST = 24
 """So many pairs are printed one by one, unless --limit says otherwise."""
@@ -55,6 +56,8 @@ def command(
     max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
     max_concurrency: Annotated[int, typer.Option(help="Episodes at once.")] = 8,
     engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    env: EnvOption = None,
+    clean_env: CleanEnvOption = False,
     limit: LimitOption = MOST,
     csv: Annotated[Path | None, typer.Option(help="Also write one row per pair to this file.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
@@ -86,7 +89,12 @@ def command(
         scorer=scorer,
         seed=seed,
         name=name,
-        options=RunOptions(max_concurrency=max_concurrency, engine=engine, caps=parse_caps(caps, ())),
+        options=RunOptions(
+            max_concurrency=max_concurrency,
+            engine=engine,
+            caps=parse_caps(caps, ()),
+            environment=parse_environment(tuple(env or ()), clean_env),
+        ),
         home=home,
     )
     if dry_run:

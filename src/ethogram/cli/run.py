@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.study.options import RunOptions, parse_caps, parse_meta
+from ethogram.study.options import RunOptions, parse_caps, parse_environment, parse_meta
 from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
 from .out import HomeOption, JsonOption, plural, print_json, printable, stdout, table
+from .running import CleanEnvOption, EnvOption
 
 
 def command(
@@ -45,6 +46,8 @@ def command(
     redact: Annotated[str | None, typer.Option(help="default, secrets, or none.")] = None,
     keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
     isolation: Annotated[str | None, typer.Option(help="none (default), or bwrap where it is installed.")] = None,
+    env: EnvOption = None,
+    clean_env: CleanEnvOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
     retry: Annotated[
@@ -78,6 +81,7 @@ def command(
     settled = {option: value for option, value in settled.items() if value is not None}
     change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine}
     change["caps"] = caps if caps.limited() else None
+    change["environment"] = parse_environment(tuple(env or ()), clean_env) if env or clean_env else None
     if resume is not None:
         if settled:
             raise BadUsage(

@@ -52,6 +52,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     simulator: str | None = None
     meta: dict[str, Any] = {}
 
+    def for_agent(self) -> Task:
+        """The task as an agent may see it: without what is expected and how that is checked."""
+        return msgspec.structs.replace(self, expected=None, checks=(), outcome=None)
+
 
 Blame = Literal["verify", "zero", "missing"]
 """What becomes of an episode that the agent spoiled itself: what the checks say of what it left, 0, or no outcome."""

@@ -165,9 +165,10 @@ def answer_of(result: Any) -> Answer:
 class CommandAgent:
     """A command line: the prompt on stdin, the answer on stdout.
 
-    `{task}` in the command becomes the path of a JSON file with the whole task. It runs in the episode's workspace; a
-    file that is named in it and does not lie there is looked for where Ethogram was started. The environment tells the
-    episode's settings; what the command leaves at `$ETHOGRAM_TRACE`, in any format we read, becomes the trace.
+    `{task}` in the command becomes the path of a JSON file with the task, less what is expected and its checks. It runs
+    in the episode's workspace; a file that is named in it and does not lie there is looked for where Ethogram was
+    started. It inherits `episode.environment`, which also tells the episode's settings; what the command leaves at
+    `$ETHOGRAM_TRACE`, in any format we read, becomes the trace.
     """
 
     meters: frozenset[str] = frozenset({"seconds"})
@@ -190,8 +191,8 @@ class CommandAgent:
             workspace = episode.workspace or Path(folder)
             argv = [self._place(part, workspace).replace("{task}", str(task_file)) for part in self.argv]
             env = {
-                **os.environ,
-                **_environment(task, episode),
+                **episode.environment,
+                **_settings(task, episode),
                 "ETHOGRAM_TRACE": str(trace_file),
                 "ETHOGRAM_TASK": str(task_file),
             }
@@ -222,7 +223,7 @@ class AgentCrash(Exception):
         self.left = left
 
 
-def _environment(task: Task, episode: EpisodeHandle) -> dict[str, str]:
+def _settings(task: Task, episode: EpisodeHandle) -> dict[str, str]:
     settings = {
         "ETHOGRAM_SEED": str(episode.seed),
         "ETHOGRAM_ATTEMPT": str(episode.attempt),

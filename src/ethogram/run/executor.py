@@ -12,6 +12,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -29,6 +30,7 @@ from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, tra
 
 from .agents import Agent, AgentCrash, Answer
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
+from .environment import Environment
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
 from .threads import in_thread, unless_stopped
@@ -104,6 +106,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str = "none"
     meta: dict[str, Any] = {}
     conditions: dict[str, Condition] = {}
+    environment: Environment = Environment()
 
 
 class Executor:
@@ -134,6 +137,7 @@ class Executor:
         self._by_id = {t.id: t for t in world.suite.tasks}
         self._simulators: dict[str, Callable[..., Any] | None] = {}
         self._report = SourceReport(source="run")
+        self.environment = settings.environment.variables()
 
     async def execute(self, work: Work) -> EpisodeReport:
         """Carry out an episode; the world's faults are retried, unless the run was stopped meanwhile."""
@@ -262,20 +266,21 @@ class _Attempt:
         episode, executor = self.work.episode, self.executor
         condition = executor.settings.conditions.get(episode.condition, Condition())
         handle = EpisodeHandle(
-            self.task,
+            self.task.for_agent(),
             episode.seed,
             self.record,
             self.budget,
             workspace=folder,
             condition=seen_by_agent(condition.settings),
             attempt=episode.attempt,
+            environment=executor.environment,
         )
         answer = Answer(None)
         blame: Blame = "verify"
         began = time.monotonic()
         try:
             tools = await self._tools(handle, folder, condition)
-            handle.attach(tools, executor.simulator(self.task))
+            handle.attach(tools, self._user())
             began = time.monotonic()
             self.budget.reserve(Amounts())
             async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
@@ -325,8 +330,13 @@ class _Attempt:
             return self.executor.world.tools(self.task, handle)
         self.disturbed = await in_thread(disturb, wanted, self.task, handle.seed, folder)
         self.builder.meta.update(self.disturbed.told)
-        handle.task = self.disturbed.task
+        handle.task = self.disturbed.task.for_agent()
         return self.disturbed.tools(self.executor.world.tools(self.task, handle))
+
+    def _user(self) -> Callable[[EpisodeHandle, str], Any] | None:
+        """Who plays the user: code of the suite, so it knows the whole task, which the agent does not."""
+        simulator = self.executor.simulator(self.task)
+        return None if simulator is None else partial(simulator, self.disturbed.task if self.disturbed else self.task)
 
     def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
         """A time-out that is not our limit: something the agent waited for did not answer."""

@@ -63,8 +63,12 @@ class EpisodeHandle:
         workspace: Path | None = None,
         condition: Mapping[str, Any] | None = None,
         attempt: int = 0,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """Built by the harness."""
+        """Built by the harness; `task` is what the agent may see of it (`Task.for_agent`).
+
+        `environment` is what a program may know of ours, for agents that start one.
+        """
         self.task = task
         self.seed = seed
         self.attempt = attempt
@@ -73,11 +77,14 @@ class EpisodeHandle:
         self.tools = Tools({}, record)
         self.workspace = workspace
         self.condition: Mapping[str, Any] = condition or {}
+        self.environment: Mapping[str, str] = environment or {}
         self.meta: dict[str, Any] = {}
         self._budget = budget
-        self._simulator: Callable[..., Any] | None = None
+        self._simulator: Callable[[EpisodeHandle, str], Any] | None = None
 
-    def attach(self, tools: Mapping[str, Callable[..., Any]], simulator: Callable[..., Any] | None) -> None:
+    def attach(
+        self, tools: Mapping[str, Callable[..., Any]], simulator: Callable[[EpisodeHandle, str], Any] | None
+    ) -> None:
         """Give the agent its tools (they may need the episode themselves) and its user."""
         self.tools = Tools(tools, self.record)
         self._simulator = simulator
@@ -97,7 +104,7 @@ class EpisodeHandle:
             raise LookupError(f"task {self.task.id!r} has no user simulator")
         with self.record.span("user", "user", lane="user") as span:
             try:
-                reply = self._simulator(self.task, self, text)
+                reply = self._simulator(self, text)
                 said = str(await reply if inspect.isawaitable(reply) else reply)
             except CapReached:
                 raise

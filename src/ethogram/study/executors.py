@@ -34,5 +34,6 @@ def make_executor(
         isolation=options.isolation,
         meta=dict(options.meta),
         conditions={c.name: c for c in options.conditions},
+        environment=options.environment,
     )
     return Executor(SuiteWorld(loaded), agent, writer, budget, settings, task_budget=task_budget)

@@ -170,6 +170,7 @@ class Experiment:
                 engine=self.options.engine,
                 max_concurrency=self.options.max_concurrency,
                 caps=self.options.caps if self.options.caps.limited() else None,
+                environment=self.options.environment,
                 home=self.home,
                 watcher=watcher,
             )

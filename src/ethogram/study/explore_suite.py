@@ -19,7 +19,7 @@ from ethogram.store import Home, Run, RunWriter, open_home
 from ethogram.trace import Missing, Outcome, Scored, episode_id
 
 from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Watch, explore_plan
-from .options import AllCaps, RunOptions
+from .options import RunOptions
 from .planning import check_meters, load
 from .session import Quiet, Session
 
@@ -58,20 +58,23 @@ def explore_suite(
     grid: GridSpec | None,
     options: ExploreOptions | None = None,
     *,
-    caps: AllCaps | None = None,
+    running: RunOptions | None = None,
     home: Home | str | None = None,
     watch: Watch | None = None,
 ) -> ExploreResult:
-    """Explore an agent over a grid of conditions: `explore_suite("suite/", "agent.py:solve", "grid.yaml")`."""
+    """Explore an agent over a grid of conditions: `explore_suite("suite/", "agent.py:solve", "grid.yaml")`.
+
+    `running` says how episodes are run (caps, environment); engine, workers and seed are those of `options`.
+    """
     if agent is None or grid is None:
         raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
     options = options or ExploreOptions()
     lake = home if isinstance(home, Home) else open_home(home)
     loaded, acting, chosen = load(suite), load_agent(agent), load_grid(grid)
     spec = agent if isinstance(agent, str) else acting.name
-    running = RunOptions(
-        engine=options.engine, max_concurrency=max(options.workers, 1), caps=caps or AllCaps(), seed=options.seed
-    )
+    running = msgspec.structs.replace(
+        running or RunOptions(), engine=options.engine, max_concurrency=max(options.workers, 1), seed=options.seed
+    ).resolved()
     check_meters(acting, running)
     plan = Plan(
         grid=chosen,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -10,6 +11,8 @@ from ethogram.cost import Caps
 from ethogram.cost.budget import RESOURCES
 from ethogram.errors import BadUsage
 from ethogram.plan import Condition
+from ethogram.run.environment import Environment
+from ethogram.run.environment import parse_environment as parse_environment
 
 LEVELS = ("experiment", "task", "episode")
 
@@ -45,6 +48,25 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seal: bool | None = None
     keep: str = "never"
     isolation: str = "none"
+    environment: Environment = Environment()
+
+    def recorded(self) -> dict[str, Any]:
+        """As `run.json` keeps them: values of environment variables may be secrets and are left out."""
+        kept = msgspec.structs.replace(self, environment=self.environment.names_only())
+        built: dict[str, Any] = msgspec.to_builtins(kept)
+        return built
+
+    def resolved(self) -> RunOptions:
+        """With what our environment holds now: checked before a run begins, and the same on every engine."""
+        return msgspec.structs.replace(self, environment=self.environment.resolved())
+
+
+def changed(options: RunOptions, changes: Mapping[str, Any]) -> RunOptions:
+    """Options of a run for its next session: what is not None is changed, and what was passed before still is."""
+    new = {name: value for name, value in changes.items() if value is not None}
+    if "environment" in new:
+        new["environment"] = new["environment"].over(options.environment)
+    return msgspec.structs.replace(options, **new)
 
 
 def parse_caps(pairs: dict[str, float | None], more: tuple[str, ...]) -> AllCaps:

@@ -15,13 +15,14 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode, Suite
 from ethogram.run.agents import Agent, load_agent
+from ethogram.run.environment import Environment
 from ethogram.run.executor import EpisodeReport as EpisodeReport
 from ethogram.store import Home, Run, open_home
 from ethogram.store.redact import policy_from
 from ethogram.store.stop import release
 from ethogram.trace import REASONS
 
-from .options import RunOptions
+from .options import AllCaps, RunOptions, changed
 from .planning import (
     AgentSpec,
     SuiteSpec,
@@ -66,7 +67,7 @@ def run_suite(
 
     `more` is what a study keeps in `run.json` about its plan.
     """
-    options = msgspec.structs.replace(options or RunOptions(), **given)
+    options = msgspec.structs.replace(options or RunOptions(), **given).resolved()
     lake = home if isinstance(home, Home) else open_home(home)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
@@ -80,7 +81,7 @@ def run_suite(
         "success_at": loaded.suite.success_at,
         "tasks": list(dict.fromkeys(e.task for e in episodes)),
         "agent": spec,
-        "options": msgspec.to_builtins(options),
+        "options": options.recorded(),
         "planned": len(episodes),
         "provenance": _provenance(),
         **(more or {}),
@@ -109,7 +110,8 @@ def resume_run(
     retry: Sequence[str] = (),
     engine: str | None = None,
     max_concurrency: int | None = None,
-    caps: Any = None,
+    caps: AllCaps | None = None,
+    environment: Environment | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
@@ -120,7 +122,8 @@ def resume_run(
     `k` raises the attempts of all tasks, or of `tasks`: the episodes are those that a run with that k would have had.
     A suite or an agent that was made in Python must be given again.
     """
-    known = _reopen(run, suite, agent, home, {"engine": engine, "max_concurrency": max_concurrency, "caps": caps})
+    changes = {"engine": engine, "max_concurrency": max_concurrency, "caps": caps, "environment": environment}
+    known = _reopen(run, suite, agent, home, changes)
     episodes = known.episodes
     _check_reasons(retry)
     longer = _longer(known, k, tasks)
@@ -140,13 +143,14 @@ def plan_resume(
     tasks: Sequence[str] = (),
     retry: Sequence[str] = (),
     engine: str | None = None,
-    caps: Any = None,
+    caps: AllCaps | None = None,
+    environment: Environment | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
 ) -> RunPlan:
     """What `resume_run` would run, with an upper bound of its price; nothing is called and nothing is written."""
-    known = _reopen(run, suite, agent, home, {"engine": engine, "caps": caps})
+    known = _reopen(run, suite, agent, home, {"engine": engine, "caps": caps, "environment": environment})
     _check_reasons(retry)
     longer = _longer(known, k, tasks)
     episodes = known.episodes if longer is None else episodes_of(longer, known.agent.name, known.options)
@@ -185,8 +189,7 @@ def _reopen(
     plan = found.info.plan
     if found.info.kind != "run" or "suite" not in plan:
         raise BadUsage(f"{found.name!r} was not made by 'ethogram run'; there is no plan to resume")
-    options = msgspec.convert(plan["options"], RunOptions)
-    options = msgspec.structs.replace(options, **{k: v for k, v in changes.items() if v is not None})
+    options = changed(msgspec.convert(plan["options"], RunOptions), changes).resolved()
     loaded = load(suite or plan["suite"])
     if loaded.suite.digest != plan["suite_digest"]:
         raise BadUsage(
