@@ -43,7 +43,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "field": ("lab.field_results:FieldResult", "lab.field_results:StandardTable"),
     "plan": ("lab.planning:PlanResult",),
     "report": ("show.report:ReportFile",),
-    "perturb": ("lab.experiments:ExperimentResults", "study.experiment:ExperimentPlan"),
+    "perturb": ("lab.experiment_records:ExperimentResults", "study.experiment:ExperimentPlan"),
     "kill": ("study.switch:Killed",),
     "drill": ("study.switch:Drill",),
     "explore": (

@@ -194,7 +194,7 @@ def test_conditions_of_one_run_are_the_two_sides(home: Home, write: Callable[...
     assert {p.manifestation for p in found.pairs} == {"catastrophic_failure"}
     assert [p.baseline_trace for p in found.pairs] != [p.trace for p in found.pairs]
     repeats = divergence("both", home=home)
-    assert repeats.tasks["t"].pairs == 2  # one pair under each condition, none across
+    assert repeats.tasks["t"].pairs == 1  # none across conditions, and none where no steps were captured
     assert repeats.mean_of_means == 0.0
     mixed = divergence("both", "both", condition="dirty", draws=99, home=home)
     assert any("2 versions" in w for w in mixed.warnings)

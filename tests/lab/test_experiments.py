@@ -12,7 +12,10 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadUsage, Refused
-from ethogram.lab.experiments import ExperimentResults, experiment_results
+from ethogram.lab.diffs import diff
+from ethogram.lab.divergence import divergence
+from ethogram.lab.experiment_records import ExperimentResults
+from ethogram.lab.experiments import experiment_results
 from ethogram.plan import Task
 from ethogram.run.faults import NetworkFault
 from ethogram.store import Home
@@ -48,7 +51,7 @@ def agent(task: Task, episode: Any) -> str:
 
 
 def made(home: Home, suite: Path, how: Any = agent, **more: Any) -> Experiment:
-    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor": 1, "name": "x", "home": home}
+    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor_runs": 1, "name": "x", "home": home}
     return Experiment(suite=suite, agent=how, **{**usual, **more})
 
 
@@ -138,3 +141,134 @@ def test_a_run_that_is_no_experiment_says_so(home: Home, suite: Path) -> None:
     run_suite(str(suite), agent, name="plain", home=home)
     with pytest.raises(BadUsage, match="make one with: ethogram perturb"):
         experiment_results("plain", home=home)
+
+
+def answers(task: Task, episode: Any) -> str:
+    """Takes no step that is recorded; damage changes what it says on task b."""
+    hurt = (episode.workspace / "t.csv").read_text() != CLEAN
+    return "broken" if hurt and task.id == "b" else "fine"
+
+
+def test_a_crash_on_every_input_is_not_no_effect(home: Home, suite: Path) -> None:
+    def broken(task: Task, episode: Any) -> str:
+        raise ValueError("I never work")
+
+    found = made(home, suite, broken).run()
+    assert {p.pair.manifestation for p in found.pairs} == {"baseline_crash"}
+    assert {(p.pair.baseline_crashed, p.pair.crashed, p.pair.answer_changed) for p in found.pairs} == {
+        (True, True, None)
+    }
+    assert found.overall.manifestations["no_observable_effect"].value == 0.0
+    assert found.overall.groups["not_comparable"].value == 1.0
+    assert any(w.startswith("the agent crashed on clean input in 4 of 4 pairs") for w in found.warnings)
+
+
+def test_a_crash_on_damage_is_a_crash_and_not_silent(home: Home, suite: Path) -> None:
+    def fragile(task: Task, episode: Any) -> str:
+        episode.tools["look"]()
+        if (episode.workspace / "t.csv").read_text() != CLEAN:
+            raise ValueError("I cannot read this")
+        return "fine"
+
+    found = made(home, suite, fragile).run()
+    assert {p.pair.manifestation for p in found.pairs} == {"crash"}
+    assert {p.pair.answer_changed for p in found.pairs} == {None}
+    assert found.overall.counts == {"crash": 4}
+    assert found.overall.groups["silent_corruption"].value == 0.0
+    assert "crash: 4 pairs" in found.summary()
+    pair = found.pairs[0].pair
+    two = diff(pair.baseline_trace, pair.trace, home=home)
+    assert (two.manifestation, two.first.crashed, two.second.crashed) == ("crash", False, True)
+
+
+def test_without_steps_distances_are_unavailable_and_answers_speak(home: Home, suite: Path) -> None:
+    found = made(home, suite, answers).run()
+    assert [(p.pair.task, p.pair.manifestation, p.pair.d_norm) for p in found.pairs] == [
+        ("a", "answer_same", None),
+        ("a", "answer_same", None),
+        ("b", "answer_changed", None),
+        ("b", "answer_changed", None),
+    ]
+    row = json.loads(found.to_json())["pairs"][0]["pair"]
+    assert [row[n] for n in ("d_norm", "t_star", "edits", "control_flow_changes", "within_noise_floor")] == [None] * 5
+    assert "no steps captured; by answer alone" in row["rule"]
+    assert not found.noise_floor.measured
+    whole = found.overall
+    assert (whole.mean_d_norm, whole.max_d_norm, whole.within_noise_floor) == (None, None, None)
+    assert whole.groups["by_answer_alone"].value == 1.0
+    assert (whole.recovery_rate.value, whole.recovery_rate.why) == (None, "no steps captured")
+    assert [w for w in found.warnings if "no steps captured" in w]
+    assert next(csv.DictReader(io.StringIO(found.to_csv())))["substitutions"] == ""
+    again = experiment_results("x", home=home)  # the floor is read from its record now
+    assert again.noise_floor == found.noise_floor
+    apart = divergence("x", "x", condition="row_duplicate", baseline_condition="", draws=99, home=home)
+    assert (apart.mean_of_means, apart.evidence) == (None, "unavailable: no steps captured")
+
+
+def test_what_never_reached_the_agent_is_listed_and_in_no_share(home: Home, suite: Path) -> None:
+    def looks(task: Task, episode: Any) -> str:
+        if task.id == "a":
+            return "fine"  # calls nothing
+        with episode.record.model(model="m") as call:
+            call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.0)
+        try:
+            episode.tools["look"]()
+        except RuntimeError:
+            return "broken"
+        return "fine"
+
+    found = made(home, suite, looks, operators=["tool_error"]).run()
+    assert [(p.pair.task, p.delivered) for p in found.pairs] == [("a", False), ("a", False), ("b", True), ("b", True)]
+    assert [(u.task, u.attempt) for u in found.undelivered] == [("a", 0), ("a", 1)]
+    whole = found.overall
+    assert (found.delivered_pairs, whole.pairs, whole.delivered) == (2, 4, 2)
+    assert whole.manifestations["structural_divergence_with_outcome_change"].value == 1.0
+    assert whole.manifestations["structural_divergence_with_outcome_change"].n == 2
+    assert (whole.accuracy_lost.value, whole.accuracy_lost_delivered.value) == (0.5, 1.0)
+    assert any("reached the agent in 2 of 4 pairs only" in w for w in found.warnings)
+    assert [(c.operator, c.task, c.delivered, c.changed, c.score_lost) for c in found.by_task] == [
+        ("tool_error", "a", 0, 0, None),
+        ("tool_error", "b", 2, 2, 1.0),
+    ]
+
+
+def test_recovered_means_that_the_outcome_came_back(home: Home, suite: Path) -> None:
+    def wordy(task: Task, episode: Any) -> str | None:
+        """Takes another way on damage; on a it arrives in other words, on b with the same wrong answer."""
+        hurt = (episode.workspace / "t.csv").read_text() != CLEAN
+        episode.tools["peer" if hurt else "look"]()
+        return ("FINE" if hurt else "fine") if task.id == "a" else "wrong"
+
+    found = made(home, suite, wordy).run()
+    assert [(p.pair.task, p.pair.manifestation, p.pair.recovered) for p in found.pairs] == [
+        ("a", "structural_divergence_recovered", True),
+        ("a", "structural_divergence_recovered", True),
+        ("b", "structural_divergence", None),
+        ("b", "structural_divergence", None),
+    ]
+    assert (found.overall.recovery_rate.value, found.overall.recovery_rate.n) == (1.0, 2)
+
+
+def test_no_answer_and_no_outcome_is_no_recovery(home: Home, suite: Path) -> None:
+    (suite / "tasks.yaml").write_text("- {id: a, prompt: 'Look, please.', files: {t.csv: t.csv}}\n")
+
+    def mute(task: Task, episode: Any) -> None:
+        episode.tools["peer" if (episode.workspace / "t.csv").read_text() != CLEAN else "look"]()
+
+    found = made(home, suite, mute).run()
+    assert {p.pair.manifestation for p in found.pairs} == {"structural_divergence"}
+    assert found.overall.recovery_rate.value is None
+    assert "an outcome or an answer" in (found.overall.recovery_rate.why or "")
+
+
+def test_the_summary_says_what_matters_first_and_warns(home: Home, suite: Path) -> None:
+    found = made(home, suite, noise_floor_runs=0, k=1).run()
+    assert found.noise_floor_runs == 0
+    lines = found.summary().splitlines()
+    assert lines[0] == f"x: 2 of 2 pairs, agent {found.agent}"
+    assert lines[1].startswith("  WARNING: the noise floor was not measured")
+    assert lines[2].startswith("  accuracy lost to the damage: ")
+    measured = made(home, suite, name="y", noise_floor_runs=3).run()
+    assert measured.noise_floor_runs == 3
+    assert "WARNING" not in measured.summary()
+    assert "noise floor: mean 0.000, largest 0.000 (4 re-runs of each clean attempt)" in measured.summary()

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.measure.divergence import distances, diverge, first_aligned
-from ethogram.measure.floor import NoiseFloor, against_floor, noise_floor, warning
+from ethogram.measure.divergence import distances, diverge, first_aligned, repeat_distances
+from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
 from ethogram.measure.kbyk import LENGTH, MOST_FEATURES, OTHER, k_by_k, least_p
 from ethogram.measure.reading import Reading, named_signature, of_messages, read
 from ethogram.stats.distance import Alphabet
@@ -64,9 +64,9 @@ def test_by_hand() -> None:
 
 
 def test_nothing_differs_and_nothing_is_there() -> None:
-    for one in (reading("a", "b"), reading()):
+    for one, d_norm in ((reading("a", "b"), 0.0), (reading(), None)):  # no steps captured is not "the same steps"
         found = diverge(one, one)
-        assert (found.d_norm, found.t_star, found.t_star_norm) == (0.0, None, None)
+        assert (found.d_norm, found.t_star, found.t_star_norm) == (d_norm, None, None)
     gone = diverge(reading("a", "b"), reading())
     assert (gone.d_norm, gone.t_star, gone.t_star_norm, gone.edits) == (1.0, 0, 0.0, (0, 0, 2))
     longer = diverge(reading("a"), reading("a", "b"))
@@ -104,16 +104,32 @@ def test_lanes_that_are_named_anew_each_time_find_their_like() -> None:
     assert diverge(one, alone).d_norm == pytest.approx(2 / 4)
 
 
+def known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)
+
+
+def test_repeats_without_steps_are_alike_only_where_capture_works() -> None:
+    some, none = reading("a", "b"), reading()
+    assert repeat_distances([some, none, none], Alphabet()).d_norm.tolist() == [[0, 1, 1], [1, 0, 0], [1, 0, 0]]
+    nothing = repeat_distances([none, none], Alphabet()).d_norm
+    assert np.isnan(nothing).all()
+    floor = noise_floor([nothing])
+    assert (floor.measured, floor.pairs, floor.max, floor.without_steps) == (False, 0, None, 1)
+    assert "no steps captured" in (warning(floor) or "")
+    assert against_floor(None, [0.1, 0.2]) == AgainstFloor()
+    assert against_floor(1.0, nothing[0, 1:]).within_noise_floor is False  # the other run has steps: capture works
+
+
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
 @QUICK
 def test_many_at_once_are_the_same_as_one_by_one(a: list[str], b: list[str]) -> None:
     one, two = reading(*a), reading(*b)
     found, every = diverge(one, two), distances([one], [two], Alphabet())
-    assert every.d_norm[0, 0] == found.d_norm
+    assert known(every.d_norm[0, 0]) == found.d_norm
     start = every.t_star_norm[0, 0]
-    assert (None if np.isnan(start) else start) == found.t_star_norm
+    assert known(start) == found.t_star_norm
     compat = first_aligned(one, two)
-    assert (compat is None) == (found.d_norm == 0)
+    assert (compat is None) == (not found.d_norm)
     assert compat is None or 0 <= compat.position < 1
 
 
@@ -129,8 +145,8 @@ def test_lanes_of_many_at_once_are_the_same_as_one_by_one(a: list[list[tuple[str
     for i, one in enumerate(first):
         for j, two in enumerate(second):
             found, start = diverge(one, two), every.t_star_norm[i, j]
-            assert every.d_norm[i, j] == found.d_norm
-            assert (None if np.isnan(start) else start) == found.t_star_norm
+            assert known(every.d_norm[i, j]) == found.d_norm
+            assert known(start) == found.t_star_norm
 
 
 def test_the_compatibility_reading_can_be_earlier_than_t_star() -> None:

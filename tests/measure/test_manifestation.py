@@ -12,14 +12,17 @@ from ethogram.measure.manifestation import (
     GROUPS,
     MANIFESTATIONS,
     ControlFlow,
+    Ends,
     answer_changed,
     classify,
     control_flow,
     prevalence,
+    recovered,
     same_answer,
     token_overhead,
     turns,
 )
+from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.measure.reading import Reading
 from ethogram.trace import Totals
 
@@ -74,16 +77,69 @@ EARLY, LATE = ControlFlow(early_termination=True), ControlFlow(extended_executio
         (0.0, ControlFlow(tool_failures_introduced=1), True, False, "structural_divergence_with_outcome_change"),
         (0.3, NONE, True, False, "structural_divergence_with_outcome_change"),
         (0.3, NONE, False, False, "structural_divergence_recovered"),
-        (0.3, NONE, None, False, "structural_divergence_recovered"),
+        (0.3, NONE, None, False, "structural_divergence"),
+        (None, NONE, True, False, "answer_changed"),
+        (None, NONE, True, True, "answer_changed"),
+        (None, NONE, False, False, "answer_same"),
+        (None, NONE, None, False, "not_comparable"),
         (0.0, NONE, False, False, "no_observable_effect"),
         (0.0, NONE, None, False, "no_observable_effect"),
     ],
 )
-def test_rules_in_order(d_norm: float, changes: ControlFlow, changed: bool | None, null: bool, want: str) -> None:
+def test_rules_in_order(
+    d_norm: float | None, changes: ControlFlow, changed: bool | None, null: bool, want: str
+) -> None:
     shown = classify(d_norm, changes, changed, null_answer=null)
     assert shown.manifestation == want
     assert shown.group == GROUP_OF[shown.manifestation]
     assert shown.rule
+
+
+CRASHED_LATER, CRASHED_BOTH, CRASHED_CLEAN = (Ends(crashed=c) for c in ((False, True), (True, True), (True, False)))
+PASS, LOST, WON, FAILED = (Ends(passed=p) for p in ((True, True), (True, False), (False, True), (False, False)))
+
+
+@pytest.mark.parametrize(
+    ("d_norm", "changed", "ends", "want", "back"),
+    [
+        # a crash comes first, whatever else is known, and says nothing where the clean run crashed too
+        (0.0, None, CRASHED_LATER, "crash", False),
+        (None, None, CRASHED_LATER, "crash", False),
+        (0.9, True, CRASHED_LATER, "crash", False),
+        (0.0, None, CRASHED_BOTH, "baseline_crash", None),
+        (0.0, None, CRASHED_CLEAN, "baseline_crash", None),
+        # another way: outcomes decide where both exist
+        (0.3, True, PASS, "structural_divergence_recovered", True),
+        (0.3, None, PASS, "structural_divergence_recovered", True),
+        (0.3, False, LOST, "structural_divergence_with_outcome_change", False),
+        (0.3, None, LOST, "structural_divergence_with_outcome_change", False),
+        (0.3, False, WON, "structural_divergence_with_outcome_change", None),
+        (0.3, True, FAILED, "structural_divergence_with_outcome_change", None),
+        (0.3, False, FAILED, "structural_divergence", None),
+        # the same steps
+        (0.0, True, PASS, "silent_semantic_corruption", True),
+        (0.0, False, LOST, "silent_semantic_corruption", False),
+        (0.0, None, LOST, "silent_semantic_corruption", False),
+        (0.0, False, PASS, "no_observable_effect", True),
+        # one side without an outcome: the answers decide
+        (0.3, False, Ends(passed=(True, None)), "structural_divergence_recovered", True),
+    ],
+)
+def test_crashes_and_outcomes(d_norm: float | None, changed: bool | None, ends: Ends, want: str, back: Any) -> None:
+    shown = classify(d_norm, NONE, changed, null_answer=False, ends=ends)
+    assert shown.manifestation == want
+    assert shown.group == GROUP_OF[shown.manifestation]
+    assert recovered(changed, ends) is back
+
+
+def test_what_a_crashed_run_left_is_no_answer() -> None:
+    one = PairSide(reading(("tool", "a")), "4", Totals())
+    two = PairSide(reading(("tool", "a")), "partial output", Totals(), crashed=True)
+    facts = compare_pair(one, two)
+    assert (facts.answer_changed, facts.showing.manifestation, facts.showing.group) == (None, "crash", "crash")
+    both = compare_pair(one._replace(crashed=True), two)
+    assert both.showing.manifestation == "baseline_crash"
+    assert "both runs crashed" in both.showing.rule
 
 
 def test_groups_cover_everything() -> None:

@@ -50,6 +50,13 @@ CASES: dict[str, Chart] = {
         "balanced accuracy",
         "learning curves",
     ),
+    "points_and_band": charts.points_and_band(
+        [{"who": "a", "value": 0.2, "beyond": False}, {"who": "a", "value": 0.9, "beyond": True}],
+        "who",
+        "d_norm",
+        (0.0, 0.4),
+        "points over a band",
+    ),
     "heat_map": charts.heat_map([{"a": 0, "b": 1, "value": 0.2, "text": "0.20"}], "a", "b", "p", "a slice"),
 }
 

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.experiments import ExperimentResults, experiment_results
+from ethogram.lab.experiment_records import ExperimentResults
+from ethogram.lab.experiments import experiment_results
 from ethogram.plan import Task
 from ethogram.run.agents import ScriptedAgent
 from ethogram.store import Home
@@ -96,7 +97,7 @@ def test_both_sides_of_a_pair_have_the_same_seed(home: Home, sales: Path) -> Non
 
 
 def test_clean_and_disturbed_attempts_are_counted_apart(home: Home, sales: Path) -> None:
-    experiment(home, sales, k=2, noise_floor=3, operators=["row_duplicate", "unit_change"]).run()
+    experiment(home, sales, k=2, noise_floor_runs=3, operators=["row_duplicate", "unit_change"]).run()
     count: dict[str, int] = {}
     for entry in home.run("x").entries:
         count[entry.head.condition] = count.get(entry.head.condition, 0) + 1
@@ -135,7 +136,7 @@ def test_an_agent_that_writes_to_its_input_spoils_nothing(home: Home, sales: Pat
         (episode.workspace / "litter.txt").write_text("x")
         return "24"
 
-    found = experiment(home, sales, vandal, k=2, operators=["row_duplicate"], noise_floor=2).run()
+    found = experiment(home, sales, vandal, k=2, operators=["row_duplicate"], noise_floor_runs=2).run()
     assert sales.read_text() == SALES
     assert seen.count(SALES) == 4
     assert len(set(seen)) == 2
@@ -149,7 +150,7 @@ def test_an_empty_answer_and_no_answer_are_told_apart(home: Home, sales: Path) -
         episode.tools["list_files"]()
         return ("" if episode.attempt == 0 else None) if hurt else "24"
 
-    found = experiment(home, sales, silent, k=2, operators=["null_content"], noise_floor=1).run()
+    found = experiment(home, sales, silent, k=2, operators=["null_content"], noise_floor_runs=1).run()
     assert [p.pair.manifestation for p in found.pairs] == ["silent_semantic_corruption"] * 2
     assert [p.score_perturbed for p in found.pairs] == [0.0, 0.0]
     assert [p.pair.answer_changed for p in found.pairs] == [True, True]
@@ -181,7 +182,14 @@ def test_answers_of_unequal_type(home: Home, sales: Path, expected: Any, scorer:
         return {"answer": answers[episode.attempt]}
 
     made = experiment(
-        home, sales, agent, k=3, expected_answer=expected, scorer=scorer, operators=["row_duplicate"], noise_floor=0
+        home,
+        sales,
+        agent,
+        k=3,
+        expected_answer=expected,
+        scorer=scorer,
+        operators=["row_duplicate"],
+        noise_floor_runs=0,
     )
     assert [(p.score_clean, p.score_perturbed) for p in made.run().pairs] == [(1.0, 1.0)] * 3
 
@@ -195,7 +203,7 @@ def test_a_set_with_one_too_many_is_wrong(home: Home, sales: Path) -> None:
         expected_answer=["apple", "tea"],
         scorer="set",
         operators=["row_duplicate"],
-        noise_floor=0,
+        noise_floor_runs=0,
     )
     assert [p.score_clean for p in made.run().pairs] == [0.0] * 3
 
@@ -206,7 +214,7 @@ def test_a_scorer_of_ones_own_lies_in_the_users_folder(
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return abs(float(answer) - expected) < 2\n")
     monkeypatch.chdir(tmp_path)
     made = experiment(
-        home, sales, lambda task, episode: "25", scorer="mine.py:near", operators=["unit_change"], noise_floor=0
+        home, sales, lambda task, episode: "25", scorer="mine.py:near", operators=["unit_change"], noise_floor_runs=0
     )
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return 0\n")  # too late: the suite has its own
     assert [p.score_clean for p in made.run().pairs] == [1.0]
@@ -239,9 +247,9 @@ def test_no_usage_means_no_token_overhead(home: Home, sales: Path) -> None:
 
 def test_outside_agents_are_run_again_and_scripted_ones_are_not(home: Home, sales: Path) -> None:
     scripted = ScriptedAgent({"*": [[("tool", "list_files", {}), "24"]]})
-    assert experiment(home, sales).reruns == 5
+    assert experiment(home, sales).noise_floor_runs == 5
     made = experiment(home, sales, scripted, operators=["row_duplicate"])
-    assert made.reruns == 0
+    assert made.noise_floor_runs == 0
     found = made.run()
     assert found.deterministic
     assert not found.noise_floor.measured
@@ -249,11 +257,11 @@ def test_outside_agents_are_run_again_and_scripted_ones_are_not(home: Home, sale
 
 
 def test_an_unmeasured_or_thin_floor_is_warned_of_loudly(home: Home, sales: Path) -> None:
-    none = experiment(home, sales, operators=["row_duplicate"], noise_floor=0).run()
+    none = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=0).run()
     assert none.pairs[0].pair.within_noise_floor is None
     assert none.overall.within_noise_floor is None
     assert any("the noise floor was not measured" in w for w in none.warnings)
-    one = experiment(home, sales, operators=["row_duplicate"], noise_floor=1, name="y").run()
+    one = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=1, name="y").run()
     assert one.noise_floor.reruns == 1
     assert any("50 % of pairs lie above it" in w for w in one.warnings)
     assert experiment(home, sales, operators=["row_duplicate"], name="z").run().warnings == []
@@ -355,7 +363,7 @@ def test_a_sheet_without_numbers_is_changed_by_those_that_can(home: Home, tmp_pa
     ("more", "said"),
     [
         ({"k": 0}, "at least one pair"),
-        ({"noise_floor": -1}, "makes no sense"),
+        ({"noise_floor_runs": -1}, "makes no sense"),
         ({"intensities": [0.5, 2]}, "the intensity 2 makes no sense"),
         ({"intensities": ["strong"]}, "the intensity 'strong' makes no sense"),
         ({"intensities": []}, "needs an intensity"),
@@ -432,7 +440,7 @@ def test_operators_are_tried_on_every_task_and_run_where_they_fit(home: Home, mi
 
 
 def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mixed: Path) -> None:
-    found = Experiment(suite=mixed, agent=reader, home=home, name="x", noise_floor=2).run()
+    found = Experiment(suite=mixed, agent=reader, home=home, name="x", noise_floor_runs=2).run()
     by_file: dict[str | None, set[str]] = {}
     for t in found.treatments:
         by_file.setdefault(t.file, set()).add(t.operator)
@@ -443,7 +451,7 @@ def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mix
 
 
 def test_some_tasks_of_a_suite(home: Home, mixed: Path) -> None:
-    made = Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("text",)), home=home, noise_floor=0)
+    made = Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("text",)), home=home, noise_floor_runs=0)
     assert {t.file for t in made.treatments} == {"note.md"}
     assert made.plan().episodes == 1 + len(made.treatments)
     with pytest.raises(BadUsage, match="no file that the operators"):
@@ -499,7 +507,7 @@ def test_operators_of_ones_own(home: Home, sales: Path, tmp_path: Path, monkeypa
 
 
 def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
-    usual: dict[str, Any] = {"operators": ["row_duplicate", "unit_change"], "noise_floor": 1}
+    usual: dict[str, Any] = {"operators": ["row_duplicate", "unit_change"], "noise_floor_runs": 1}
     first = experiment(home, sales, **usual).run()
     again = experiment(home, sales, **usual)
     assert again.run().to_json() == first.to_json()
@@ -507,7 +515,7 @@ def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
     assert again.session.executed == 0
     for other, said in (
         ({"k": 2}, "another k"),
-        ({"noise_floor": 2}, "another noise floor"),
+        ({"noise_floor_runs": 2}, "another noise floor"),
         ({"seed": 4}, "another seed"),
         ({"operators": ["row_duplicate"]}, "another operators, intensities or tools"),
         ({"intensities": [0.5]}, "another operators"),
@@ -530,7 +538,7 @@ def test_the_name_of_another_run_is_taken(home: Home, sales: Path, mixed: Path) 
 
 
 def test_the_kill_switch_leaves_what_was_done(home: Home, sales: Path) -> None:
-    made = experiment(home, sales, operators=["row_duplicate", "unit_change"], noise_floor=1)
+    made = experiment(home, sales, operators=["row_duplicate", "unit_change"], noise_floor_runs=1)
 
     def pulls(task: Task, episode: Any) -> str:
         kill(home=home)
@@ -543,7 +551,7 @@ def test_the_kill_switch_leaves_what_was_done(home: Home, sales: Path) -> None:
         sales,
         pulls,
         operators=["row_duplicate", "unit_change"],
-        noise_floor=1,
+        noise_floor_runs=1,
         options=RunOptions(max_concurrency=1),
     )
     part = stopping.run()
@@ -608,7 +616,7 @@ def test_killed_in_the_middle_and_gone_on_gives_the_same_results(tmp_path: Path,
 
 def test_many_files_in_one_question(home: Home, sales: Path, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Prices are in euros.\n\nStock was counted in May, by 2 people.\n")
-    found = experiment(home, sales, files=[sales, tmp_path / "note.txt"], noise_floor=1).run()
+    found = experiment(home, sales, files=[sales, tmp_path / "note.txt"], noise_floor_runs=1).run()
     assert {t.file for t in found.treatments} == {"sales.csv", "note.txt"}
     assert "null_content note.txt" in {t.condition for t in found.treatments}
     assert "null_content sales.csv" in {t.condition for t in found.treatments}
@@ -627,7 +635,7 @@ def test_a_csv_of_200_mb(home: Home, tmp_path: Path) -> None:
         question="How large?",
         expected_answer=path.stat().st_size,
         operators=["row_duplicate"],
-        noise_floor=0,
+        noise_floor_runs=0,
         home=home,
     )
     (pair,) = made.run().pairs
@@ -645,7 +653,7 @@ def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path
     assert planned.plan().episodes > 0
     planned.discard()
     assert not list(copies.glob("*"))
-    made = experiment(home, sales, operators=["row_duplicate"], noise_floor=0)
+    made = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=0)
     made.run()
     made.discard()  # a run leans on them now
     assert [p.name for p in copies.iterdir()] == ["x"]

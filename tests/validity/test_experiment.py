@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.experiments import ExperimentResults
+from ethogram.lab.experiment_records import ExperimentResults
 from ethogram.plan import Task
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
@@ -70,7 +70,7 @@ def experiment(home: Home, place: Path, *, breaks: bool, reruns: int) -> Experim
         suite=place / "walks.py",
         agent=Walker(7, breaks),
         operators=["row_duplicate"],
-        noise_floor=reruns,
+        noise_floor_runs=reruns,
         home=home,
         name="x",
         options=RunOptions(max_concurrency=1, redact="none"),  # one by one: the walker's own randomness is in order

@@ -15,7 +15,7 @@ def right(task: Task, episode: Any) -> str:
 
 
 def test_the_table_has_the_answers_and_seven_operators_can_change_it(home: Home) -> None:
-    made = Experiment(suite="ethogram.worlds.ledger", agent=right, home=home, name="x", noise_floor=1)
+    made = Experiment(suite="ethogram.worlds.ledger", agent=right, home=home, name="x", noise_floor_runs=1)
     assert len(made.treatments) == 7
     assert made.not_applicable == []
     found = made.run()

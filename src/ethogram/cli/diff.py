@@ -18,7 +18,12 @@ CONTEXT = 2
 
 ReadingOption = Annotated[str, typer.Option(help="What is aligned: steps, or the messages of a chat log.")]
 SignatureOption = Annotated[
-    str, typer.Option(help="structural, name, kind, traxr, or a function of your own: module:name or file.py:name.")
+    str | None,
+    typer.Option(
+        help="structural, name, kind, traxr, or a function of your own: module:name or file.py:name; by default "
+        "traxr for its own logs, else structural.",
+        show_default=False,
+    ),
 ]
 LanesOption = Annotated[
     bool, typer.Option("--lanes/--no-lanes", help="Align concurrent agents lane by lane, so that timing is no change.")
@@ -31,7 +36,7 @@ def command(
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
     other_run: Annotated[str | None, typer.Option(help="Look for the second trace in this run.")] = None,
     reading: ReadingOption = "steps",
-    signature: SignatureOption = "structural",
+    signature: SignatureOption = None,
     lanes: LanesOption = True,
     whole: Annotated[bool, typer.Option("--all", help="Show equal stretches too.")] = False,
     json: JsonOption = False,
@@ -68,19 +73,23 @@ def _print(result: DiffResult, whole: bool) -> None:
     _print_steps(out, result, whole)
     out.print()
     edits = result.edits
-    out.print(
-        f"d_norm {result.d_norm:.3f}: {edits.substitutions} substituted, {edits.insertions} inserted, "
-        f"{edits.deletions} deleted ({result.reading}, {result.signature}"
-        + (f", {result.lanes} lanes)" if result.lanes > 1 else ")")
-    )
-    if result.t_star is None:
-        out.print("t* none: the steps are the same")
+    if result.d_norm is None or edits is None:
+        out.print(f"d_norm unavailable: {result.unavailable}; t* unavailable")
     else:
-        out.print(f"t* {result.t_star} (t*/T {result.t_star_norm:.3f}): the first step that differs")
+        out.print(
+            f"d_norm {result.d_norm:.3f}: {edits.substitutions} substituted, {edits.insertions} inserted, "
+            f"{edits.deletions} deleted ({result.reading}, {result.signature}"
+            + (f", {result.lanes} lanes)" if result.lanes > 1 else ")")
+        )
+        if result.t_star is None:
+            out.print("t* none: the steps are the same")
+        else:
+            out.print(f"t* {result.t_star} (t*/T {result.t_star_norm:.3f}): the first step that differs")
     out.print(f"{result.manifestation} ({result.group}): {result.rule}", style="bold", markup=False)
     answer = {None: "unknown", True: "changed", False: "the same"}[result.answer_changed]
     tokens = result.token_overhead if isinstance(result.token_overhead, str) else f"{result.token_overhead:.2f}×"
-    out.print(f"answer {answer}; control-flow changes {result.control_flow_changes}; tokens {tokens}")
+    flow = "unavailable" if result.control_flow_changes is None else result.control_flow_changes
+    out.print(f"answer {answer}; control-flow changes {flow}; tokens {tokens}")
     floor = result.noise_floor
     if result.within_noise_floor is not None and floor.max is not None:
         where = "within" if result.within_noise_floor else "above"
@@ -94,6 +103,7 @@ def _print(result: DiffResult, whole: bool) -> None:
 
 def _title(sign: str, side: Side, unit: str) -> str:
     verdict = f"missing ({side.missing})" if side.missing else f"score {side.score:g}"
+    verdict += ", crashed" if side.crashed else ""
     short = side.trace_id.removeprefix("b2:")[:12]
     version = " ".join(printable(x) for x in (side.agent, side.condition) if x)
     task = printable(side.task) or "unknown"

@@ -33,7 +33,7 @@ def command(
     condition: Annotated[str | None, typer.Option(help="Only episodes under this condition.")] = None,
     baseline_condition: Annotated[str | None, typer.Option(help="Only baseline episodes under this condition.")] = None,
     reading: ReadingOption = "steps",
-    signature: SignatureOption = "structural",
+    signature: SignatureOption = None,
     lanes: LanesOption = True,
     draws: Annotated[int, typer.Option(help="Random deals of the permutation test.")] = 9999,
     seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,

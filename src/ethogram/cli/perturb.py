@@ -11,7 +11,8 @@ from rich.markup import escape
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.experiments import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused, experiment_results
+from ethogram.lab.experiment_records import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused
+from ethogram.lab.experiments import experiment_results
 from ethogram.study.experiment import Experiment, ExperimentPlan
 from ethogram.study.options import RunOptions, parse_caps, parse_environment
 from ethogram.study.suites import RunInterrupted
@@ -20,6 +21,7 @@ from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
 from .running import CleanEnvOption, EnvOption
 
+NOT_DELIVERED = "(not delivered)"
 MOST = 24
 """So many pairs are printed one by one, unless --limit says otherwise."""
 
@@ -66,7 +68,7 @@ def command(
 ) -> int:
     """Damage what an agent reads, one change at a time, and see whether it does something else.
 
-    Clean and disturbed attempts share their seeds; each pair is held against the agent's own restlessness.
+    Clean and disturbed attempts share their seeds; each pair is held against the agent's run-to-run variation.
 
     Example: `ethogram perturb --agent a.py:solve --file sales.csv --question "What is the total?" --expected 42`
     """
@@ -84,7 +86,7 @@ def command(
         operators=_words(operators),
         tools=tool or (),
         k=k,
-        noise_floor=noise_floor,
+        noise_floor_runs=noise_floor,
         intensities=_numbers(intensities),
         scorer=scorer,
         seed=seed,
@@ -159,7 +161,8 @@ def _print(found: ExperimentResults, limit: int) -> None:
     out = stdout()
     out.print(
         f"[bold]{escape(found.run)}[/bold]  {len(found.pairs)} of {plural(found.planned_pairs, 'pair')}, "
-        f"agent {escape(found.agent)}"
+        + (f"{found.delivered_pairs} delivered, " if found.undelivered else "")
+        + f"agent {escape(found.agent)}"
     )
     _print_floor(found)
     for warning in found.warnings:
@@ -173,8 +176,13 @@ def _print(found: ExperimentResults, limit: int) -> None:
     out.print()
     columns = ["operator", "pairs", "mean d", "max d", "above floor", "recovered", "tokens ×", "accuracy lost"]
     out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
+    if found.undelivered:
+        lost = _lost(found.overall.accuracy_lost_delivered) or "unknown"
+        out.print(f"accuracy lost is over all attempts as planned; over the delivered ones alone: {lost}")
     out.print()
-    out.print(table(["what pairs showed as", "share of pairs", "of which within the floor"], _shown(found.overall)))
+    delivered = "delivered pairs" if found.undelivered else "pairs"
+    columns = ["what pairs showed as", "pairs", f"share of {delivered}", "of which within the floor"]
+    out.print(table(columns, _shown(found.overall)))
     if found.dose_response:
         out.print()
         columns = ["operator", "intensity", "pairs", "mean d", "accuracy", "accuracy lost"]
@@ -183,10 +191,13 @@ def _print(found: ExperimentResults, limit: int) -> None:
     if found.missing:
         reasons = ", ".join(f"{reason} {n}" for reason, n in found.missing.items())
         out.print(f"episodes without a score: {reasons}", style="dim", markup=False)
-    far = max(found.pairs, key=lambda p: p.pair.d_norm).pair
-    one, two = (t.removeprefix("b2:")[:12] for t in (far.baseline_trace, far.trace))
-    told = f"ethogram diff {one} {two}  (the pair furthest apart); ethogram report {found.run} -o {found.run}.html"
-    out.print(f"next: {told}", style="dim", markup=False)
+    known = [(p.pair.d_norm, p.pair) for p in found.pairs if p.pair.d_norm is not None]
+    told = ""
+    if known:
+        far = max(known, key=lambda k: k[0])[1]
+        one, two = (t.removeprefix("b2:")[:12] for t in (far.baseline_trace, far.trace))
+        told = f"ethogram diff {one} {two}  (the pair furthest apart); "
+    out.print(f"next: {told}ethogram report {found.run} -o {found.run}.html", style="dim", markup=False)
 
 
 def _refused(refusals: Sequence[Refused]) -> None:
@@ -205,7 +216,7 @@ def _print_floor(found: ExperimentResults) -> None:
             f"noise floor: clean runs are {floor.mean:.3f} apart on average, at most {floor.max:.3f} "
             f"({plural(floor.pairs, 'pair')}, {plural(floor.reruns, 're-run')})"
         )
-    elif found.deterministic:
+    elif found.deterministic and found.overall.mean_d_norm is not None:
         out.print("noise floor: none, for a scripted agent does the same with the same seed")
 
 
@@ -214,9 +225,9 @@ def _pair(p: ExperimentPair) -> list[object]:
         p.condition,
         p.pair.task,
         p.attempt,
-        f"{p.pair.d_norm:.3f}",
+        None if p.pair.d_norm is None else f"{p.pair.d_norm:.3f}",
         p.pair.t_star,
-        p.pair.manifestation.replace("_", " "),
+        p.pair.manifestation.replace("_", " ") if p.delivered else NOT_DELIVERED,
         {True: "within", False: "above", None: "–"}[p.pair.within_noise_floor],
         " → ".join("–" if s is None else f"{s:g}" for s in (p.score_clean, p.score_perturbed)),
     ]
@@ -226,7 +237,7 @@ def _aggregate(a: Aggregate) -> list[object]:
     within = a.within_noise_floor
     return [
         a.name,
-        a.pairs,
+        a.pairs if a.pairs == a.delivered else f"{a.delivered} of {a.pairs}",
         a.mean_d_norm,
         a.max_d_norm,
         None if within is None or within.value is None else f"{1 - within.value:.2f}",
@@ -239,9 +250,9 @@ def _aggregate(a: Aggregate) -> list[object]:
 def _shown(a: Aggregate) -> list[list[object]]:
     inside = a.manifestations_within_floor
     return [
-        [name.replace("_", " "), _share(e), f"{inside[name].value or 0:.2f}" if name in inside else None]
+        [name.replace("_", " "), a.counts[name], _share(e), f"{inside[name].value or 0:.2f}" if inside else None]
         for name, e in a.manifestations.items()
-        if e.value
+        if a.counts.get(name)
     ]
 
 

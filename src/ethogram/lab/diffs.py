@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from ethogram.measure.divergence import Divergence, distances, first_aligned
+from ethogram.measure.divergence import Divergence, first_aligned, repeat_distances
 from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
-from ethogram.measure.manifestation import ControlFlow, Group, Manifestation, turns
+from ethogram.measure.manifestation import NO_STEPS, ControlFlow, Group, Manifestation, turns
 from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.measure.reading import Reading, read
 from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
 from ethogram.trace import Missing, Scored, Totals, Trace
 
-from .readings import How, answer_of, load_readings, unusable
+from .readings import How, answer_of, load_readings, passed, tells_of_crash, unusable, usual_signature
 from .result import Result
 from .runs import find_trace
 
@@ -45,6 +45,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     score: float | None
     missing: str | None
     answer: str | None
+    crashed: bool
     steps: int
     turns: int
     tool_calls: int
@@ -76,20 +77,24 @@ class TraxrFirst(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DiffResult(Result, kw_only=True):
-    """Two traces compared; `t_star` is null where nothing differs, `within_noise_floor` where no floor was measured."""
+    """Two traces compared; `t_star` is null where nothing differs, `within_noise_floor` where no floor was measured.
+
+    Where neither trace has a step, distance, edits and control flow are null and `unavailable` says why.
+    """
 
     first: Side
     second: Side
     reading: str
     signature: str
     lanes: int
-    d_norm: float
+    d_norm: float | None
     t_star: int | None
     t_star_norm: float | None
-    edits: EditCounts
-    control_flow: ControlFlow
-    control_flow_changes: int
+    edits: EditCounts | None
+    control_flow: ControlFlow | None
+    control_flow_changes: int | None
     answer_changed: bool | None
+    recovered: bool | None
     manifestation: Manifestation
     group: Group
     rule: str
@@ -100,10 +105,19 @@ class DiffResult(Result, kw_only=True):
     traxr: TraxrFirst | None
     steps: list[StepRow]
     warnings: list[str]
+    unavailable: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per aligned step."""
         return [msgspec.to_builtins(s) for s in self.steps]
+
+
+class _Found(msgspec.Struct):
+    """A trace and where it is stored, not read yet."""
+
+    trace: Trace
+    run: Run | None = None
+    entry: Entry | None = None
 
 
 class _One(msgspec.Struct):
@@ -114,6 +128,10 @@ class _One(msgspec.Struct):
     answer: str | None
     sealed: bool
 
+    @property
+    def crashed(self) -> bool:
+        return any(map(tells_of_crash, self.trace.labels))
+
 
 def diff(
     trace_a: Trace | str,
@@ -122,21 +140,24 @@ def diff(
     run: str | None = None,
     other_run: str | None = None,
     reading: str = "steps",
-    signature: str | Callable[..., str] = "structural",
+    signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
     home: Home | str | None = None,
 ) -> DiffResult:
     """Compare two traces, the first being the baseline; ids are looked for in all runs, or in those that are named.
 
-    The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent.
+    The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
+    traces of traxr are compared by its own signature unless another is named, all others by the structural one.
     """
-    how = How(reading=reading, signature=signature, by_lane=by_lane)
-    first = _find(trace_a, run, home, how)
-    second = _find(trace_b, other_run or run, home, how)
+    both = [_find(trace_a, run, home), _find(trace_b, other_run or run, home)]
+    usual = usual_signature([f.entry for f in both if f.entry is not None], reading)
+    how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    first, second = (_read(f, how) for f in both)
     facts = compare_pair(_run(first), _run(second), by_lane=by_lane)
     found, flow, shown = facts.divergence, facts.flow, facts.showing
     floor, against = _floor(first, second, found, how)
     compat = first_aligned(first.reading, second.reading)
+    known = found.d_norm is not None
     return DiffResult(
         first=_side(first, second.reading),
         second=_side(second, first.reading),
@@ -146,10 +167,11 @@ def diff(
         d_norm=found.d_norm,
         t_star=found.t_star,
         t_star_norm=found.t_star_norm,
-        edits=EditCounts(**found.edits._asdict()),
-        control_flow=flow,
-        control_flow_changes=flow.total,
+        edits=EditCounts(**found.edits._asdict()) if known else None,
+        control_flow=flow if known else None,
+        control_flow_changes=flow.total if known else None,
         answer_changed=facts.answer_changed,
+        recovered=facts.recovered,
         manifestation=shown.manifestation,
         group=shown.group,
         rule=shown.rule,
@@ -170,7 +192,8 @@ def diff(
             step=compat.turn,
         ),
         steps=step_rows(first.reading, second.reading, found),
-        warnings=[*_warnings(first, second), *([told] if (told := warning(floor)) else [])],
+        warnings=[*_warnings(first, second), *([told] if known and (told := warning(floor)) else [])],
+        unavailable=None if known else NO_STEPS,
     )
 
 
@@ -192,17 +215,24 @@ def step_rows(first: Reading, second: Reading, found: Divergence) -> list[StepRo
     return rows
 
 
-def _find(wanted: Trace | str, run: str | None, home: Home | str | None, how: How) -> _One:
+def _find(wanted: Trace | str, run: str | None, home: Home | str | None) -> _Found:
     if isinstance(wanted, Trace):
-        return _One(wanted, read(wanted, how.reading, how.function()), None, None, wanted.answer, False)
+        return _Found(wanted)
     place, entry = find_trace(wanted, run=run, home=home)
-    trace = place.trace(entry)
-    answer, known = answer_of(place, entry)
-    return _One(trace, read(trace, how.reading, how.function()), place, entry, answer, not known)
+    return _Found(place.trace(entry), place, entry)
+
+
+def _read(found: _Found, how: How) -> _One:
+    reading = read(found.trace, how.reading, how.function())
+    if found.run is None or found.entry is None:
+        return _One(found.trace, reading, None, None, found.trace.answer, False)
+    answer, known = answer_of(found.run, found.entry)
+    return _One(found.trace, reading, found.run, found.entry, answer, not known)
 
 
 def _run(one: _One) -> PairSide:
-    return PairSide(one.reading, one.answer, one.trace.totals, not one.sealed)
+    outcome = passed(one.run, one.trace.head.outcome)
+    return PairSide(one.reading, one.answer, one.trace.totals, not one.sealed, one.crashed, outcome)
 
 
 def _side(one: _One, other: Reading) -> Side:
@@ -217,6 +247,7 @@ def _side(one: _One, other: Reading) -> Side:
         score=head.outcome.value if isinstance(head.outcome, Scored) else None,
         missing=head.outcome.reason if isinstance(head.outcome, Missing) else None,
         answer=one.answer,
+        crashed=one.crashed,
         steps=len(one.reading),
         turns=turns(one.reading, other),
         tool_calls=one.reading.count("tool"),
@@ -231,8 +262,7 @@ def _floor(first: _One, second: _One, found: Divergence, how: How) -> tuple[Nois
         return NoiseFloor(runs=1, tasks=1, pairs=0, reruns=0), AgainstFloor()
     loaded = load_readings(first.run, how, only={e.head.trace_id for e in reruns})
     again = [e.reading for episodes in loaded.tasks.values() for e in episodes]
-    everything = [first.reading, *again]
-    d = distances(everything, everything, Alphabet(), by_lane=how.by_lane).d_norm
+    d = repeat_distances([first.reading, *again], Alphabet(), by_lane=how.by_lane).d_norm
     return noise_floor([d]), against_floor(found.d_norm, d[0, 1:])
 
 
@@ -258,6 +288,8 @@ def _warnings(first: _One, second: _One) -> list[str]:
     for name, side in (("first", first), ("second", second)):
         if side.sealed:
             said.append(f"the {name} trace's answer is sealed and its key is not at hand: answers are not compared")
+        if side.crashed:
+            said.append(f"the {name} trace ended in the agent's crash: what it left is no answer")
         if not len(side.reading):
             said.append(f"the {name} trace has no steps")
         if isinstance(side.trace.head.outcome, Missing) and side.trace.head.outcome.reason != "unscored":

@@ -7,6 +7,7 @@ computed from (`floors.py`), so that it can neither grow stale nor disagree with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import isnan
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from ethogram.measure.kbyk import DRAWS, KbyK, Verdict, k_by_k
 from ethogram.measure.manifestation import (
     GROUPS,
     MANIFESTATIONS,
+    NO_STEPS,
     Group,
     Manifestation,
     prevalence,
@@ -30,8 +32,21 @@ from ethogram.store import Home, Run, open_home
 
 from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
-from .readings import UNKNOWN_TASK, Episode, How, Loaded, answer_of, by_version, listed, load_readings
+from .readings import (
+    UNKNOWN_TASK,
+    Episode,
+    How,
+    Loaded,
+    answer_of,
+    by_version,
+    listed,
+    load_readings,
+    passed,
+    usual_signature,
+)
 from .result import Result
+
+NOTHING_SHARED = "the two runs have no task in common"
 
 
 class TaskDivergence(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,18 +61,24 @@ class TaskDivergence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run against the baseline run of the same attempt (by order where attempts do not match)."""
+    """A run against the baseline run of the same attempt (by order where attempts do not match).
+
+    Where neither run recorded a step, distance, edits and control flow are null: they are unavailable, not 0.
+    """
 
     task: str
     baseline_trace: str
     trace: str
-    d_norm: float
+    d_norm: float | None
     t_star: int | None
     t_star_norm: float | None
-    edits: EditCounts
-    control_flow_changes: int
+    edits: EditCounts | None
+    control_flow_changes: int | None
     answer_changed: bool | None
     answer_sealed: bool
+    baseline_crashed: bool
+    crashed: bool
+    recovered: bool | None
     manifestation: Manifestation
     group: Group
     rule: str
@@ -107,7 +128,7 @@ def divergence(
     condition: str | None = None,
     baseline_condition: str | None = None,
     reading: str = "steps",
-    signature: str | Callable[..., str] = "structural",
+    signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
     draws: int = DRAWS,
     seed: int = 0,
@@ -115,19 +136,21 @@ def divergence(
 ) -> DivergenceResult:
     """How far repeats of each task are apart, or a run from a baseline run of the same tasks.
 
-    One run can be both: `condition` and `baseline_condition` then say which of its episodes stand on which side.
+    One run can be both: `condition` and `baseline_condition` then say which of its episodes stand on which side. Logs
+    of traxr are compared by its own signature unless another is named, all others by the structural one.
     """
     if draws < 99:
         raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")
     if baseline_condition is not None and baseline is None:
         raise BadUsage("a baseline condition needs a baseline run; name it with --baseline (it may be the same run)")
-    how = How(reading=reading, signature=signature, by_lane=by_lane)
     lake = home if isinstance(home, Home) else open_home(home)
     found = _resolved(lake, run)
+    base = None if baseline is None else _resolved(lake, baseline)
+    usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
+    how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     mine = load_readings(found, how, condition=condition)
-    if baseline is None:
+    if base is None:
         return _repeats(found, mine, how)
-    base = _resolved(lake, baseline)
     if base.path == found.path and base.files.address == found.files.address and condition == baseline_condition:
         raise BadUsage(f"run {found.name!r} would be compared with itself; name another baseline, or conditions")
     return _versus(found, mine, base, load_readings(base, how, condition=baseline_condition), how, draws, seed)
@@ -135,8 +158,8 @@ def divergence(
 
 def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
     """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
-    how = how or How()
     found = _resolved(home if isinstance(home, Home) else open_home(home), run)
+    how = how or How(signature=usual_signature(found.entries))
     record = kept_floor(found, _groups(listed(found)), how)
     if record is not None:
         return record.noise_floor
@@ -159,11 +182,13 @@ def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
     squares = own_distances(run, groups, how)
     inside: dict[str, list[float]] = {name: [] for name in mine.tasks}
     for group, square in zip(groups, squares, strict=True):
-        inside[group[0].entry.head.task].extend(upper(square))
+        inside[group[0].entry.head.task].extend(x for x in upper(square) if not isnan(x))
     tasks = {name: _task(inside[name], len(episodes), 0) for name, episodes in mine.tasks.items()}
     floor = floor_of(groups, squares)
     told = _nameless(mine.missing)
-    told += [] if floor.measured else ["no task has two runs by one agent under one condition: there is no pair"]
+    if not floor.measured:
+        alone = "no task has two runs by one agent under one condition: there is no pair"
+        told.append((warning(floor) or alone) if floor.without_steps else alone)
     return DivergenceResult(
         run=run.name,
         baseline=None,
@@ -188,7 +213,7 @@ def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: 
         one, two, square = theirs.tasks[name], mine.tasks[name], squares[name]
         runs, others = [e.reading for e in one], [e.reading for e in two]
         across = distances(runs, others, letters, by_lane=how.by_lane).d_norm
-        tasks[name] = _task(list(map(float, across.ravel())), len(two), len(one))
+        tasks[name] = _task(list(map(float, across[~np.isnan(across)])), len(two), len(one))
         for i, j in _matched(one, two):
             own = np.delete(square[i], i)
             pairs.append(pair_row(name, (base, one[i]), (run, two[j]), own, how))
@@ -215,7 +240,7 @@ def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: 
         warnings=_told(shared, mine, theirs, floor, sum(p.answer_sealed for p in pairs)),
         p_value=tested.p_value if tested else None,
         verdict=tested.verdict if tested else "undecided",
-        evidence=tested.evidence if tested else "the two runs have no task in common",
+        evidence=tested.evidence if tested else f"unavailable: {NO_STEPS}" if shared else NOTHING_SHARED,
         comparison=tested,
         pairs=pairs,
         prevalence=prevalence([(p.task, p.manifestation) for p in pairs], MANIFESTATIONS),
@@ -244,7 +269,7 @@ def _told(shared: Sequence[str], mine: Loaded, theirs: Loaded, floor: NoiseFloor
     told = _nameless(_sum(mine.missing, theirs.missing))
     alone = len(set(mine.tasks) ^ set(theirs.tasks))
     if not shared:
-        told.append("the two runs have no task in common: nothing can be compared")
+        told.append(f"{NOTHING_SHARED}: nothing can be compared")
     elif alone:
         told.append(f"{alone} tasks are in one of the runs only, and are left out")
     for side, loaded, option in (("baseline", theirs, "--baseline-condition"), ("run", mine, "--condition")):
@@ -281,12 +306,13 @@ def pair_row(
     (base, one), (run, two) = first, second
     (before, one_known), (after, two_known) = answer_of(base, one.entry), answer_of(run, two.entry)
     facts = compare_pair(
-        PairSide(one.reading, before, one.entry.totals, one_known),
-        PairSide(two.reading, after, two.entry.totals, two_known),
+        PairSide(one.reading, before, one.entry.totals, one_known, one.crashed, passed(base, one.entry.head.outcome)),
+        PairSide(two.reading, after, two.entry.totals, two_known, two.crashed, passed(run, two.entry.head.outcome)),
         by_lane=how.by_lane,
     )
     found, shown, overhead = facts.divergence, facts.showing, facts.token_overhead
     against = against_floor(found.d_norm, own)
+    known = found.d_norm is not None
     return PairRow(
         task=task,
         baseline_trace=one.entry.head.trace_id,
@@ -294,10 +320,13 @@ def pair_row(
         d_norm=found.d_norm,
         t_star=found.t_star,
         t_star_norm=found.t_star_norm,
-        edits=EditCounts(**found.edits._asdict()),
-        control_flow_changes=facts.flow.total,
+        edits=EditCounts(**found.edits._asdict()) if known else None,
+        control_flow_changes=facts.flow.total if known else None,
         answer_changed=facts.answer_changed,
         answer_sealed=not (one_known and two_known),
+        baseline_crashed=one.crashed,
+        crashed=two.crashed,
+        recovered=facts.recovered,
         manifestation=shown.manifestation,
         group=shown.group,
         rule=shown.rule,

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from math import isnan
 
 import msgspec
 import numpy as np
 
 from ethogram.errors import EthogramError
-from ethogram.measure.divergence import Floats, distances, upper
+from ethogram.measure.divergence import Floats, repeat_distances, upper
 from ethogram.measure.floor import NoiseFloor, noise_floor
 from ethogram.stats.distance import Alphabet
 from ethogram.store import DERIVED, Run
@@ -25,16 +26,19 @@ from ethogram.trace.signature import SIGNATURES
 
 from .readings import Episode, How
 
-VERSION = 1
+VERSION = 2
 """Raised when a signature or the distance is defined anew: older records then fit no longer."""
 
 
 class Repeats(msgspec.Struct, frozen=True, kw_only=True):
-    """Repeats of one task; `d_norm` of the first to all others, then of the second to those after it, and so on."""
+    """Repeats of one task; `d_norm` of the first to all others, then of the second to those after it, and so on.
+
+    Distances are None where none of the repeats recorded a step.
+    """
 
     task: str
     traces: list[str]
-    d_norm: list[float]
+    d_norm: list[float | None]
 
 
 class FloorRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,15 +54,15 @@ class FloorRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def own_distances(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> list[Floats]:
-    """The square matrix of distances of each group of repeats: from the run's record if it fits, else computed."""
+    """The square matrix of distances of each group of repeats: from the run's record if it fits, else computed.
+
+    It is NaN where no repeat of a group recorded a step: nothing is known of how far apart those are.
+    """
     record = kept_floor(run, groups, how)
     if record is not None:
         return [_square(r) for r in record.repeats]
     letters = Alphabet()
-    found = []
-    for group in groups:
-        readings = [e.reading for e in group]
-        found.append(distances(readings, readings, letters, by_lane=how.by_lane).d_norm)
+    found = [repeat_distances([e.reading for e in group], letters, by_lane=how.by_lane).d_norm for group in groups]
     with suppress(EthogramError):  # a home that may only be read
         if _storable(how) and any(len(g) > 1 for g in groups) and not run.busy():  # what still grows is soon outdated
             _store(run, groups, how, found)
@@ -96,7 +100,7 @@ def _store(run: Run, groups: Sequence[Sequence[Episode]], how: How, found: Seque
         by_lane=how.by_lane,
         noise_floor=floor_of(groups, found),
         repeats=[
-            Repeats(task=g[0].entry.head.task, traces=_ids(g), d_norm=list(upper(d)))
+            Repeats(task=g[0].entry.head.task, traces=_ids(g), d_norm=[None if isnan(x) else x for x in upper(d)])
             for g, d in zip(groups, found, strict=True)
         ],
     )
@@ -121,5 +125,5 @@ def _ids(group: Sequence[Episode]) -> list[str]:
 def _square(repeats: Repeats) -> Floats:
     size = len(repeats.traces)
     d = np.zeros((size, size))
-    d[np.triu_indices(size, 1)] = repeats.d_norm
+    d[np.triu_indices(size, 1)] = np.array(repeats.d_norm, dtype=np.float64)  # None becomes NaN
     return d + d.T

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -13,10 +13,11 @@ from ethogram.errors import BadUsage, Sealed
 from ethogram.measure.reading import READINGS, Reading, named_signature, read, takes_trace
 from ethogram.store import Entry, Lake, Run
 from ethogram.store.arrays import column
-from ethogram.trace import Missing, Span, SpanId, TraceId
+from ethogram.trace import Label, Missing, Outcome, Scored, Span, SpanId, TraceId
 from ethogram.trace.signature import SIGNATURES
 
 from .order import natural
+from .outcomes import success_at
 
 COLUMNS = ("trace_id", "step", "kind", "name", "tool", "status", "stop_reason", "requested", "agent", "lane")
 UNKNOWN_TASK = "no task named"
@@ -25,10 +26,11 @@ _BETWEEN = "\x1f"
 
 
 class Episode(msgspec.Struct, frozen=True):
-    """One committed episode and how it reads."""
+    """One committed episode, how it reads, and whether the agent's own crash ended it."""
 
     entry: Entry
     reading: Reading
+    crashed: bool = False
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -85,7 +87,11 @@ def load_readings(
         readings = iter([columns.get(e.head.trace_id, EMPTY) for e in wanted])
     else:
         readings = iter([read(run.trace(e), how.reading, function) for e in wanted])
-    tasks = {task: [Episode(e.entry, next(readings)) for e in episodes] for task, episodes in found.tasks.items()}
+    crashed = {label.trace_id for label in run.labels() if tells_of_crash(label)}
+    tasks = {
+        task: [Episode(e.entry, next(readings), e.entry.head.trace_id in crashed) for e in episodes]
+        for task, episodes in found.tasks.items()
+    }
     return Loaded(tasks, found.missing)
 
 
@@ -125,6 +131,24 @@ def unusable(entry: Entry) -> str | None:
     if isinstance(outcome, Missing) and outcome.reason != "unscored":
         return outcome.reason
     return None
+
+
+def tells_of_crash(label: Label) -> bool:
+    """Whether a label says that the agent's own crash ended its episode."""
+    return label.name == "stopped_by" and str(label.value).startswith("crash.")
+
+
+def passed(run: Run | None, outcome: Outcome) -> bool | None:
+    """Whether an outcome is a success, as the run's suite counts; None where there is none."""
+    if not isinstance(outcome, Scored):
+        return None
+    return outcome.success() if run is None else outcome.success(success_at(run))
+
+
+def usual_signature(entries: Iterable[Entry], reading: str = "steps") -> str:
+    """The signature that is meant where none is named: that of traxr for its own logs, else the structural one."""
+    formats = {e.head.origin.format if e.head.origin is not None else "" for e in entries}
+    return "traxr" if formats == {"traxr"} and reading == "steps" else "structural"
 
 
 def answer_of(run: Run, entry: Entry) -> tuple[str | None, bool]:

@@ -37,9 +37,9 @@ Floats = npt.NDArray[np.float64]
 
 
 class Divergence(NamedTuple):
-    """Two readings held side by side; `t_star` is None where nothing differs."""
+    """Two readings held side by side; `t_star` is None where nothing differs, `d_norm` where neither has a step."""
 
-    d_norm: float
+    d_norm: float | None
     edits: Edits
     t_star: int | None
     t_star_norm: float | None
@@ -90,7 +90,7 @@ def diverge(first: Reading, second: Reading, *, by_lane: bool = True) -> Diverge
 def _result(alignment: list[Aligned], start: int | None, longer: int, steps: int, lanes: int) -> Divergence:
     counted = count_edits(alignment)
     return Divergence(
-        d_norm=counted.distance / longer if longer else 0.0,
+        d_norm=counted.distance / longer if longer else None,
         edits=counted,
         t_star=start,
         t_star_norm=None if start is None else start / steps,
@@ -146,7 +146,8 @@ def _type(first: Reading, second: Reading, i: int | None, j: int | None) -> str:
 
 
 class Distances(NamedTuple):
-    """Every reading of one list against every reading of another: d_norm and t* / T (NaN where nothing differs)."""
+    """Every reading of one list against every reading of another: d_norm (NaN where neither has a step) and t* / T
+    (NaN where nothing differs)."""
 
     d_norm: Floats
     t_star_norm: Floats
@@ -164,7 +165,20 @@ def distances(
     starts = prefixes(one, two) / np.maximum(longer, 1)
     if by_lane and any(len(r.lane_names) > 1 for r in (*first, *second)):
         _by_lane(first, second, letters, d, starts)
-    return Distances(d, np.where(d > 0, starts, np.nan))
+    bare = np.logical_and.outer([len(w) == 0 for w in one], [len(w) == 0 for w in two])
+    return Distances(np.where(bare, np.nan, d), np.where(d > 0, starts, np.nan))
+
+
+def repeat_distances(readings: Sequence[Reading], letters: Alphabet, *, by_lane: bool = True) -> Distances:
+    """Repeats of one task against each other.
+
+    Where some of them have steps, capture works, and those without are alike: their distance is 0. Where none has,
+    all distances are NaN: nothing was captured.
+    """
+    found = distances(readings, readings, letters, by_lane=by_lane)
+    if not any(len(r) for r in readings):
+        return found
+    return Distances(np.nan_to_num(found.d_norm, nan=0.0), found.t_star_norm)
 
 
 def _by_lane(first: Sequence[Reading], second: Sequence[Reading], letters: Alphabet, d: Floats, starts: Floats) -> None:

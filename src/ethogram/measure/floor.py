@@ -30,7 +30,8 @@ _SLACK = 1e-12
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     """Distances of a baseline to itself; numbers are None where no task has two runs.
 
-    `runs` and `pairs` are counted over all tasks; `reruns` is the least R of a task that has any.
+    `runs` and `pairs` are counted over all tasks; `reruns` is the least R of a task that has any; `without_steps`
+    counts tasks whose runs recorded no step, so that their distances are unavailable.
     """
 
     runs: int
@@ -41,6 +42,7 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     median: float | None = None
     q95: float | None = None
     max: float | None = None
+    without_steps: int = 0
 
     @property
     def measured(self) -> bool:
@@ -58,11 +60,15 @@ class AgainstFloor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def noise_floor(tasks: Sequence[Floats]) -> NoiseFloor:
-    """The floor of a baseline from the square matrix of distances of each task's runs."""
-    several = [m for m in tasks if m.shape[0] > 1]
+    """The floor of a baseline from the square matrix of distances of each task's runs.
+
+    A matrix of NaN is that of a task whose runs recorded no step: it says nothing of the floor.
+    """
+    several = [m for m in tasks if m.shape[0] > 1 and not np.isnan(m).any()]
     runs = sum(int(m.shape[0]) for m in tasks)
+    bare = sum(m.shape[0] > 1 and bool(np.isnan(m).any()) for m in tasks)
     if not several:
-        return NoiseFloor(runs=runs, tasks=len(tasks), pairs=0, reruns=0)
+        return NoiseFloor(runs=runs, tasks=len(tasks), pairs=0, reruns=0, without_steps=bare)
     pooled = np.concatenate([m[np.triu_indices(m.shape[0], 1)] for m in several])
     # every task counts once, however many runs it has
     means = [float(np.mean(m[np.triu_indices(m.shape[0], 1)])) for m in several]
@@ -75,13 +81,17 @@ def noise_floor(tasks: Sequence[Floats]) -> NoiseFloor:
         median=float(np.median(pooled)),
         q95=float(np.quantile(pooled, 0.95)),
         max=float(pooled.max()),
+        without_steps=bare,
     )
 
 
-def against_floor(d_norm: float, own: Sequence[float] | Floats) -> AgainstFloor:
-    """A distance to a baseline run against that run's distances to its re-runs."""
-    reruns = np.asarray(own, dtype=np.float64)
-    if reruns.size == 0:
+def against_floor(d_norm: float | None, own: Sequence[float] | Floats) -> AgainstFloor:
+    """A distance to a baseline run against that run's distances to its re-runs.
+
+    Re-runs that, like the baseline run itself, recorded no step (NaN) are alike once the other run has steps.
+    """
+    reruns = np.nan_to_num(np.asarray(own, dtype=np.float64), nan=0.0)
+    if d_norm is None or reruns.size == 0:
         return AgainstFloor()
     largest = float(reruns.max())
     above = int(np.sum(reruns >= d_norm - _SLACK))
@@ -95,6 +105,11 @@ def against_floor(d_norm: float, own: Sequence[float] | Floats) -> AgainstFloor:
 
 def warning(floor: NoiseFloor) -> str | None:
     """What a reader must know before believing a distance; None where the floor is sound."""
+    if not floor.measured and floor.without_steps:
+        return (
+            "distances and the noise floor are unavailable: no steps captured; let the agent call episode.tools, use "
+            "episode.record, or run it behind the gateway"
+        )
     if not floor.measured:
         return (
             "the noise floor was not measured: no task of the baseline has two runs, so nothing here tells a change "

@@ -22,7 +22,7 @@ from ethogram.stats import interval, multiplicity, passk
 from ethogram.stats.distance import Alphabet, edited
 from ethogram.stats.twosample import TaskSample, TwoSample, compare
 
-from .divergence import Floats, distances, upper
+from .divergence import Floats, repeat_distances, upper
 from .reading import Reading
 
 Verdict = Literal["different", "undecided"]
@@ -117,8 +117,12 @@ def k_by_k(
     draws: int = DRAWS,
     by_lane: bool = True,
 ) -> KbyK | None:
-    """Compare two sides task by task; None where no task has runs on both."""
-    names = [name for name in base if base[name] and candidate.get(name)]
+    """Compare two sides task by task; None where no task has runs with recorded steps on both."""
+    names = [
+        name
+        for name in base
+        if base[name] and candidate.get(name) and any(len(r) for r in (*base[name], *candidate[name]))
+    ]
     if not names:
         return None
     letters = Alphabet()
@@ -141,8 +145,8 @@ def k_by_k(
         within_candidate=_distance(rows, "within_candidate"),
         effect=_mean([_excess(r) for r in rows.values()]),
         length_ratio=_length_ratio(tasks),
-        t_star_between=_spread([t.t_star[~t.second][:, t.second].ravel() for t in tasks]),
-        t_star_within=_spread([_inside(t.t_star, side) for t in tasks for side in (~t.second, t.second)]),
+        t_star_between=spread_of([t.t_star[~t.second][:, t.second].ravel() for t in tasks]),
+        t_star_within=spread_of([_inside(t.t_star, side) for t in tasks for side in (~t.second, t.second)]),
         steps=_steps(tasks, columns, found, rng),
         tasks=rows,
         draws=draws,
@@ -152,7 +156,7 @@ def k_by_k(
 
 def _task(name: str, base: Sequence[Reading], candidate: Sequence[Reading], letters: Alphabet, by_lane: bool) -> _Task:
     runs = [*base, *candidate]
-    d, t_star = distances(runs, runs, letters, by_lane=by_lane)
+    d, t_star = repeat_distances(runs, letters, by_lane=by_lane)
     return _Task(name, runs, np.arange(len(runs)) >= len(base), d, t_star)
 
 
@@ -258,7 +262,8 @@ def _length_ratio(tasks: Sequence[_Task]) -> Estimate:
     return msgspec.structs.replace(found, **bent)
 
 
-def _spread(parts: Sequence[Floats]) -> Spread:
+def spread_of(parts: Sequence[Floats]) -> Spread:
+    """The distribution of t*/T over pairs; NaN stands for a pair that never differs."""
     values = np.concatenate([np.ravel(p) for p in parts]) if parts else np.zeros(0)
     known = values[~np.isnan(values)]
     if known.size == 0:

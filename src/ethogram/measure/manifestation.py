@@ -1,4 +1,9 @@
-"""How a change showed up: control-flow changes of a pair, its category by rules in order, its group, prevalence."""
+"""How a change showed up: control-flow changes of a pair, its category by rules in order, its group, prevalence.
+
+Eight categories compare steps and answers. Six more say what those cannot: a crash on either side is a fact of its own
+and no answer; where neither run has a recorded step, the answer alone is compared, under that name; a detour that
+neither an outcome nor an answer follows up is no recovery.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +32,22 @@ Manifestation = Literal[
     "structural_divergence_with_outcome_change",
     "structural_divergence_recovered",
     "no_observable_effect",
+    "structural_divergence",
+    "crash",
+    "baseline_crash",
+    "answer_changed",
+    "answer_same",
+    "not_comparable",
 ]
-Group = Literal["combined_disruption", "behavioral_detours", "silent_corruption", "no_observable_effect"]
+Group = Literal[
+    "combined_disruption",
+    "behavioral_detours",
+    "silent_corruption",
+    "no_observable_effect",
+    "crash",
+    "by_answer_alone",
+    "not_comparable",
+]
 MANIFESTATIONS: tuple[Manifestation, ...] = get_args(Manifestation)
 GROUPS: tuple[Group, ...] = get_args(Group)
 GROUP_OF: Mapping[Manifestation, Group] = MappingProxyType(
@@ -41,8 +60,16 @@ GROUP_OF: Mapping[Manifestation, Group] = MappingProxyType(
         "strategy_reroute": "behavioral_detours",
         "structural_divergence_with_outcome_change": "behavioral_detours",
         "structural_divergence_recovered": "behavioral_detours",
+        "structural_divergence": "behavioral_detours",
+        "crash": "crash",
+        "baseline_crash": "not_comparable",
+        "answer_changed": "by_answer_alone",
+        "answer_same": "by_answer_alone",
+        "not_comparable": "not_comparable",
     }
 )
+NO_STEPS = "no steps captured"
+"""Why a pair has no distance: neither run recorded a step, which does not say that the agent took none."""
 MAJOR, LONG_CHANGES, LONG_DISTANCE = 0.5, 3, 0.2
 """d_norm of a major disruption; control-flow changes or d_norm that make a longer run a loop."""
 
@@ -153,12 +180,47 @@ def _plain(value: Any) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def classify(d_norm: float, flow: ControlFlow, changed: bool | None, *, null_answer: bool) -> Showing:
+class Ends(NamedTuple):
+    """How the two runs of a pair ended. `passed` is None where a side has no outcome."""
+
+    crashed: tuple[bool, bool] = (False, False)
+    passed: tuple[bool | None, bool | None] = (None, None)
+
+    @property
+    def scored(self) -> bool:
+        """Whether both sides have an outcome."""
+        return None not in self.passed
+
+
+def recovered(changed: bool | None, ends: Ends) -> bool | None:
+    """Whether a run that took another way still arrived: by the outcomes where both exist, else by the answers.
+
+    None where nothing says so: a baseline that failed had nothing to recover, and without outcomes or answers on both
+    sides nobody knows.
+    """
+    before, after = ends.passed
+    if ends.scored:
+        return after if before else None
+    if any(ends.crashed):
+        return None if ends.crashed[0] else False
+    return None if changed is None else not changed
+
+
+def classify(
+    d_norm: float | None, flow: ControlFlow, changed: bool | None, *, null_answer: bool, ends: Ends | None = None
+) -> Showing:
     """The first rule that holds, in order. `null_answer`: the second run gave no answer where the first gave one.
 
-    Where neither run has an answer (`changed` is None) nothing is claimed about answers.
+    A `d_norm` of None means that no steps were captured; `changed` is None where answers cannot be compared, and then
+    nothing is claimed about them. A crash comes first: what a run did before it ended is no behaviour of its own.
     """
+    ends = ends or Ends()
+    if any(ends.crashed):
+        return _crashed(ends)
+    if d_norm is None:
+        return _by_answer(changed, null_answer)
     total = flow.total
+    outcome = _outcome_changed(changed, ends)
     rules: tuple[tuple[Manifestation, bool, str], ...] = (
         (
             "catastrophic_failure",
@@ -173,20 +235,27 @@ def classify(d_norm: float, flow: ControlFlow, changed: bool | None, *, null_ans
         ),
         (
             "silent_semantic_corruption",
-            bool(changed) and d_norm == 0 and total == 0,
-            "the answer changed, the steps did not",
+            (bool(changed) or outcome) and d_norm == 0 and total == 0,
+            f"the {'answer' if changed else 'outcome'} changed, the steps did not",
         ),
         ("strategy_reroute", flow.reroutes > 0, f"{flow.reroutes} times another agent was chosen"),
         (
             "structural_divergence_with_outcome_change",
-            bool(changed) and (d_norm > 0 or total > 0),
-            f"d_norm {d_norm:.3g}, {total} control-flow changes, another answer",
+            outcome and (d_norm > 0 or total > 0),
+            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
+            + ("another outcome" if ends.scored and ends.passed[0] != ends.passed[1] else "another answer"),
         ),
         (
             "structural_divergence_recovered",
+            (d_norm > 0 or total > 0) and recovered(changed, ends) is True,
+            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
+            + ("both runs succeeded" if ends.scored else "the same answer"),
+        ),
+        (
+            "structural_divergence",
             d_norm > 0 or total > 0,
             f"d_norm {d_norm:.3g}, {total} control-flow changes, "
-            + ("no answer on either side to compare" if changed is None else "the same answer"),
+            + ("the baseline failed as well" if ends.scored else "no answer on either side to compare"),
         ),
     )
     for name, holds, why in rules:
@@ -194,6 +263,34 @@ def classify(d_norm: float, flow: ControlFlow, changed: bool | None, *, null_ans
             return Showing(name, GROUP_OF[name], why)
     answer = "no answer on either side to compare" if changed is None else "the same answer"
     return Showing("no_observable_effect", "no_observable_effect", f"the same steps, {answer}")
+
+
+def _outcome_changed(changed: bool | None, ends: Ends) -> bool:
+    """Whether the pair ended otherwise: by the outcomes where both exist; where both failed, and without outcomes, by
+    the answers."""
+    before, after = ends.passed
+    if ends.scored and (before or after):
+        return before != after
+    return bool(changed)
+
+
+def _crashed(ends: Ends) -> Showing:
+    before, after = ends.crashed
+    if not before:
+        return Showing("crash", GROUP_OF["crash"], "the run crashed, the baseline did not")
+    also = "both runs crashed" if after else "the baseline crashed, the run did not"
+    return Showing("baseline_crash", GROUP_OF["baseline_crash"], f"{also}: nothing is known of the change")
+
+
+def _by_answer(changed: bool | None, null_answer: bool) -> Showing:
+    """A pair without steps on either side, by its answers alone."""
+    name: Manifestation = "not_comparable" if changed is None else "answer_changed" if changed else "answer_same"
+    what = {
+        "not_comparable": "no answer on either side to compare",
+        "answer_changed": "no answer where the baseline gave one" if null_answer else "another answer",
+        "answer_same": "the same answer",
+    }[name]
+    return Showing(name, GROUP_OF[name], f"{NO_STEPS}; by answer alone: {what}")
 
 
 def token_overhead(first: Totals, second: Totals) -> float | None:

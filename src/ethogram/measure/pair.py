@@ -7,25 +7,40 @@ from typing import Any, NamedTuple
 from ethogram.trace import Totals
 
 from .divergence import Divergence, diverge
-from .manifestation import ControlFlow, Showing, answer_changed, classify, control_flow, token_overhead
+from .manifestation import (
+    ControlFlow,
+    Ends,
+    Showing,
+    answer_changed,
+    classify,
+    control_flow,
+    recovered,
+    token_overhead,
+)
 from .reading import Reading
 
 
 class PairSide(NamedTuple):
-    """One side of a pair; `answer_known` is false where the answer cannot be read, which is not "no answer"."""
+    """One side of a pair; `answer_known` is false where the answer cannot be read, which is not "no answer".
+
+    What a crashed run left is no answer. `passed` is its outcome, None where it has none.
+    """
 
     reading: Reading
     answer: Any
     totals: Totals
     answer_known: bool = True
+    crashed: bool = False
+    passed: bool | None = None
 
 
 class PairFacts(NamedTuple):
-    """What a pair shows; `answer_changed` and `token_overhead` are None where they cannot be known."""
+    """What a pair shows; None where it cannot be known. `recovered` speaks of pairs that took another way."""
 
     divergence: Divergence
     flow: ControlFlow
     answer_changed: bool | None
+    recovered: bool | None
     showing: Showing
     token_overhead: float | None
 
@@ -34,8 +49,11 @@ def compare_pair(first: PairSide, second: PairSide, *, by_lane: bool = True) -> 
     """Align, count changes of control flow, compare answers and tokens, and name how the change showed up."""
     found = diverge(first.reading, second.reading, by_lane=by_lane)
     flow = control_flow(first.reading, second.reading, found)
-    known = first.answer_known and second.answer_known
+    ends = Ends((first.crashed, second.crashed), (first.passed, second.passed))
+    known = first.answer_known and second.answer_known and not any(ends.crashed)
     changed = answer_changed(first.answer, second.answer) if known else None
     silent = known and first.answer is not None and second.answer is None
-    shown = classify(found.d_norm, flow, changed, null_answer=silent)
-    return PairFacts(found, flow, changed, shown, token_overhead(first.totals, second.totals))
+    shown = classify(found.d_norm, flow, changed, null_answer=silent, ends=ends)
+    moved = bool(found.d_norm) or flow.total > 0
+    back = recovered(changed, ends) if moved else None
+    return PairFacts(found, flow, changed, back, shown, token_overhead(first.totals, second.totals))

@@ -187,10 +187,52 @@ def curves(rows: Rows, x: str, title: str, words: str, domain: Sequence[float] |
     return _chart(rows, {"layer": layers, "encoding": {"color": color}}, words)
 
 
-def heat_map(rows: Rows, x: str, y: str, title: str, words: str) -> Chart:
-    """A slice of a grid: colour is the value, the number is written into the cell; rows: x, y, value, text."""
+def points_and_band(rows: Rows, label: str, title: str, band: tuple[float, float] | None, words: str) -> Chart:
+    """Every value of every row, from 0 to 1, over a band to hold them against; rows: label, value, beyond.
+
+    Points that lie beyond the band are filled, the others hollow; they are spread a little, for many fall together.
+    """
+    y = {"field": label, "type": "nominal", "title": None, "sort": None}
+    filled = {"condition": {"test": "datum.beyond", "value": ORANGE}, "value": "transparent"}
+    points: Spec = {
+        "mark": {"type": "point", "size": 45, "strokeWidth": 1.5, "opacity": 0.85},
+        "encoding": {
+            "x": {**_x(title, [0.0, 1.0]), "scale": {"domain": [0, 1]}},
+            "y": y,
+            "yOffset": {"field": "apart", "type": "quantitative"},
+            "fill": filled,
+            "stroke": {"condition": {"test": "datum.beyond", "value": ORANGE}, "value": BLUE},
+        },
+    }
+    layers = [points]
+    rows = [{**row, "apart": round(i * 0.618 % 1, 3)} for i, row in enumerate(rows)]
+    if band is not None:
+        edges = {"data": {"values": [{"low": band[0], "high": band[1]}]}}
+        layers.insert(
+            0,
+            {
+                **edges,
+                "mark": {"type": "rect", "color": GREY, "opacity": 0.25},
+                "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
+            },
+        )
+        layers.append(
+            {
+                **edges,
+                "mark": {"type": "rule", "strokeDash": [5, 4], "color": GREY},
+                "encoding": {"x": {"field": "high", "type": "quantitative"}},
+            }
+        )
+    return _chart(rows, {"layer": layers, "height": _rows_high(rows, label)}, words)
+
+
+def heat_map(rows: Rows, x: str, y: str, title: str, words: str, *, angle: int = 0) -> Chart:
+    """A slice of a grid: colour is the value, the number is written into the cell; rows: x, y, value, text.
+
+    Long names on the x axis need an `angle`.
+    """
     place = {
-        "x": {"field": x, "type": "ordinal", "title": x, "axis": {"labelAngle": 0}},
+        "x": {"field": x, "type": "ordinal", "title": x, "axis": {"labelAngle": angle}},
         "y": {"field": y, "type": "ordinal", "title": y},
     }
     layers = [

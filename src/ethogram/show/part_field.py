@@ -29,6 +29,11 @@ def field_part(run: Run) -> tuple[Section, list[Card]] | None:
         "the essay's own definitions are in the JSON of ethogram field.",
         *found.notes,
     ]
+    cards = [Card(label="advice", value=found.advice, detail=f"{found.K} traces, {found.d} dimensions")]
+    if clean_condition(run) is not None:
+        # advice on clean attempts must not stand among the headlines of an experiment about damage
+        cards = []
+        notes.insert(0, "Only the clean attempts are read here; what the damage did stands in a part of its own.")
     section = Section(
         id="field",
         title="Why does it fail?",
@@ -37,7 +42,7 @@ def field_part(run: Run) -> tuple[Section, list[Card]] | None:
         tables=[_table(found)],
         notes=notes,
     )
-    return section, [Card(label="advice", value=found.advice, detail=f"{found.K} traces, {found.d} dimensions")]
+    return section, cards
 
 
 def field_charts(found: FieldResult) -> list[Chart]:

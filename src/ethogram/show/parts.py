@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ethogram.errors import EthogramError
 from ethogram.store import Home, Run, open_home
 
@@ -102,6 +104,13 @@ def _asked(run: Run) -> list[Part]:
     return [p for p in PARTS if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
 
 
+def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
+    """In a paired experiment all figures but its own speak of the clean attempts; the cards say so."""
+    if clean_condition(run) is None:
+        return cards
+    return [msgspec.structs.replace(c, label=f"{c.label}, clean attempts") for c in cards]
+
+
 def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
     """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
     found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
@@ -114,7 +123,7 @@ def report_view(run: str | Run = "latest", *, home: Home | str | None = None) ->
             continue
         if made is not None:
             sections.append(made[0])
-            cards += made[1]
+            cards += made[1] if part.id == "experiment" else _of_clean(found, made[1])
     return ReportView(
         run=found.name,
         subtitle=_subtitle(found),

@@ -10,7 +10,8 @@ from typing import Any, Literal, overload
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.lab.experiments import ExperimentResults, Refused, Treatment, experiment_results
+from ethogram.lab.experiment_records import ExperimentResults, Refused, Treatment
+from ethogram.lab.experiments import experiment_results
 from ethogram.lab.result import Result
 from ethogram.measure.floor import USUAL_RERUNS
 from ethogram.plan import Condition
@@ -48,8 +49,9 @@ class Experiment:
     """`Experiment(files=["sales.csv"], question="…", expected_answer="42", agent="a.py:solve").run()`.
 
     `files` or a whole `suite`; `operators` by name, by default all that fit the files; `k` pairs per operator;
-    `noise_floor` re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a
-    dose-response; `tools` narrows operators on tools to some of them.
+    `noise_floor_runs` re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a
+    dose-response; `tools` narrows operators on tools to some of them. `print(experiment.run().summary())` shows the
+    result.
     """
 
     def __init__(
@@ -62,7 +64,7 @@ class Experiment:
         suite: str | Path | None = None,
         operators: Sequence[str] = (),
         k: int = 1,
-        noise_floor: int | None = None,
+        noise_floor_runs: int | None = None,
         intensities: Sequence[float] = (1.0,),
         tools: Sequence[str] = (),
         scorer: str = "equality",
@@ -76,9 +78,11 @@ class Experiment:
         self.agent = agent
         self.k = k
         self.deterministic = isinstance(load_agent(agent), ScriptedAgent)
-        self.reruns = (0 if self.deterministic else USUAL_RERUNS) if noise_floor is None else noise_floor
+        self.noise_floor_runs = (
+            (0 if self.deterministic else USUAL_RERUNS) if noise_floor_runs is None else noise_floor_runs
+        )
         self.session: RunResult | None = None
-        _check(k, self.reruns, name, options)
+        _check(k, self.noise_floor_runs, name, options)
         listed = [files] if isinstance(files, str | Path) else list(files)
         base = Path(suite).name if suite is not None else Path(listed[0]).stem if listed else "files"
         self.name = name or fresh_name(self.home, f"perturb-{base}")
@@ -109,7 +113,9 @@ class Experiment:
     ) -> None:
         """Choose the tasks, and try every change on them."""
         self.loaded = load(self.suite)
-        settled = msgspec.structs.replace(options or RunOptions(), k=self.k + self.reruns, seed=seed, name=self.name)
+        settled = msgspec.structs.replace(
+            options or RunOptions(), k=self.k + self.noise_floor_runs, seed=seed, name=self.name
+        )
         chosen = chosen_tasks(self.loaded.suite, settled)
         wishes = Wishes(
             operators=tuple(operators), intensities=tuple(intensities), tools=tuple(tools), k=self.k, seed=seed
@@ -139,7 +145,7 @@ class Experiment:
             suite=planned.suite,
             agent=planned.agent,
             k=self.k,
-            reruns=self.reruns,
+            reruns=self.noise_floor_runs,
             conditions=[c.name for c in self.treated.conditions],
             changes=self.treated.changes,
             not_applicable=self.treated.refused,
@@ -187,7 +193,7 @@ class Experiment:
         """What `run.json` keeps of the experiment."""
         return {
             "k": self.k,
-            "reruns": self.reruns,
+            "reruns": self.noise_floor_runs,
             "deterministic": self.deterministic,
             "treatments": msgspec.to_builtins(self.treatments),
             "not_applicable": msgspec.to_builtins(self.not_applicable),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.experiments import Refused, Treatment
+from ethogram.lab.experiment_records import Refused, Treatment
 from ethogram.lab.operators import GROUP, AnyOperator, load_operator
 from ethogram.lab.suites import FACTORY, LoadedSuite
 from ethogram.perturb import ALL, FILES, NotApplicable, PromptOperator, ToolOperator, format_of
