@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from ethogram.lab.comparison import CompareResult, compare
 
+from .moved import print_moved
 from .out import (
     HomeOption,
     JsonOption,
@@ -102,6 +103,7 @@ def _print(result: CompareResult, limit: int) -> None:
     out.print()
     out.print(table(["task", "", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
     print_rest(out, ranked, limit, "task")
+    print_moved(out, result.moved)
     alone = len(result.only_base), len(result.only_candidate)
     if any(alone):
         out.print(f"not compared: {alone[0]} tasks only in the base, {alone[1]} only in the candidate", style="dim")

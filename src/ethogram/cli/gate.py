@@ -13,7 +13,8 @@ from ethogram.lab.gating import GateResult, GateSettings, Look, behaviour_of, ga
 from ethogram.show.ci import github_lines, junit, markdown, needed
 
 from .compare import versions
-from .out import HomeOption, JsonOption, cell, print_json, signed, stderr, stdout, table, verdict_style
+from .moved import print_moved
+from .out import HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
 
 MOST_LOOKS = 10
 """So many looks are listed in full."""
@@ -168,10 +169,7 @@ def _print(result: GateResult) -> None:
         ]
         out.print()
         out.print(table(["pass", "worse", "better", "same", "e-value", "alarm at"], rows))
-    if result.evidence.moved:
-        rows = [[t.task, cell(t.base), cell(t.candidate), f"{t.q:.2g}"] for t in result.evidence.moved[:20]]
-        out.print()
-        out.print(table(["task that moved", "base", "candidate", "q"], rows))
+    print_moved(out, result.tasks)
     if result.behaviour is not None:
         b = result.behaviour
         apart = "unknown" if b.distance is None else f"{b.distance:.3f}"

@@ -15,12 +15,16 @@ from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Home, Run
 from ethogram.store.ledger import collector_at_rest
 
+from .moved import Arm, MovedTask, moved_tasks, with_traces
 from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
 
 
 class CompareResult(Result, kw_only=True):
-    """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen."""
+    """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen.
+
+    `tasks` are all of them, `moved` those that moved, each with a failing attempt.
+    """
 
     base_run: str
     candidate_run: str
@@ -40,6 +44,7 @@ class CompareResult(Result, kw_only=True):
     only_base: list[str]
     only_candidate: list[str]
     bounds: tuple[float, float] | None
+    moved: list[MovedTask]
     facts: dict[str, list[str]]
     base_agent: str | None = None
     agent: str | None = None
@@ -76,11 +81,15 @@ def compare(
         )
         found = decided.compare(*arms, name=metric, level=level, design=design)
         theirs = facts_of(one), facts_of(two)
+        moved = moved_tasks(found.tasks, metric, regression=found.verdict == "regression")
+        ours = Arm(one, condition, base_agent or agent), Arm(two, condition, agent)
+        moved = with_traces(moved, *ours, metric)
     return CompareResult(
         base_run=one.name,
         candidate_run=two.name,
         base_agent=base_agent or agent,
         agent=agent,
+        moved=moved,
         facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
         **{f: getattr(found, f) for f in found.__struct_fields__},
     )

@@ -26,6 +26,7 @@ from ethogram.store import Home, Run
 
 from .comparison import load_pair
 from .divergence import divergence
+from .moved import Arm, MovedTask, moved_tasks, with_traces
 from .outcomes import load_outcomes
 from .planning import price_of
 from .quarantine import Quarantined as Quarantined
@@ -99,6 +100,7 @@ class GateResult(Result, kw_only=True):
     evidence: Evidence
     needed: Needed
     quarantined: list[Quarantined]
+    tasks: list[MovedTask] = []
     confirmations: list[Confirmation] = []
     behaviour: Behaviour | None = None
     warnings: list[str] = []
@@ -153,6 +155,8 @@ def gate(
         found = decided.judge(before, after, plan, settings, closed=_closed(two))
         result = gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
     result.base_agent, result.agent = agents
+    arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])
+    result.tasks = with_traces(result.tasks, *arms, settings.metric)
     return result
 
 
@@ -235,6 +239,7 @@ def gate_result(
     before, after = (o.only(plan.tasks) for o in outcomes)
     if found.looks:
         after = after.upto(plan.attempts()[found.looks[-1].look - 1])
+    changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
     floor = noise_floor(before, settings.metric)
     warnings = [floor.why] if floor.why and plan.stored else []
     if not plan.reachable:
@@ -260,10 +265,11 @@ def gate_result(
             bounds=missing_bounds(before, after) if settings.metric == "success" else None,
             missing_base=before.missing(),
             missing_candidate=after.missing(),
-            moved=_moved(before, after, settings.metric),
+            moved=[t for t in changes if t.moved],
         ),
         needed=_needed(before, after, plan, found, settings),
         quarantined=resting,
+        tasks=moved_tasks(changes, settings.metric, regression=found.verdict == "regression"),
         warnings=warnings,
     )
 
@@ -309,6 +315,7 @@ def _watched(
 ) -> GateResult:
     found = watch(before, after, settings, tasks)
     first, second = before.only(tasks), after.only(tasks)
+    changes = task_changes(first, second, settings.metric, "benjamini-hochberg")
     return GateResult(
         base_run=one.name,
         candidate_run=two.name,
@@ -326,13 +333,14 @@ def _watched(
             bounds=missing_bounds(first, second) if settings.metric == "success" else None,
             missing_base=first.missing(),
             missing_candidate=second.missing(),
-            moved=_moved(first, second, settings.metric),
+            moved=[t for t in changes if t.moved],
             watched=found.history,
             e_value=found.history[-1].e if found.history else None,
             anytime_p=found.anytime_p,
         ),
         needed=Needed(runs=None, next_look_runs=len(tasks), cost_usd=None, why="watching has no planned end"),
         quarantined=resting,
+        tasks=moved_tasks(changes, settings.metric, regression=found.verdict == "regression"),
     )
 
 
@@ -363,10 +371,6 @@ def confirm_moved(before: Outcomes, after: Outcomes, asked: Mapping[str, int], a
 
 def _share(outcomes: Outcomes, task: int) -> float:
     return float(outcomes.successes[task]) / max(int(outcomes.attempts[task]), 1)
-
-
-def _moved(before: Outcomes, after: Outcomes, metric: str) -> list[TaskChange]:
-    return [t for t in task_changes(before, after, metric, "benjamini-hochberg") if t.moved]
 
 
 def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement, settings: GateSettings) -> Needed:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
-from ethogram.decide.compare import TaskChange
 from ethogram.estimate import Estimate
 from ethogram.lab.gating import GateResult
+from ethogram.lab.moved import MovedTask
+
+from .moved import SHOWN, counted, difference, heading, reason, sentence, short_id
 
 _MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
 
@@ -23,7 +25,7 @@ def junit(result: GateResult) -> str:
     A regression is a failure, an undecided gate an error: neither may turn green by itself.
     """
     cases = [_gate_case(result)]
-    cases += [_task_case(result, t) for t in result.evidence.moved]
+    cases += [_task_case(result, t) for t in result.tasks]
     for rest in result.quarantined:
         case = ET.Element("testcase", classname="ethogram.task", name=_clean(rest.task))
         if not rest.expired:
@@ -49,7 +51,9 @@ def github_lines(result: GateResult) -> list[str]:
     """GitHub workflow commands: the verdict, the tasks that moved, the warnings."""
     level = {"pass": "notice", "regression": "error", "undecided": "warning"}[result.verdict]
     lines = [_command(level, f"ethogram gate: {result.verdict}", f"{result.evidence.why}. {_difference(result)}")]
-    lines += [_command("warning", f"task {t.task} moved", _moved(t)) for t in result.evidence.moved[:20]]
+    lines += [_command("warning", _title(t), sentence(t)) for t in result.tasks[:SHOWN]]
+    if len(result.tasks) > SHOWN:
+        lines.append(_command("warning", "ethogram gate", f"{len(result.tasks) - SHOWN} more tasks are in the JSON"))
     lines += [_command("warning", "ethogram gate", w) for w in result.warnings]
     return lines
 
@@ -72,11 +76,7 @@ def markdown(result: GateResult) -> str:
     ]
     if result.verdict == "undecided":
         lines.append(f"| to decide | {_cell(needed(result))} |")
-    if result.evidence.moved:
-        lines += ["", "| task that moved | base | candidate | q |", "|---|---|---|---|"]
-        lines += [
-            f"| {_cell(t.task)} | {_rate(t.base)} | {_rate(t.candidate)} | {t.q:.2g} |" for t in result.evidence.moved
-        ]
+    lines += _task_table(result.tasks)
     for again in result.confirmations:
         word = "confirmed" if again.confirmed else "not confirmed"
         lines += [
@@ -121,19 +121,33 @@ def _gate_case(result: GateResult) -> ET.Element:
     return case
 
 
-def _task_case(result: GateResult, task: TaskChange) -> ET.Element:
+def _task_table(tasks: list[MovedTask]) -> list[str]:
+    """The tasks that moved as a Markdown table, or nothing."""
+    if not tasks:
+        return []
+    lines = ["", f"| {heading(tasks)} | base | candidate | failing trace | why | first step that differs |"]
+    lines.append("|---|---|---|---|---|---|")
+    for task in tasks[:SHOWN]:
+        trace = f"`{short_id(task.trace)}`" if task.trace else ""
+        cells = (task.task, counted(task.base), counted(task.candidate))
+        words = (_cell(reason(task)), _cell(difference(task.step)))
+        lines.append("| " + " | ".join((*map(_cell, cells), trace, *words)) + " |")
+    return [*lines, "", f"{len(tasks) - SHOWN} more tasks are in the JSON."] if len(tasks) > SHOWN else lines
+
+
+def _title(task: MovedTask) -> str:
+    return f"task {task.task} {'moved' if task.moved else 'fell'}"
+
+
+def _task_case(result: GateResult, task: MovedTask) -> ET.Element:
     """A task that moved is information, not the verdict: it fails only where the gate does."""
     case = ET.Element("testcase", classname="ethogram.task", name=_clean(task.task))
-    worse = task.difference is not None and task.difference < 0
-    if result.verdict == "regression" and worse:
-        ET.SubElement(case, "failure", message=_clean(_moved(task)))
+    told = _clean(sentence(task))
+    if result.verdict == "regression" and task.worse and task.moved:
+        ET.SubElement(case, "failure", message=told)
     else:
-        ET.SubElement(case, "system-out").text = _clean(_moved(task))
+        ET.SubElement(case, "system-out").text = told
     return case
-
-
-def _moved(task: TaskChange) -> str:
-    return f"{_rate(task.base)} of {task.n_base} → {_rate(task.candidate)} of {task.n_candidate}, q {task.q:.2g}"
 
 
 def _difference(result: GateResult) -> str:
@@ -161,10 +175,6 @@ def _missing(result: GateResult) -> str:
     if result.evidence.bounds is not None and parts:
         parts.append(f"difference between {result.evidence.bounds[0]:+.3f} and {result.evidence.bounds[1]:+.3f}")
     return "; ".join(parts) or "nothing"
-
-
-def _rate(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3g}"
 
 
 def _cell(text: str) -> str:

@@ -23,6 +23,7 @@ from ethogram.lab.gating import (
     planning_outcomes,
     read_quarantine,
 )
+from ethogram.lab.moved import Arm, with_traces
 from ethogram.lab.outcomes import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.store import Home, Run, open_home
@@ -69,15 +70,16 @@ def run_gate(
     if not settings.fresh:
         # once: `latest` means another run as soon as the candidate exists
         found = lake.resolve(base)
-        base, stored = found.name, Stored(found, load_outcomes(found, condition=condition))
+        base, stored = found.name, Stored(found, load_outcomes(found, condition=condition), condition)
     return _Staged(lake, (base, candidate), stored, settings, stages, resting, tell or (lambda _: None)).go()
 
 
 class Stored(NamedTuple):
-    """A baseline that is there already, read once."""
+    """A baseline that is there already, read once; `condition` says which of its episodes count."""
 
     run: Run
     outcomes: Outcomes
+    condition: str | None
 
 
 class _Staged:
@@ -133,6 +135,9 @@ class _Staged:
             found,
             self.resting,
         )
+        base = Arm(self.home.resolve(self.base), self.stored.condition if self.stored else None)
+        candidate = Arm(self.home.resolve(self.candidate))
+        result.tasks = with_traces(result.tasks, base, candidate, self.settings.metric)
         if self.stages.confirm and found.decided_at is not None and not stopped:
             result.confirmations = self._confirm(result, due[found.decided_at - 1])
         return result

@@ -1,0 +1,54 @@
+"""The tasks that moved, in words: one wording for the terminal, for Markdown, for JUnit and for annotations."""
+
+from __future__ import annotations
+
+from ethogram.lab.moved import Counted, FirstDifference, MovedTask
+
+SHOWN = 10
+"""So many tasks are shown; the rest is counted."""
+MOST_REASON = 160
+
+
+def short_id(trace: str) -> str:
+    """As much of a trace's id as it takes to find it: `ethogram trace` and `diff` take the start of an id."""
+    return trace.removeprefix("b2:")[:12]
+
+
+def counted(arm: Counted) -> str:
+    """Passes of attempts, or the mean of another metric."""
+    if arm.passed is not None:
+        return f"{arm.passed}/{arm.of}"
+    return "–" if arm.mean is None else f"{arm.mean:.4g}"
+
+
+def reason(task: MovedTask) -> str:
+    """What the check said of the failing attempt, at most a few lines of it."""
+    why = task.why or ""
+    return why if len(why) <= MOST_REASON else why[: MOST_REASON - 1] + "…"
+
+
+def difference(step: FirstDifference | None) -> str:
+    """Where the failing attempt first does something else than a passing one."""
+    if step is None:
+        return ""
+    against = f" (passing: {short_id(step.passing_trace)})" if step.passing_trace else ""
+    if step.at is None:
+        return f"{step.why}{against}"
+    did = step.failing or "ended"
+    return f"step {step.at}: {did}, not {step.passing or 'the end'}{against}"
+
+
+def sentence(task: MovedTask) -> str:
+    """A task in one line."""
+    words = [f"{counted(task.base)} → {counted(task.candidate)}"]
+    if task.q is not None:
+        words.append(f"q {task.q:.2g}")
+    if task.trace:
+        words.append(f"trace {short_id(task.trace)}")
+    told = ", ".join(words)
+    return "; ".join(x for x in (told, reason(task), difference(task.step)) if x)
+
+
+def heading(tasks: list[MovedTask]) -> str:
+    """What the list is: tasks that moved, or those that fell most where none is sure by itself."""
+    return "task that moved" if any(t.moved for t in tasks) else "fell most, none surely"
