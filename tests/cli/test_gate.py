@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from ethogram.decide.compare import TaskChange
 from ethogram.lab.gating import GateResult, Quarantined
+from ethogram.lab.moved import Counted, FirstDifference, MovedTask
 from ethogram.show.ci import github_lines, junit, markdown
 
 
@@ -133,16 +133,96 @@ def test_a_quarantine_list(call, runs):
     assert ET.parse("g.xml").getroot().find(".//testcase[@name='t01']/skipped") is not None
 
 
+LAMPS = """
+from ethogram.plan import Check, Suite, Task
+
+SUITE = Suite(name="lamps", tasks=tuple(
+    Task(id=f"lamp-{i:02d}", prompt="?", expected="on", checks=(Check(kind="equals"),)) for i in range(20)))
+
+def good(task, episode, broken=()):
+    for tool in ("look", "wait" if task.id in broken else "switch"):
+        episode.record.tool(tool, lambda: "fine")
+    return "off" if task.id in broken else "on"
+
+def bad(task, episode):
+    return good(task, episode, [f"lamp-{i:02d}" for i in range(0, 20, 2)])
+
+def bare(task, episode):
+    return "off" if task.id < "lamp-12" else "on"
+"""
+
+
+@pytest.fixture
+def lamps(call):
+    Path("lamps.py").write_text(LAMPS)
+    for name, agent, k in (("main", "good", 10), ("bad", "bad", 4), ("bare", "bare", 4)):
+        assert call("run", "lamps.py", "--agent", f"lamps.py:{agent}", "-k", str(k), "--run", name).code == 0
+
+
+def test_the_tasks_that_moved_are_named_everywhere(call, lamps):
+    """Counts, a trace that can be pasted, the check's reason and the first other step, in every form of the verdict."""
+    said = call("gate", "main", "bad", "--margin", "0.1", "--junit", "g.xml", "--markdown", "g.md", "--github")
+    assert said.code == 1
+    (row, *_) = [line for line in said.out.splitlines() if line.startswith("lamp-00")]
+    task, base, candidate, trace, *_ = row.split()
+    assert (task, base) == ("lamp-00", "10/10")
+    assert candidate.startswith("0/")
+    assert "step 1: tool:wait, not tool:switch" in said.out
+    shown = call("trace", trace)
+    assert shown.code == 0
+    assert "task lamp-00" in shown.out
+    found = msgspec.json.decode(call("gate", "main", "bad", "--margin", "0.1", "--json").out)
+    assert {"task", "base", "candidate", "trace", "step", "why"} <= found["tasks"][0].keys()
+    assert found["tasks"][0]["trace"].startswith("b2:" + trace)
+    case = ET.parse("g.xml").getroot().find(".//testcase[@name='lamp-00']/failure")
+    for text in (case.get("message"), Path("g.md").read_text(), said.err):
+        for word in (trace, "equals", "10/10", "tool:wait", "lamp-02"):
+            assert word in text or (word == "lamp-02" and text == case.get("message")), (word, text)
+    again = call("compare", "main", "bad")
+    assert trace in again.out, "compare names the same attempt"
+
+
+def test_long_lists_are_counted_and_agents_without_steps_say_so(call, lamps):
+    said = call("gate", "main", "bare", "--margin", "0.1", "--github", "--markdown", "g.md")
+    assert said.code == 1
+    total = len(msgspec.json.decode(call("gate", "main", "bare", "--margin", "0.1", "--json").out)["tasks"])
+    assert total == 12
+    assert "… and 2 more tasks" in said.out
+    assert said.out.count("the failing attempt recorded no steps") == 10
+    assert said.err.count("task lamp-") == 10
+    assert "2 more tasks" in Path("g.md").read_text()
+
+
+def test_the_table_of_tasks_fits_a_terminal(lamps, shell):
+    said = shell("COLUMNS=80 script -qec 'ethogram gate main bad --margin 0.1' /dev/null")
+    lines = [re.sub("\x1b\\[[0-9;]*m", "", line).rstrip() for line in said.out.splitlines()]
+    at = next(i for i, line in enumerate(lines) if line.startswith("lamp-00"))
+    assert lines[at].endswith("equals: 'off' is not 'on'")
+    assert lines[at + 1].endswith("step 1: tool:wait, not tool:switch")
+    assert max(map(len, lines)) <= 80, said.out
+
+
 NASTY = "a::b\n::error::%0A|<script>`*[x](y)\x1b[31m"
 
 
 @pytest.fixture
 def nasty(call, runs) -> GateResult:
     found = msgspec.json.decode(call("gate", "main", "bad", "--margin", "0.1", "--json").out, type=GateResult)
-    moved = TaskChange(
-        task=NASTY, base=1.0, candidate=0.0, n_base=9, n_candidate=9, difference=-1.0, p=0.0, q=0.0, moved=True
-    )
-    found.evidence = msgspec.structs.replace(found.evidence, moved=[moved])
+    step = FirstDifference(at=1, failing=NASTY, passing=NASTY, passing_trace=NASTY)
+    passed, failed = Counted(passed=9, of=9, mean=1.0), Counted(passed=0, of=9, mean=0.0)
+    found.tasks = [
+        MovedTask(
+            task=NASTY,
+            base=passed,
+            candidate=failed,
+            moved=True,
+            worse=True,
+            q=0.0,
+            trace="b2:0123456789abcdef",
+            step=step,
+            why=NASTY,
+        )
+    ]
     found.quarantined = [Quarantined(task=NASTY, until=datetime.date(2999, 1, 1), reason=NASTY)]
     found.warnings = [NASTY]
     return found
@@ -173,7 +253,7 @@ def test_foreign_names_stay_inside_their_cell(nasty):
     text = markdown(nasty)
     assert "\x1b" not in text
     row = next(line for line in text.splitlines() if line.startswith("| a::b"))
-    assert re.sub(r"\\.", "", row).count("|") == 5, "four cells, whatever the name"
+    assert re.sub(r"\\.", "", row).count("|") == 8, "seven cells, whatever the name"
     assert "\\<script" in row
     assert all(not line.startswith("::") for line in text.splitlines())
     code = next(line for line in text.splitlines() if line.startswith("In quarantine"))

@@ -11,17 +11,18 @@ from .out import plural, table
 
 
 def print_moved(out: Console, tasks: list[MovedTask]) -> None:
-    """A row per task with a failing attempt; nothing where no task moved."""
+    """Two lines per task: the failing attempt with its reason, a passing one with the step that tells them apart."""
     if not tasks:
         return
     out.print()
-    columns = [heading(tasks), "base", "cand", "failing trace", "what it shows"]
-    out.print(table(columns, [_row(t) for t in tasks[:SHOWN]]))
+    columns = ["task", "base", "cand", "failing, passing", "reason, first step that differs"]
+    out.print(table(columns, [_row(t) for t in tasks[:SHOWN]], title=heading(tasks)))
     if len(tasks) > SHOWN:
         out.print(f"… and {plural(len(tasks) - SHOWN, 'more task')}; --json lists all", style="dim")
 
 
 def _row(task: MovedTask) -> list[str]:
+    passing = task.step.passing_trace if task.step else None
+    traces = [short_id(x) for x in (task.trace, passing) if x]
     shown = [x for x in (reason(task), difference(task.step)) if x]
-    trace = short_id(task.trace) if task.trace else ""
-    return [task.task, counted(task.base), counted(task.candidate), trace, "\n".join(shown)]
+    return [task.task, counted(task.base), counted(task.candidate), "\n".join(traces), "\n".join(shown)]

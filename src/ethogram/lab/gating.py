@@ -235,8 +235,9 @@ def gate_result(
     found: Judgement,
     resting: list[Quarantined],
 ) -> GateResult:
-    """The judgement as it is shown and stored."""
+    """The judgement as it is shown and stored; the tasks that moved are named by all recorded attempts."""
     before, after = (o.only(plan.tasks) for o in outcomes)
+    recorded = task_changes(before, after, settings.metric, "benjamini-hochberg")
     if found.looks:
         after = after.upto(plan.attempts()[found.looks[-1].look - 1])
     changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
@@ -269,7 +270,7 @@ def gate_result(
         ),
         needed=_needed(before, after, plan, found, settings),
         quarantined=resting,
-        tasks=moved_tasks(changes, settings.metric, regression=found.verdict == "regression"),
+        tasks=moved_tasks(recorded, settings.metric, regression=found.verdict == "regression"),
         warnings=warnings,
     )
 

@@ -125,13 +125,13 @@ def _task_table(tasks: list[MovedTask]) -> list[str]:
     """The tasks that moved as a Markdown table, or nothing."""
     if not tasks:
         return []
-    lines = ["", f"| {heading(tasks)} | base | candidate | failing trace | why | first step that differs |"]
-    lines.append("|---|---|---|---|---|---|")
+    lines = ["", heading(tasks).capitalize() + ":", ""]
+    lines += ["| task | base | candidate | failing | passing | reason | first step that differs |", "|---" * 7 + "|"]
     for task in tasks[:SHOWN]:
-        trace = f"`{short_id(task.trace)}`" if task.trace else ""
-        cells = (task.task, counted(task.base), counted(task.candidate))
-        words = (_cell(reason(task)), _cell(difference(task.step)))
-        lines.append("| " + " | ".join((*map(_cell, cells), trace, *words)) + " |")
+        passing = task.step.passing_trace if task.step else None
+        traces = [short_id(x) if x else "" for x in (task.trace, passing)]
+        cells = (task.task, counted(task.base), counted(task.candidate), *traces, reason(task), difference(task.step))
+        lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return [*lines, "", f"{len(tasks) - SHOWN} more tasks are in the JSON."] if len(tasks) > SHOWN else lines
 
 

@@ -28,14 +28,12 @@ def reason(task: MovedTask) -> str:
 
 
 def difference(step: FirstDifference | None) -> str:
-    """Where the failing attempt first does something else than a passing one."""
+    """Where the failing attempt first does something else than the passing one."""
     if step is None:
         return ""
-    against = f" (passing: {short_id(step.passing_trace)})" if step.passing_trace else ""
     if step.at is None:
-        return f"{step.why}{against}"
-    did = step.failing or "ended"
-    return f"step {step.at}: {did}, not {step.passing or 'the end'}{against}"
+        return step.why or ""
+    return f"step {step.at}: {step.failing or 'ended'}, not {step.passing or 'the end'}"
 
 
 def sentence(task: MovedTask) -> str:
@@ -44,11 +42,13 @@ def sentence(task: MovedTask) -> str:
     if task.q is not None:
         words.append(f"q {task.q:.2g}")
     if task.trace:
-        words.append(f"trace {short_id(task.trace)}")
+        words.append(f"failing {short_id(task.trace)}")
+    if task.step is not None and task.step.passing_trace:
+        words.append(f"passing {short_id(task.step.passing_trace)}")
     told = ", ".join(words)
     return "; ".join(x for x in (told, reason(task), difference(task.step)) if x)
 
 
 def heading(tasks: list[MovedTask]) -> str:
     """What the list is: tasks that moved, or those that fell most where none is sure by itself."""
-    return "task that moved" if any(t.moved for t in tasks) else "fell most, none surely"
+    return "tasks that moved" if any(t.moved for t in tasks) else "tasks that fell most (none is sure by itself)"
