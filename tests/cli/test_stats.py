@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 
@@ -20,6 +22,26 @@ def test_what_people_see(call, ran):
     assert "naive" not in said.out
     assert "flattery" in call("stats", "night", "--naive").out
     assert "… and 7 more tasks; --limit 0 shows all" in call("stats", "night", "--limit", "3").out
+
+
+def test_k_over_other_tasks_is_said(call, tmp_path):
+    """Easy tasks were attempted four times, hard ones twice: pass^k rises along the table, which must not mislead."""
+    runs = [
+        {"task_id": task, "trial": trial, "reward": float(task < 6 or trial == 0), "info": {}, "traj": []}
+        for task in range(24)
+        for trial in range(4 if task < 6 else 2)
+    ]
+    for row in runs:
+        row["traj"] = [{"role": "user", "content": f"task {row['task_id']}"}, {"role": "assistant", "content": "Done."}]
+    (tmp_path / "uneven.json").write_text(json.dumps(runs))
+    assert call("import", str(tmp_path / "uneven.json"), "--run", "uneven").code == 0
+    said = call("stats", "uneven", "--k", "1,2,4")
+    assert said.out.splitlines()[3].split()[:3] == ["k", "tasks", "pass@k"]
+    assert "each k takes only the tasks with k attempts" in said.out
+    found = json.loads(call("stats", "uneven", "--k", "1,2,4", "--json").out)
+    assert found["same_tasks"] is False
+    assert found["pass_hat"]["4"]["value"] > found["pass_hat"]["2"]["value"]
+    assert "18 tasks have fewer than 4 attempts" in found["pass_hat"]["4"]["why"]
 
 
 def test_what_scripts_read(call, ran, checked):

@@ -91,8 +91,11 @@ def _print(result: ReliabilityResult, limit: int) -> None:
 
 def _curves(result: ReliabilityResult) -> object:
     if result.naive_at is None or result.naive_hat is None or result.flattery is None:
-        rows = [[int(k), *_cells(at), *_cells(result.pass_hat[k])] for k, at in result.pass_at.items()]
-        return table(["k", "pass@k", "interval", "", "pass^k", "interval", ""], rows)
+        rows = [
+            [int(k), *_tasks_of(result, at), *_cells(at), *_cells(result.pass_hat[k])]
+            for k, at in result.pass_at.items()
+        ]
+        return table([*_k_columns(result), "pass@k", "interval", "", "pass^k", "interval", ""], rows)
     compared = []
     for k, at in result.pass_at.items():
         told, naive_at, naive_hat = (x.get(k) for x in (result.flattery, result.naive_at, result.naive_hat))
@@ -100,6 +103,7 @@ def _curves(result: ReliabilityResult) -> object:
         compared.append(
             [
                 int(k),
+                *_tasks_of(result, at),
                 *_cells(at)[:2],
                 None if naive_at is None else f"{naive_at:.3f}",
                 *_cells(result.pass_hat[k])[:2],
@@ -107,7 +111,16 @@ def _curves(result: ReliabilityResult) -> object:
                 None if told is None else f"{told:.2f}×",
             ]
         )
-    return table(["k", "pass@k", "interval", "naive", "pass^k", "interval", "naive", "flattery"], compared)
+    columns = ["pass@k", "interval", "naive", "pass^k", "interval", "naive", "flattery"]
+    return table([*_k_columns(result), *columns], compared)
+
+
+def _k_columns(result: ReliabilityResult) -> list[str]:
+    return ["k"] if result.same_tasks else ["k", "tasks"]
+
+
+def _tasks_of(result: ReliabilityResult, estimate: Estimate) -> list[int]:
+    return [] if result.same_tasks else [estimate.n]
 
 
 def _cells(estimate: Estimate) -> list[str | None]:
@@ -121,7 +134,14 @@ def _cells(estimate: Estimate) -> list[str | None]:
 
 
 def _say_why(result: ReliabilityResult) -> None:
+    """What a reader of the curves must know, each thing once."""
     out = stdout()
-    told = dict.fromkeys(e.why for curve in (result.pass_at, result.pass_hat) for e in curve.values() if e.why)
+    curves = (result.pass_at, result.pass_hat)
+    most = max(e.n for curve in curves for e in curve.values())
+    told = dict.fromkeys(e.why for curve in curves for e in curve.values() if e.why and e.n in (0, most))
+    if not result.same_tasks:
+        told["each k takes only the tasks with k attempts: other tasks at other k, so pass^k need not fall with k"] = (
+            None
+        )
     for why in told:
         out.print(f"note: {why}", style="dim", markup=False)

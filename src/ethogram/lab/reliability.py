@@ -17,7 +17,10 @@ from .result import Result
 
 
 class ReliabilityResult(Result, kw_only=True):
-    """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said."""
+    """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said.
+
+    `same_tasks` is false where some k is over fewer tasks than another: then pass^k may rise along k.
+    """
 
     run: str
     condition: str | None
@@ -32,6 +35,7 @@ class ReliabilityResult(Result, kw_only=True):
     pass_hat: dict[str, Estimate]
     bounds: Bounds
     tasks: list[TaskReliability]
+    same_tasks: bool = True
     score: Estimate | None = None
     compounding: Compounding | None = None
     naive_at: dict[str, float] | None = None

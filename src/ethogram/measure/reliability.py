@@ -65,7 +65,10 @@ class Compounding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reliability(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything `ethogram stats` says of one set of outcomes."""
+    """Everything `ethogram stats` says of one set of outcomes.
+
+    `same_tasks` is false where some k is over fewer tasks than another, which then do not make one curve.
+    """
 
     episodes: Episodes
     target: Target
@@ -74,6 +77,7 @@ class Reliability(msgspec.Struct, frozen=True, kw_only=True):
     pass_hat: dict[str, Estimate]
     bounds: Bounds
     tasks: list[TaskReliability]
+    same_tasks: bool = True
     score: Estimate | None = None
     compounding: Compounding | None = None
     naive_at: dict[str, float] | None = None
@@ -113,6 +117,7 @@ def reliability(
         pass_hat=made[1],
         bounds=_bounds(outcomes),
         tasks=_tasks(outcomes, n, c, level),
+        same_tasks=len({e.n for e in made[1].values() if e.value is not None}) < 2,
         score=None if outcomes.binary else _graded(outcomes, level, asked),
         compounding=_compounding(outcomes),
         **(_naive(n, c, orders, made[0]) if naive else {}),
@@ -161,7 +166,8 @@ class _Scale:
             return msgspec.structs.replace(base, value=value, why=why)
         left_out = int(np.sum(self.n > 0)) - tasks
         if left_out:
-            short = f"{left_out} tasks have fewer than {k} attempts and are left out"
+            have = f"{left_out} task{' has' if left_out == 1 else 's have'} fewer than {k} attempts"
+            short = f"{have} and {'is' if left_out == 1 else 'are'} left out: not the same tasks as at a smaller k"
             why = f"{why}; {short}" if why else short
         low, high = float(curve.low[i]), float(curve.high[i])
         return msgspec.structs.replace(base, value=value, low=low, high=high, why=why)

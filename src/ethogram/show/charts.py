@@ -14,8 +14,11 @@ Rows = Sequence[dict[str, Any]]
 WIDTH, HEIGHT = 420, 230
 
 
-def reliability_curve(rows: Rows) -> Chart:
-    """pass@k and pass^k against k with bands; rows: k, kind, value, low, high."""
+def reliability_curve(rows: Rows, same_tasks: bool = True) -> Chart:
+    """pass@k and pass^k against k with bands; rows: k, kind, value, low, high.
+
+    Where k do not share their tasks, points are not joined, for they are no curve.
+    """
     kinds = ["pass@k", "pass^k"]
     color = {"field": "kind", "scale": {"domain": kinds, "range": [BLUE, ORANGE]}, "title": None}
     x = {"field": "k", "type": "quantitative", "title": "k attempts", "axis": {"tickMinStep": 1, "format": "d"}}
@@ -26,7 +29,7 @@ def reliability_curve(rows: Rows) -> Chart:
             "encoding": {"x": x, "y": {"field": "low", "title": "share of tasks", **share}, "y2": {"field": "high"}},
         },
         {
-            "mark": {"type": "line", "strokeWidth": 2},
+            "mark": {"type": "line", "strokeWidth": 2 if same_tasks else 0},
             "encoding": {"x": x, "y": {"field": "value", **share}, "strokeDash": {**color, "scale": {"domain": kinds}}},
         },
         {
@@ -34,7 +37,8 @@ def reliability_curve(rows: Rows) -> Chart:
             "encoding": {"x": x, "y": {"field": "value", **share}, "shape": {"field": "kind", "legend": None}},
         },
     ]
-    return _chart(rows, {"layer": layers, "encoding": {"color": color}}, "pass@k rises and pass^k falls with k")
+    words = "pass@k rises and pass^k falls with k" if same_tasks else "pass@k and pass^k, each k over other tasks"
+    return _chart(rows, {"layer": layers, "encoding": {"color": color}}, words)
 
 
 def task_rates(rows: Rows) -> Chart:

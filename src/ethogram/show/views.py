@@ -95,7 +95,9 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
     if found.n == 0:
         note = "no episode has a score yet; score the run with: ethogram score"
         return Section(id="reliability", title="Is it reliable?", notes=[note]), []
-    pictures = [picture(charts.reliability_curve(_finite(found.rows())))] if len(found.pass_at) > 1 else []
+    pictures = (
+        [picture(charts.reliability_curve(_finite(found.rows()), found.same_tasks))] if len(found.pass_at) > 1 else []
+    )
     facts = ", ".join(f"{name} {value}" for name, value in found.facts.items())
     paragraphs = [
         f"{found.c} of {found.n} scored attempts succeeded on {len(found.tasks)} tasks ({facts}).",

@@ -45,11 +45,12 @@ def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
     few = np.minimum(_FEW, n / 2) * (1 + 1e-9)
     for_low = (x > 0) & (x <= few)
     for_high = (n - x > 0) & (n - x <= few)
-    near_zero = gamma_quantile(1 - level, np.where(for_low, x, 1.0)) / safe
-    near_one = 1 - gamma_quantile(1 - level, np.where(for_high, n - x, 1.0)) / safe
-    return Interval(
-        np.where(for_low, np.minimum(low, near_zero), low), np.where(for_high, np.maximum(high, near_one), high)
-    )
+    low, high = low.copy(), high.copy()
+    # only where it is needed: this quantile costs more than all the rest
+    low[for_low] = np.minimum(low[for_low], gamma_quantile(1 - level, x[for_low]) / safe[for_low])
+    gone = n[for_high] - x[for_high]
+    high[for_high] = np.maximum(high[for_high], 1 - gamma_quantile(1 - level, gone) / safe[for_high])
+    return Interval(low, high)
 
 
 def clopper_pearson(successes: Numbers, n: Numbers, level: float) -> Interval:

@@ -10,7 +10,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from ._numeric import Bools, Floats, Ints, Numbers, floats, normal_quantile, student_quantile
+from ._numeric import Floats, Ints, Numbers, floats, normal_quantile
+from .clustered import mean_limits
 from .interval import effective_n, wilson_edge
 
 Kind = Literal["at", "hat"]
@@ -25,6 +26,16 @@ class Curve(NamedTuple):
     high: Floats
     tasks: Ints
     effective: Floats
+
+    def order(self, k: int) -> Curve:
+        """One k of a curve over k = 1, 2, …"""
+        return Curve(
+            self.value[..., k - 1],
+            self.low[..., k - 1],
+            self.high[..., k - 1],
+            self.tasks[..., k - 1],
+            self.effective[..., k - 1],
+        )
 
 
 def pass_hat(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
@@ -61,70 +72,98 @@ def within_variance(successes: Numbers, attempts: Numbers, ks: Numbers, kind: Ki
 
 
 def curve(successes: Numbers, attempts: Numbers, ks: Numbers, level: float, *, kind: Kind, target: Target) -> Curve:
-    """The mean over tasks for every k with its interval, for the tasks' population or for this very suite."""
-    values = (pass_hat if kind == "hat" else pass_at)(successes, attempts, ks)
-    if target == "population":
-        return population(values, attempts, ks, level)
-    return suite(values, within_variance(successes, attempts, ks, kind), attempts, ks, level)
+    """The mean over tasks for every k with its interval, for the tasks' population or for this very suite.
+
+    k takes the tasks with k attempts. A bound of pass^j is one of pass^k of the same tasks for k > j too, so the upper
+    end of pass^k is the least over all j ≤ k and never rises with k; nor does the lower end of pass@k ever fall.
+    """
+    c, n, weights = _distinct(successes, attempts)
+    orders = _orders(ks)
+    c = c if kind == "hat" else n - c
+    parts: dict[int, Curve] = {}
+    tasks, every = np.full(n.shape, np.nan), None
+    for k in sorted(set(orders.tolist()), reverse=True):
+        used = np.where(n >= k, weights, 0.0)
+        if every is None or not np.array_equal(used, tasks):
+            tasks, every = used, _falling(c, n, used, np.arange(1, k + 1), level, target)
+        parts[k] = every.order(k)
+    value, low, high, tasks_used, effective = (
+        np.stack(columns, axis=-1) for columns in zip(*(parts[k] for k in orders.tolist()), strict=True)
+    )
+    if kind == "at":
+        value, low, high = 1 - value, 1 - high, 1 - low
+    return Curve(value, low, high, tasks_used.astype(np.int64), effective)
 
 
 def population(values: Numbers, attempts: Numbers, ks: Numbers, level: float) -> Curve:
-    """The mean over the population that the tasks were drawn from: Wilson with the effective n of clustered tasks.
+    """The mean over the population that the tasks were drawn from; any values between 0 and 1 (graded: ks = 1).
 
-    SE² = s² / n over tasks (Miller 2024), n_eff = m (1 - m) / SE² · (z / t)², at most the Σ floor(n_i / k) disjoint
-    groups of k, and n where every task says 0 or every task says 1. Never without width. Works as well for any
-    values between 0 and 1 (graded scores: ks = 1).
+    Wilson with the effective n of clustered tasks, capped by how many tasks differ and ordered (see `clustered`).
     """
-    v, used, tasks = _used(values)
-    groups = np.sum(np.where(used, _groups(attempts, ks), 0.0), axis=-2)
-    mean, variance = _moments(v, used, tasks)
-    z = float(normal_quantile(0.5 + level / 2))
-    df = np.maximum(tasks - 1, 1)
-    stretch = (student_quantile(0.5 + level / 2, df) / z) ** 2
-    n_eff = effective_n(mean, stretch * variance / np.maximum(tasks, 1), 1.0, np.maximum(groups, 1.0), tasks)
-    return _wilson_curve(mean, np.where(tasks > 1, n_eff, tasks), tasks, level)
+    v = floats(values)
+    return _population(v, np.where(np.isnan(v), 0.0, 1.0), _groups(attempts, ks), level)
 
 
-def suite(values: Numbers, variances: Numbers, attempts: Numbers, ks: Numbers, level: float) -> Curve:
+def _population(values: Floats, weights: Floats, groups: Floats, level: float) -> Curve:
+    v, tasks, mean = _means(values, weights)
+    found = mean_limits(v, weights, np.sum(weights * groups, axis=-2), level)
+    some = tasks > 0
+    return Curve(
+        np.where(some, mean, np.nan),
+        np.where(some, np.minimum(found.low, mean), 0.0),
+        np.where(some, np.maximum(found.high, mean), 1.0),
+        tasks.astype(np.int64),
+        np.where(some, found.effective, 0.0),
+    )
+
+
+def _suite(values: Floats, variances: Floats, weights: Floats, attempts: Floats, ks: Ints, level: float) -> Curve:
     """The mean over exactly these tasks, were they attempted anew: Wilson with n_eff from the variance within tasks.
 
     A task with fewer than 2k attempts lends its distance from the mean instead (never too small: Var(U) ≤ E(U - m)²),
     z²/2 squared steps of the estimate are added so that "nobody wavered" is not certainty, and n_eff is at least the
     number of disjoint groups of k, which Hoeffding (1948) guarantees.
     """
-    v, used, tasks = _used(values)
-    mean, _ = _moments(v, used, tasks)
+    v, tasks, mean = _means(values, weights)
     n = np.maximum(tasks, 1)
-    own = floats(variances)
-    own = np.where(np.isnan(own), (v - mean[..., None, :]) ** 2 * (n / np.maximum(n - 1, 1))[..., None, :], own)
-    groups = _groups(attempts, ks)
+    far = (v - mean[..., None, :]) ** 2 * (n / np.maximum(n - 1, 1))[..., None, :]
+    own = np.where(np.isnan(variances), far, variances)
     z = float(normal_quantile(0.5 + level / 2))
-    with np.errstate(divide="ignore"):
-        step = np.where(used, (_orders(ks) / np.maximum(floats(attempts), 1.0)[..., None]) ** 2, 0.0)
-        shares = np.sum(np.where(used, 1.0 / np.maximum(groups, 1.0), 0.0), axis=-2)
-    variance = (np.sum(np.where(used, own, 0.0), axis=-2) + z * z / 2 * np.sum(step, axis=-2) / n) / (n * n)
+    step = (ks / np.maximum(attempts, 1.0)[..., None]) ** 2
+    shares = np.sum(weights / np.maximum(_groups(attempts, ks), 1.0), axis=-2)
+    variance = (np.sum(weights * own, axis=-2) + z * z / 2 * np.sum(weights * step, axis=-2) / n) / (n * n)
     least = tasks * tasks / np.maximum(shares, 1e-300)
-    n_eff = effective_n(mean, variance, least, np.inf, least)
-    return _wilson_curve(mean, np.where(tasks > 0, n_eff, 0.0), tasks, level)
-
-
-def _wilson_curve(mean: Floats, n_eff: Floats, tasks: Floats, level: float) -> Curve:
+    n_eff = np.where(tasks > 0, effective_n(mean, variance, least, np.inf, least), 0.0)
     low, high = wilson_edge(np.where(tasks > 0, mean, 0.0) * n_eff, n_eff, level)
     return Curve(np.where(tasks > 0, mean, np.nan), low, high, tasks.astype(np.int64), n_eff)
 
 
-def _used(values: Numbers) -> tuple[Floats, Bools, Floats]:
-    v = floats(values)
-    used = ~np.isnan(v)
-    return np.where(used, v, 0.0), used, np.sum(used, axis=-2).astype(np.float64)
+def _falling(c: Floats, n: Floats, weights: Floats, ks: Ints, level: float, target: Target) -> Curve:
+    """pass^k for k = 1, 2, … of the same tasks, each bounded by those before it."""
+    w = np.broadcast_to(weights[..., None], (*weights.shape, ks.size))
+    values = np.where(w > 0, pass_hat(c, n, ks), np.nan)
+    if target == "population":
+        found = _population(values, w, _groups(n, ks), level)
+    else:
+        found = _suite(values, within_variance(c, n, ks, "hat"), w, n, ks, level)
+    high = np.minimum.accumulate(found.high, axis=-1)
+    return found._replace(low=np.minimum(found.low, high), high=high)
 
 
-def _moments(v: Floats, used: Bools, tasks: Floats) -> tuple[Floats, Floats]:
-    """Mean and variance (n - 1) over the tasks in use."""
-    n = np.maximum(tasks, 1)
-    mean = np.sum(v, axis=-2) / n
-    off = np.where(used, v - mean[..., None, :], 0.0)
-    return mean, np.sum(off * off, axis=-2) / np.maximum(n - 1, 1)
+def _distinct(successes: Numbers, attempts: Numbers) -> tuple[Floats, Floats, Floats]:
+    """Tasks with the same counts as one, with how many they are; batches are left as they are."""
+    c, n = (np.array(x) for x in np.broadcast_arrays(floats(successes), floats(attempts)))
+    if c.ndim != 1 or c.size < 2:
+        return c, n, np.ones(c.shape)
+    pairs, times = np.unique(c + 1j * n, return_counts=True)
+    return floats(pairs.real), floats(pairs.imag), floats(times)
+
+
+def _means(values: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """Values with 0 where there is none, how many tasks have one, and their mean."""
+    v = np.where(weights > 0, values, 0.0)
+    tasks = np.sum(weights, axis=-2)
+    return v, tasks, np.sum(weights * v, axis=-2) / np.maximum(tasks, 1)
 
 
 def _all_of(c: Floats, n: Floats, orders: Ints) -> Floats:
