@@ -165,7 +165,19 @@ def test_folders_are_read_in_order_and_hidden_things_left_alone(place: Put, tmp_
         place(name, b"{}")
     (tmp_path / "logs" / "dangling").symlink_to(tmp_path / "nowhere")
     (tmp_path / "logs" / "empty").mkdir()
-    assert list(Look(tmp_path / "logs").read) == ["a/z.json", "b.json"]
+    look = Look(tmp_path / "logs")
+    assert list(look.read) == ["a/z.json", "b.json"]
+    assert look.said == [(".hidden", "a hidden file; name it to have it read")]
+
+
+def test_hidden_folders_are_named_and_read_where_nothing_else_is_there(place: Put, tmp_path: Path) -> None:
+    for name in ("one/.logs/a.json", "one/.logs/.more/b.json", "one/.git/config", "two/.logs/a.json", "two/x.json"):
+        place(name, b"{}")
+    alone = Look(tmp_path / "one")
+    assert (list(alone.read), alone.said) == ([".logs/.more/b.json", ".logs/a.json"], [])
+    beside = Look(tmp_path / "two")
+    assert (list(beside.read), beside.said) == (["x.json"], [(".logs", "a hidden folder; name it to have it read")])
+    assert list(Look(tmp_path / "two" / ".logs").read) == ["a.json"]
 
 
 def test_nothing_there() -> None:

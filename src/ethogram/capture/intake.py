@@ -146,6 +146,7 @@ class SourceReport(msgspec.Struct, kw_only=True):
     traces: int = 0
     spans: int = 0
     unchanged: int = 0
+    labels: int = 0
     skipped: list[Skipped] = []
     skipped_more: int = 0
     lost: dict[str, int] = {}
@@ -164,12 +165,22 @@ class SourceReport(msgspec.Struct, kw_only=True):
 
     def end(self) -> None:
         """The source was read to its end; that nothing was in it is worth a word."""
-        if not (self.traces or self.unchanged or self.skipped):
+        if not (self.traces or self.unchanged or self.labels or self.skipped):
             self.skip(self.source, "there is no trace in it")
 
 
 Settle = Callable[[Head, Sequence[Label], int], Head | None]
 """Completes or refuses the head of a trace, given its labels and its number of spans."""
+
+
+class Annotation(msgspec.Struct):
+    """Labels of a trace that another source holds.
+
+    `episode` names that trace. Labels have no trace id yet; their `why` are words, their `span_id` is the log's own.
+    """
+
+    episode: EpisodeId
+    labels: list[Label]
 
 
 class Intake:
@@ -193,6 +204,7 @@ class Intake:
         self._settle = settle or (lambda head, labels, spans: head)
         self._place = origin.name if place is None else place
         self._keys: Counter[str] = Counter()
+        self.annotations: list[Annotation] = []
 
     def skip(self, where: str, why: str) -> None:
         """Report a record that could not be used."""
@@ -232,6 +244,11 @@ class Intake:
         except BaseException:
             builder.abort()
             raise
+
+    def annotate(self, key: str, labels: list[Label]) -> None:
+        """Labels for the trace that is known by this key everywhere, whichever source holds it."""
+        self.annotations.append(Annotation(episode_id(self.origin.format, "", key), labels))
+        self.report.labels += len(labels)
 
     def open_sink(self, trace: TraceId) -> TraceSink:
         """Where the spans of a new trace go."""

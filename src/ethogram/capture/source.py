@@ -43,7 +43,7 @@ CHUNK = 1 << 20
 
 _BROKEN = (EOFError, OSError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError, struct.error)
 _BROKEN_ARCHIVE = (*_BROKEN, zipfile.BadZipFile, tarfile.TarError, RuntimeError)  # RuntimeError: encrypted, unsupported
-_SKIPPED_NAMES = re.compile(r"^(\.|__MACOSX$|node_modules$)")
+_NEVER_LOGS = re.compile(r"^(\.git|\.hg|\.svn|\.venv|\.DS_Store|__MACOSX|node_modules)$")
 
 
 class Source:
@@ -310,17 +310,36 @@ def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable
 
 
 def _files_below(root: Path, report: Callable[[str, str], None]) -> list[Path]:
-    """All files in a folder and the folders below; a folder that cannot be opened is reported."""
+    """All files in a folder and the folders below; what is passed over is reported.
+
+    Hidden files and folders are read only where nothing else is there, or where they are named themselves.
+    """
+    found, hidden = _walk(root, report, hidden=False)
+    if not found and hidden:
+        found, hidden = _walk(root, report, hidden=True)
+    for path in hidden:
+        kind = "folder" if path.is_dir() else "file"
+        report(path.relative_to(root).as_posix(), f"a hidden {kind}; name it to have it read")
+    return found
+
+
+def _walk(root: Path, report: Callable[[str, str], None], *, hidden: bool) -> tuple[list[Path], list[Path]]:
+    """Files in the order of their names, and what was passed over because it is hidden."""
 
     def closed(error: OSError) -> None:
         name = Path(error.filename or root).relative_to(root).as_posix()
         report(root.name if name == "." else name, f"the folder cannot be read: {error.strerror or error}")
 
     found: list[Path] = []
+    passed: list[Path] = []
     for folder, below, files in os.walk(root, onerror=closed):
-        below[:] = [name for name in below if not _SKIPPED_NAMES.match(name)]
-        found.extend(Path(folder, name) for name in files if not _SKIPPED_NAMES.match(name))
-    return sorted(path for path in found if os.path.isfile(path))
+        shown = {name for name in (*below, *files) if not _NEVER_LOGS.match(name)}
+        if not hidden:
+            passed.extend(Path(folder, name) for name in shown if name.startswith("."))
+            shown = {name for name in shown if not name.startswith(".")}
+        below[:] = [name for name in below if name in shown]
+        found.extend(Path(folder, name) for name in files if name in shown)
+    return sorted(path for path in found if os.path.isfile(path)), sorted(passed)
 
 
 def file_source(path: Path, name: str) -> Source:

@@ -55,8 +55,9 @@ def command(
     with bytes_progress("import", quiet=json) as progress:
         result = import_logs(list(paths), options, home=home, progress=progress)
     print_json(result) if json else _print(result)
-    if result.traces + result.unchanged == 0:
-        stderr().print("ethogram import: nothing was imported; the reasons are above", style="yellow", markup=False)
+    if result.traces + result.unchanged + result.labels == 0:
+        why = "the reasons are above" if result.skipped else "there is no file in it"
+        stderr().print(f"ethogram import: nothing was imported; {why}", style="yellow", markup=False)
         return 64
     return 0
 
@@ -71,10 +72,13 @@ def _print(result: ImportResult) -> None:
     out.print(table(["file", "format", "traces", "spans", "unchanged", "skipped", "lost"], shown))
     if len(rows) > len(shown):
         out.print(f"… and {len(rows) - len(shown)} more files", style="dim")
-    out.print(
-        f"\nrun [bold]{result.run}[/bold]: {result.traces} traces, {result.spans:,} spans added; "
-        f"{result.unchanged} unchanged, {result.superseded} superseded"
-    )
+    if result.traces + result.unchanged + result.labels:
+        added = f"{result.traces} traces, {result.spans:,} spans"
+        added += f", {result.labels} labels of other files" if result.labels else ""
+        out.print(
+            f"\nrun [bold]{result.run}[/bold]: {added} added; "
+            f"{result.unchanged} unchanged, {result.superseded} superseded"
+        )
     if result.redactions:
         found = ", ".join(f"{kind} {count}" for kind, count in result.redactions.items())
         out.print(f"redacted before writing: {found}", markup=False)

@@ -10,14 +10,15 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import Intake, Skipped, SourceReport
+from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.source import Source, sources
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, open_home
 from ethogram.store.redact import policy_from
-from ethogram.trace import Head, Label, Missing, Origin, TraceId
+from ethogram.trace import Head, Label, Missing, Origin, Outcome, TraceId
 
+from .annotating import Waiting, annotate
 from .register import Register, mark_of
 from .register import read_files as read_files
 from .result import Result
@@ -53,6 +54,7 @@ class ImportResult(Result, kw_only=True):
     spans: int = 0
     unchanged: int = 0
     superseded: int = 0
+    labels: int = 0
     skipped: list[Skipped] = []
     lost: dict[str, int] = {}
     redactions: dict[str, int] = {}
@@ -110,6 +112,7 @@ class _Import:
         self.policy = policy_from(options.redact, options.patterns)
         self.superseded = 0
         self.created = False
+        self.waiting: list[Waiting] = []
 
     def read(self, paths: Sequence[str | Path]) -> ImportResult:
         """Read all paths and report."""
@@ -120,6 +123,9 @@ class _Import:
         try:
             with run.writer(redactor, seal=self.options.seal, window=None) as writer:
                 for report in self._sources(paths, run, writer):
+                    _add(result, report)
+                self.register.flush(writer)
+                for report in self._annotated(run, writer):
                     _add(result, report)
                 self.register.flush(writer)
                 result.redactions = dict(sorted(writer.redactions.items()))
@@ -157,23 +163,49 @@ class _Import:
             for source in sources(path, self._is_log, report):
                 yield from stray
                 stray.clear()
-                yield self._read_one(source, run, writer)
+                report_of_source = self._read_one(source, writer)
+                if report_of_source is not None:
+                    yield report_of_source
             yield from stray
             stray.clear()
 
     def _is_log(self, source: Source) -> bool:
         return (self.reader or recognise(source)) is not None
 
-    def _read_one(self, source: Source, run: Run, writer: RunWriter) -> SourceReport:
-        """Read one source and report on it; the report is kept in the home, so it is redacted as the log is."""
+    def _read_one(self, source: Source, writer: RunWriter) -> SourceReport | None:
+        """Read one source and report on it, unless it annotates traces that may be read later than it.
+
+        The report is kept in the home, so it is redacted as the log is.
+        """
         report = SourceReport(source=_clean_name(source.name, writer.redactor))
-        origin = self._take_in(source, writer, report)
+        annotations: list[Annotation] = []
+        origin = self._take_in(source, writer, report, annotations)
+        if origin is None:
+            return _redacted(report, writer.redactor)
+        mark = mark_of(source, writer.redactor)
+        if annotations:
+            self.waiting.append(Waiting(origin, mark, report, annotations))
+            return None
         _redacted(report, writer.redactor)
-        if origin is not None:
-            self.register.finish(origin, mark_of(source, writer.redactor), report, writer)
+        self.register.finish(origin, mark, report, writer)
         return report
 
-    def _take_in(self, source: Source, writer: RunWriter, report: SourceReport) -> Origin | None:
+    def _annotated(self, run: Run, writer: RunWriter) -> Iterator[SourceReport]:
+        """Add what sources say of traces of other sources, now that all of them are committed.
+
+        Labels come before the note that their file was read: after a crash it is read again.
+        """
+        if self.waiting:
+            annotate(run, self.waiting, self.register, self._outcome, writer.redactor)
+        for waiting in self.waiting:
+            report = _redacted(waiting.report, writer.redactor)
+            if waiting.complete:
+                self.register.finish(waiting.origin, waiting.mark, report, writer)
+            yield report
+
+    def _take_in(
+        self, source: Source, writer: RunWriter, report: SourceReport, annotations: list[Annotation]
+    ) -> Origin | None:
         """Read one source; a machine failure travels up, anything wrong with the source is reported.
 
         Gives the origin of a source that was read to the end for the first time.
@@ -203,7 +235,9 @@ class _Import:
                 return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
 
             place = self.register.place(origin, mark_of(source, writer.redactor))
-            found.read(source, Intake(open_sink, origin, report, settle, place))
+            intake = Intake(open_sink, origin, report, settle, place)
+            found.read(source, intake)
+            annotations.extend(intake.annotations)
             report.end()
         except Unreadable as error:
             report.skip(report.source, str(error))
@@ -232,15 +266,19 @@ class _Import:
         return self._judged(self.register.number(head, spans, report), labels, report)
 
     def _judged(self, head: Head, labels: Sequence[Label], report: SourceReport) -> Head:
-        """The head with the outcome that the user supplies; a table overrules the log, the other forms complete it."""
+        verdict = self._outcome(head, labels, report)
+        return head if verdict is None else msgspec.structs.replace(head, outcome=verdict)
+
+    def _outcome(self, head: Head, labels: Sequence[Label], report: SourceReport) -> Outcome | None:
+        """The outcome that the user supplies; a table overrules the log, the other forms complete it."""
         form = (self.options.outcome_from or "").partition(":")[0]
         if self.outcome is None or not (isinstance(head.outcome, Missing) or form == "csv"):
-            return head
+            return None
         value = self.outcome(head, labels)
         verdict = outcome_of(value, form)
         if verdict is None and value:
             report.lose("outcome (supplied, but neither a number nor a verdict)")
-        return head if verdict is None else msgspec.structs.replace(head, outcome=verdict)
+        return verdict
 
 
 def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
@@ -260,6 +298,7 @@ def _add(result: ImportResult, report: SourceReport) -> None:
     result.traces += report.traces
     result.spans += report.spans
     result.unchanged += report.unchanged
+    result.labels += report.labels
     room = 1000 - len(result.skipped)
     result.skipped.extend(
         s if s.where.startswith(report.source) else Skipped(f"{report.source}: {s.where}", s.why)

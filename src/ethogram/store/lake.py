@@ -243,8 +243,9 @@ class Run:
         for place in entry.spans:
             yield from self._spans.rows(place)
 
-    def trace(self, entry: Entry) -> Trace:
-        """A trace with its texts at hand; bodies are read when asked for."""
+    def trace(self, wanted: Entry | str) -> Trace:
+        """A trace, by its id or its entry, with its texts at hand; bodies are read when asked for."""
+        entry = self.find(wanted) if isinstance(wanted, str) else wanted
         if entry.forgotten:
             raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
         spans = tuple(self.spans(entry))

@@ -1,9 +1,11 @@
-"""TRAIL: nested spans with durations, and the annotations that lie beside them."""
+"""TRAIL: nested spans with durations, and the annotations of other files."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,9 @@ from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import trail
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.telemetry import records as json_records
-from ethogram.trace import Message, Text, Trace
+from ethogram.lab.imports import ImportResult, import_logs
+from ethogram.store import open_home
+from ethogram.trace import Message, Scored, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 TRACE = "c" * 32
@@ -111,11 +115,17 @@ def attributes(trace: Trace, number: int) -> dict[str, Any]:
     return found
 
 
-def beside(folder: Path, annotation: bytes, name: str = "x.json", other: str = "x.annotation.json") -> Path:
-    data = json.dumps(WHOLE).encode()
+def annotated(folder: Path, **options: Any) -> tuple[Trace, ImportResult]:
+    """The one trace of a folder, through a real home: an annotation belongs to a trace of another file."""
+    home = open_home(str(folder.parent / "home"))
+    result = import_logs(folder, home=home, run="r", redact="none", **options)
+    (trace,) = home.resolve("r").traces()
+    return trace, result
+
+
+def put(folder: Path, name: str, data: bytes) -> None:
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-    (folder / other).write_bytes(annotation)
-    return folder / name
 
 
 def test_a_trace() -> None:
@@ -187,19 +197,22 @@ def test_repeated_ids_and_missing_parents_are_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
+    ("name", "other", "named"),
     [
-        ("x.json", "x.annotation.json"),
-        ("x.json.gz", "x.annotation.json"),
-        ("x.json.gz", "x.annotation.json.gz"),
-        ("x", "x.annotation.json"),
+        ("x.json", "x.annotation.json", True),
+        (f"split__{TRACE}.json.gz", f"split__{TRACE}.annotation.json", False),
+        ("x.json.gz", "x.annotation.json.gz", True),
+        (f"data/GAIA/{TRACE}.json", f"annotations/{TRACE}.json", False),
+        (f"traces/{TRACE}.json", f"zz/deep/{TRACE}.json", False),
     ],
 )
-def test_annotations_beside_a_trace(tmp_path: Path, name: str, other: str) -> None:
-    notes = json.dumps(NOTES).encode()
-    path = beside(tmp_path, gzip.compress(notes) if other.endswith(".gz") else notes, name, other)
-    traces, report = read_traces(file_source(path, path.name), "trail")
-    labels = [(n.name, n.value, n.span_id) for n in traces[0].labels]
+def test_annotations_reach_their_trace_wherever_they_lie(tmp_path: Path, name: str, other: str, named: bool) -> None:
+    folder = tmp_path / "logs"
+    put(folder, name, json.dumps(WHOLE).encode())
+    notes = NOTES if named else {k: v for k, v in NOTES.items() if k != "trace_id"}
+    put(folder, other, json.dumps(notes).encode())
+    trace, result = annotated(folder)
+    labels = [(n.name, n.value, n.span_id) for n in trace.labels]
     assert labels == [
         ("error", "Formatting Errors", f"{3:016x}"),
         ("error.impact", "LOW", f"{3:016x}"),
@@ -212,60 +225,69 @@ def test_annotations_beside_a_trace(tmp_path: Path, name: str, other: str) -> No
         ("overall", 3.5, None),
         ("comment", "words", None),
     ]
-    words = [None if n.why is None else traces[0].text(n.why) for n in traces[0].labels]
+    words = [None if n.why is None else trace.text(n.why) for n in trace.labels]
     assert words[0] == "d\n\nEvidence: e"
     assert words[2] == f"d\n\nEvidence: e\n\nLocation: {9:016x}"
     assert words[4] == '{"note":5}'
     assert words[6] == '{"catgory":"?"}'
     assert words[7] == "why"
-    assert {n.source for n in traces[0].labels} == {"hand"}
-    assert report.lost == {"annotation location (no such span)": 1, "annotation without a category": 1}
-    assert [s.where for s in report.skipped] == ["annotation error 4", "annotation score 1"]
+    assert {n.source for n in trace.labels} == {"hand"}
+    assert (result.traces, result.labels) == (1, 10)
+    assert result.lost == {"annotation location (no such span)": 2, "annotation without a category": 1}
+    assert [s.where.rpartition(": ")[2] for s in result.skipped] == ["annotation error 4", "annotation score 1"]
+    again = import_logs(folder, home=open_home(str(tmp_path / "home")), run="r", redact="none")
+    assert (again.traces, again.labels, len(annotated(folder)[0].labels)) == (0, 0, 10)
+
+
+def test_annotations_in_an_archive_and_after_the_trace(tmp_path: Path) -> None:
+    folder, home = tmp_path / "logs", open_home(str(tmp_path / "home"))
+    put(folder, "early.json", json.dumps(NOTES).encode())
+    before = import_logs(folder, home=home, run="r")
+    assert (before.labels, home.names()) == (0, [])
+    assert "a trace that is not in this run" in before.skipped[-1].why
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("a/notes.json", json.dumps({"trace_id": TRACE, **NOTES}))
+        archive.writestr("b/x.json", json.dumps(WHOLE))
+    put(folder, "box.zip", out.getvalue())
+    (folder / "early.json").unlink()
+    trace, result = annotated(folder, outcome_from="label:overall")
+    assert (len(trace.labels), result.labels) == (10, 10)
+    assert trace.outcome == Scored(3.5, "label")
 
 
 def test_a_trailing_comma_is_mended_with_care(tmp_path: Path) -> None:
     text = json.dumps({**NOTES, "errors": NOTES["errors"][:1]}, indent=1)
     text = text.replace('"impact": "LOW"', '"impact": "LOW", "x": ", ]"').replace("}\n ],", "},\n ],", 1)
-    path = beside(tmp_path, text.encode())
-    traces, report = read_traces(file_source(path, path.name), "trail")
-    assert report.lost == {"trailing comma (mended)": 1}
-    first = traces[0].labels[0]
+    put(tmp_path / "logs", "x.json", json.dumps(WHOLE).encode())
+    put(tmp_path / "logs", "y.json", text.encode())
+    assert trail.sniff(peek_at(bytes_source("y.json", text.encode()))) == 90
+    trace, result = annotated(tmp_path / "logs")
+    assert result.lost == {"trailing comma (mended)": 1}
+    first = trace.labels[0]
     assert first.value == "Formatting Errors"
-    assert '", ]"' in traces[0].text(first.why or "")  # type: ignore[arg-type]
-    for data in (text.encode(), json.dumps(NOTES).encode()):
-        source = bytes_source("x.annotation.json", data)
-        assert trail.sniff(peek_at(source)) == 90
-        traces, report = read_traces(source, "trail")
-        assert not traces
-        assert report.skipped[0].where == "x.annotation.json"
-        assert report.skipped[0].why == "annotations; read together with their trace"
+    assert '", ]"' in trace.text(first.why or "")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("annotation", "why"),
     [
-        (b"\xff\x00", "damaged or cut off"),
-        (b"[1]", "annotations that are no object"),
-        (json.dumps({**NOTES, "trace_id": "other"}).encode(), "annotations of another trace"),
-        (b'{"errors": [{"category": "A", "locat', "damaged or cut off"),
-        (gzip.compress(b"{}", mtime=0)[:-5], "damaged or cut off"),
+        (b"\xff\x00", "no reader recognises"),
+        (json.dumps({**NOTES, "trace_id": "other"}).encode(), "a trace that is not in this run"),
+        (b'{"errors": [{"category": "A", "location": "x"}], "scores": [{"overall": 1', "damaged or cut off"),
     ],
 )
 def test_bad_annotations_do_not_spoil_the_trace(tmp_path: Path, annotation: bytes, why: str) -> None:
-    path = beside(tmp_path, annotation)
-    traces, report = read_traces(file_source(path, path.name), "trail")
-    assert len(traces[0].spans) == 4
-    assert any(why in s.why for s in report.skipped), report.skipped
+    put(tmp_path / "logs", "x.json", json.dumps(WHOLE).encode())
+    put(tmp_path / "logs", "y.json", annotation)
+    trace, result = annotated(tmp_path / "logs")
+    assert (len(trace.spans), trace.labels) == (4, ())
+    assert any(why in s.why for s in result.skipped), result.skipped
 
 
-def test_documents_have_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = beside(tmp_path, b"[" + b" " * len(json.dumps(WHOLE)) + b"]")
-    monkeypatch.setattr(json_records, "MAX_DOCUMENT", len(json.dumps(WHOLE)))
-    traces, report = read_traces(file_source(path, path.name), "trail")
-    assert len(traces[0].spans) == 4
-    assert "more than 0 MiB" in report.skipped[0].why
+def test_documents_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(json_records, "MAX_DOCUMENT", 10)
-    traces, report = read_traces(file_source(path, path.name), "trail")
+    traces, report = read(WHOLE)
     assert not traces
     assert "more than 0 MiB" in report.skipped[0].why
 
@@ -368,24 +390,31 @@ def test_real_traces(key: str) -> None:
 
 
 @REAL
-@pytest.mark.parametrize("key", sorted(EXPECTED))
-def test_real_annotations(key: str) -> None:
-    expected = EXPECTED[key]
-    path = real(key)
-    trace = read_traces(file_source(path, path.name), "trail")[0][0]
-    errors = [n for n in trace.labels if n.name == "error"]
-    found = {
-        "n_errors": len(errors),
-        "categories": dict(Counter(n.value for n in errors)),
-        "impacts": dict(Counter(n.value for n in trace.labels if n.name == "error.impact")),
-        "overall": next(n.value for n in trace.labels if n.name == "overall"),
-        "n_error_locations_found": sum(n.span_id in trace.by_id for n in errors),
-    }
-    assert found == {name: expected[name] for name in found}
-    annotation = path.with_name(path.name.replace(".json.gz", ".annotation.json"))
-    assert isinstance(json.loads(annotation.read_text()), dict) is expected["annotation_valid_json"]
-    source = file_source(annotation, annotation.name)
-    assert trail.sniff(peek_at(source)) == 90
-    traces, report = read_traces(source, "trail")
-    assert not traces
-    assert [s.why for s in report.skipped] == ["annotations; read together with their trace"]
+def test_real_annotations(tmp_path: Path) -> None:
+    home = open_home(str(tmp_path / "home"))
+    result = import_logs(DATA / "trail", home=home, run="r", redact="none")
+    assert result.labels > 0
+    traces = {str(t.spans[0].trace_id): t for t in home.resolve("r").traces()}
+    named = {e.head.origin.name: traces[e.head.trace_id] for e in home.resolve("r").entries if e.head.origin}
+    for key, expected in EXPECTED.items():
+        path = real(key)
+        trace = named[path.name]
+        errors = [n for n in trace.labels if n.name == "error"]
+        found = {
+            "n_errors": len(errors),
+            "categories": dict(Counter(n.value for n in errors)),
+            "impacts": dict(Counter(n.value for n in trace.labels if n.name == "error.impact")),
+            "overall": next(n.value for n in trace.labels if n.name == "overall"),
+            "n_error_locations_found": sum(n.span_id in trace.by_id for n in errors),
+        }
+        assert found == {name: expected[name] for name in found}
+        annotation = path.with_name(path.name.replace(".json.gz", ".annotation.json"))
+        assert isinstance(_json_or_none(annotation), dict) is expected["annotation_valid_json"]
+        assert trail.sniff(peek_at(file_source(annotation, annotation.name))) == 90
+
+
+def _json_or_none(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except json.JSONDecodeError:
+        return None

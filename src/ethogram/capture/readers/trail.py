@@ -1,31 +1,30 @@
 """TRAIL traces: `{trace_id, spans}` with spans nested in `child_spans`, and their annotations.
 
 Spans have a start and an ISO duration, token counts are strings, agents repeat the tokens of their model calls.
-A repeated span id gets a suffix, a parent that is not in the file leaves an orphan; both are kept. The annotation
-file `x.annotation.json` beside `x.json` (packed or not) is read with its trace: each error becomes a label `error`
-(its category) and a label `error.impact` on the span it names, each score a label on the trace. An annotation file
-on its own holds no trace.
+A repeated span id gets a suffix, a parent that is not in the file leaves an orphan; both are kept. An annotation file
+belongs to the trace that its `trace_id` or, without one, its file name gives, wherever the two lie (beside each other,
+in sibling folders, in one archive, or imported one after the other into one run): each error becomes a label `error`
+(its category) and a label `error.impact` on the span it names, each score a label on the trace.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, duration_ns, iso_ns, to_json
 from ethogram.capture.peek import Peek
-from ethogram.capture.source import Source, file_source
+from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
-from ethogram.capture.telemetry.records import documents, records
+from ethogram.capture.telemetry.records import records
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, SpanBuffer
 from ethogram.capture.telemetry.wire import kind_name, status_of
-from ethogram.errors import EthogramError
+from ethogram.trace import Label, Ref, SpanId, TraceId
 
 FORMAT = "trail"
 
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 _SPAN_KEYS = ("span_attributes", "child_spans")
 _LOG_NOISE = ("trace_id", "span_id", "timestamp", "service_name", "trace_flags", "severity_number")
 
@@ -49,16 +48,17 @@ def _is_annotation(document: dict[str, Any]) -> bool:
 
 
 def read(source: Source, intake: Intake) -> None:
-    """One trace per document, with the labels of the annotation beside it."""
+    """One trace per document; an annotation becomes labels of its trace."""
     for place, document in records(source, intake):
-        if _is_annotation(document):
-            intake.skip(source.name, "annotations; read together with their trace")
-            continue
         with intake.record(place):
-            _read_one(document, source, intake)
+            if _is_annotation(document):
+                key = as_name(document.get("trace_id")) or _key_in(source.name)
+                intake.annotate(key, list(_labels(document, intake)))
+            else:
+                _read_one(document, intake)
 
 
-def _read_one(document: dict[str, Any], source: Source, intake: Intake) -> None:
+def _read_one(document: dict[str, Any], intake: Intake) -> None:
     spans = as_list(document["spans"])
     inner = next((as_name(s.get("trace_id")) for s in spans if isinstance(s, dict)), "")
     key = as_name(document.get("trace_id")) or inner
@@ -71,13 +71,7 @@ def _read_one(document: dict[str, Any], source: Source, intake: Intake) -> None:
                 if not isinstance(span, dict):
                     raise ValueError(f"a span that is a {type(span).__name__}, not an object")
                 buffer.add(key, _span(span, parent, buffer))
-        labels = _beside(source, key, intake)
-
-        def finish(trace: TraceBuilder, key: str, ids: dict[str, str]) -> None:
-            for label in labels:
-                _annotate(trace, label, ids, intake)
-
-        write_traces(buffer, intake, finish=finish, repeats=True)
+        write_traces(buffer, intake, repeats=True)
     finally:
         buffer.close()
 
@@ -147,55 +141,29 @@ def _log(log: dict[str, Any], attributes: dict[str, Any], resource: dict[str, An
     return [RawEvent("log", iso_ns(log.get("timestamp")), rest)]
 
 
-def _beside(source: Source, key: str, intake: Intake) -> list[dict[str, Any]]:
-    """The annotation that lies beside a trace, if there is one."""
-    path = None if source.path is None else _annotation_path(source.path)
-    if path is None:
-        return []
-    found: list[dict[str, Any]] = []
-    try:
-        for document in documents(file_source(path, path.name), intake):
-            if not isinstance(document, dict):
-                intake.skip(path.name, "annotations that are no object")
-            elif as_name(document.get("trace_id")) not in ("", key):
-                intake.skip(path.name, "annotations of another trace")
-            else:
-                found.append(document)
-    except (EthogramError, OSError) as error:
-        intake.skip(path.name, str(error))
-    return found
+def _key_in(name: str) -> str:
+    """The trace that a file name gives: `split__KEY.annotation.json.gz`, `folder/KEY.json`."""
+    return PurePosixPath(name).name.split(".")[0].rpartition("__")[2]
 
 
-def _annotation_path(path: Path) -> Path | None:
-    name = path.name
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    stem = name.removesuffix(".json")
-    for ending in ("", *_PACKED):
-        candidate = path.with_name(f"{stem}.annotation.json{ending}")
-        if candidate != path and candidate.is_file():
-            return candidate
-    return None
-
-
-def _annotate(trace: TraceBuilder, document: dict[str, Any], ids: dict[str, str], intake: Intake) -> None:
+def _labels(document: dict[str, Any], intake: Intake) -> Iterator[Label]:
     for number, error in enumerate(as_list(document.get("errors"))):
         with intake.record(f"annotation error {number}"):
             if not isinstance(error, dict):
                 raise ValueError(f"an error that is a {type(error).__name__}, not an object")
-            _label_error(trace, error, ids)
+            yield from _error_labels(error, intake)
     for number, scores in enumerate(as_list(document.get("scores"))):
         with intake.record(f"annotation score {number}"):
             if not isinstance(scores, dict):
                 raise ValueError(f"scores that are a {type(scores).__name__}, not an object")
             for name, value in scores.items():
                 if not name.endswith("_reasoning"):
-                    why = as_text(scores.get(f"{name.removesuffix('_score')}_reasoning")) or None
+                    why = as_text(scores.get(f"{name.removesuffix('_score')}_reasoning"))
                     given = as_float(value)
-                    trace.label(name, as_text(value) if given is None else given, by="TRAIL", source="hand", why=why)
+                    yield _label(name, as_text(value) if given is None else given, why)
 
 
-def _label_error(trace: TraceBuilder, error: dict[str, Any], ids: dict[str, str]) -> None:
+def _error_labels(error: dict[str, Any], intake: Intake) -> Iterator[Label]:
     """Keys of errors are broken now and then: with blanks, in another case, or missing."""
     clean = {key.strip().strip(':"').lower(): value for key, value in error.items()}
     category, place = as_name(clean.pop("category", None)).strip(), as_name(clean.pop("location", None)).strip()
@@ -203,15 +171,22 @@ def _label_error(trace: TraceBuilder, error: dict[str, Any], ids: dict[str, str]
     words = [as_text(clean.pop("description", None))]
     if evidence := as_text(clean.pop("evidence", None)):
         words.append(f"Evidence: {evidence}")
-    if place and place not in ids:
-        trace.lose("annotation location (no such span)")
-        words.append(f"Location: {place}")
     if clean:
         words.append(to_json(clean))
     if not category:
-        trace.lose("annotation without a category")
-    span_id = ids.get(place)
-    why = "\n\n".join(w for w in words if w) or None
-    trace.label("error", category or None, by="TRAIL", source="hand", why=why, span_id=span_id)
+        intake.lose("annotation without a category")
+    yield _label("error", category or None, "\n\n".join(w for w in words if w), place)
     if impact:
-        trace.label("error.impact", impact, by="TRAIL", source="hand", span_id=span_id)
+        yield _label("error.impact", impact, "", place)
+
+
+def _label(name: str, value: float | str | None, why: str, place: str = "") -> Label:
+    return Label(
+        trace_id=TraceId(""),
+        name=name,
+        value=value,
+        by="TRAIL",
+        source="hand",
+        span_id=SpanId(place) if place else None,
+        why=Ref(why) if why else None,
+    )
