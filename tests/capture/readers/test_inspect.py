@@ -98,7 +98,7 @@ USER = {"role": "user", "content": "two and two?"}
 def test_a_sample_is_a_trace_of_its_task_and_epoch() -> None:
     trace = one(sample(epoch=3, total_time=1.5, error_retries=[]))
     head = trace.head
-    assert (head.task, head.attempt, head.agent, head.seed) == ("q1", 2, "react", 11)
+    assert (head.task, head.attempt, head.agent, head.seed) == ("sums/q1", 2, "react", 11)
     assert head.outcome == Scored(1.0, "exact")
     assert trace.answer == "4"
     assert {k: head.meta[k] for k in ("task", "model", "dataset", "run_id", "eval_id", "solver", "status")} == {

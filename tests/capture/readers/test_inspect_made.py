@@ -170,7 +170,7 @@ def known(made: Path, kind: str) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("shape", ["{}.eval", "chunked/{}.eval", "{}.json"])
 def test_every_shape_says_what_inspect_reads(made: Path, kind: str, shape: str) -> None:
     for trace, theirs in zip(read(made / shape.format(kind)), known(made, kind), strict=True):
-        assert (trace.head.task, trace.head.attempt) == (theirs["id"], theirs["epoch"] - 1)
+        assert (trace.head.task, trace.head.attempt) == (f"{kind}/{theirs['id']}", theirs["epoch"] - 1)
         assert trace.head.meta["uuid"] == theirs["uuid"]
         assert json.loads(str(trace.head.meta["events"])) == Counter(theirs["events"])
         calls = sorted(
@@ -232,7 +232,7 @@ def test_a_cut_log_of_inspect_keeps_its_first_sample(made: Path) -> None:
     data = (made / "works.eval").read_bytes()
     at = data.index(b"_epoch_2.json")
     traces, report = read_traces(bytes_source("cut.eval", data[: at + 200]), "inspect")
-    assert [(t.head.task, t.head.attempt, t.outcome) for t in traces] == [("a/b", 0, Scored(1.0, "includes"))]
+    assert [(t.head.task, t.head.attempt, t.outcome) for t in traces] == [("works/a/b", 0, Scored(1.0, "includes"))]
     assert len(report.skipped) == 2
 
 

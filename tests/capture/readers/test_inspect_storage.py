@@ -145,7 +145,8 @@ def test_samples_are_read_whatever_packs_them(method: int, style: dict[str, bool
     traces, report = read(data)
     assert report.skipped == []
     assert [(t.head.task, t.head.attempt, t.head.outcome) for t in traces] == [
-        *(("a", 0, Scored(1.0, "exact")), ("b/c", 1, Scored(1.0, "exact")), ("7", 0, Scored(0.0, "exact"))),
+        *(("sums/a", 0, Scored(1.0, "exact")), ("sums/b/c", 1, Scored(1.0, "exact"))),
+        ("sums/7", 0, Scored(0.0, "exact")),
     ]
     assert [m.text for m in traces[1].messages] == ["a long question b/c", "a long answer", "turn 1", "turn 2"]
     assert traces[1].totals.output_tokens == 6
@@ -202,7 +203,7 @@ def gone(*names: str, members: dict[str, Any]) -> dict[str, Any]:
 def test_a_chunked_sample_that_lacks_a_chunk_is_reported_and_the_others_are_kept(missing: str, why: str) -> None:
     members = gone(f"samples/b_epoch_1/{missing}", members=chunked(sample("b", turns=3)))
     traces, report = read(archive({**members, **chunked(sample("a")), "header.json": HEADER}))
-    assert [t.head.task for t in traces] == ["a"]
+    assert [t.head.task for t in traces] == ["sums/a"]
     assert len(report.skipped) == 1
     assert why in report.skipped[0].why
 
@@ -260,7 +261,7 @@ def test_a_cut_archive_keeps_every_sample_before_the_cut(method: int, shape: str
     for cut in [*range(4, len(whole), max(1, len(whole) // 150)), *data_ends, len(whole) - 1]:
         traces, report = read(whole[:cut])
         kept = sum(end <= cut for end in data_ends)
-        assert [t.head.task for t in traces] == [str(s["id"]) for s in THREE[:kept]], cut
+        assert [t.head.task for t in traces] == [f"sums/{s['id']}" for s in THREE[:kept]], cut
         assert report.skipped
     assert len(read(whole)[0]) == 3
 
@@ -290,7 +291,7 @@ def test_a_stretch_of_rubbish_between_members_is_stepped_over() -> None:
     first, second = archive({"header.json": HEADER, **classic(THREE[0])}), archive(classic(THREE[1]))
     names = b"PK\3\4" + b"\0" * 40
     traces, report = read(first[: first.index(b"PK\1\2")] + b"rubbish" + names + second[: second.index(b"PK\1\2")])
-    assert [t.head.task for t in traces] == ["a", "b/c"]
+    assert [t.head.task for t in traces] == ["sums/a", "sums/b/c"]
     assert any("belong to no member" in s.why for s in report.skipped)
 
 
@@ -414,7 +415,7 @@ def test_wrong_types_in_an_archive(wrong: Any) -> None:
     good = {**chunked(sample("good")), "header.json": HEADER}
     for name in list(chunked(sample("a"))):
         traces, report = read(archive({**good, **chunked(sample("a")), name: wrong}))
-        assert traces[0].head.task == "good"
+        assert traces[0].head.task == "sums/good"
         assert len(traces) == 2 or report.skipped
     for members in ({"header.json": wrong}, {"_journal/start.json": wrong}, {"samples/a_epoch_1.json": wrong}):
         traces, report = read(archive({**chunked(sample("good")), **members}))

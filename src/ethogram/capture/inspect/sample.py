@@ -28,11 +28,11 @@ _ELSEWHERE = frozenset(
 def read_sample(body: Body, log: Log, intake: Intake, where: str) -> None:
     """Add one sample as a trace."""
     sample = body.fields
-    task, epoch = as_name(sample.get("id")), as_int(sample.get("epoch"))
+    sample_id, epoch = as_name(sample.get("id")), as_int(sample.get("epoch"))
     uuid = as_name(sample.get("uuid"))
     own = as_dict(as_dict(sample.get("metadata")).pop(OWN, None))
-    with intake.trace(uuid or f"{log.key}/{task}/{epoch}", worldwide=bool(uuid or log.key)) as trace:
-        trace.task, trace.agent, trace.seed = task, log.agent, log.seed
+    with intake.trace(uuid or f"{log.key}/{sample_id}/{epoch}", worldwide=bool(uuid or log.key)) as trace:
+        trace.task, trace.agent, trace.seed = _task(sample_id, log), log.agent, log.seed
         trace.attempt = epoch - 1 if epoch is not None and epoch > 0 else None
         messages = Messages(body, trace.lose)
         error = failure(sample.get("error"))
@@ -40,7 +40,7 @@ def read_sample(body: Body, log: Log, intake: Intake, where: str) -> None:
         trace.outcome = outcome_of(scores, error, sample, log, own)
         trace.answer = _answer(sample, messages)
         trace.meta = {**log.meta, **_sample_meta(sample, body)}
-        _set_own(trace, own)
+        _set_own(trace, own, sample_id)
         add_labels(trace, scores, sample)
         trace.lose("timelines", len(as_list(sample.get("timelines"))))
         if own.get("rooted", True):
@@ -60,10 +60,16 @@ def read_sample(body: Body, log: Log, intake: Intake, where: str) -> None:
             _chat(trace, body, messages, log)
 
 
-def _set_own(trace: TraceBuilder, own: dict[str, Any]) -> None:
-    """What our own writer said beyond Inspect's fields."""
+def _task(sample_id: str, log: Log) -> str:
+    """The eval's task and the sample's id: samples of different evals are often numbered alike."""
+    return "/".join(filter(None, (as_name(log.meta.get("task")), sample_id)))
+
+
+def _set_own(trace: TraceBuilder, own: dict[str, Any], sample_id: str) -> None:
+    """What our own writer said beyond Inspect's fields; its samples are named by their whole task."""
     if not own:
         return
+    trace.task = sample_id
     trace.agent, trace.condition = as_name(own.get("agent")), as_name(own.get("condition"))
     trace.seed = as_int(own.get("seed"))
     trace.attempt = as_int(own.get("attempt", trace.attempt))
