@@ -178,3 +178,14 @@ def test_log_text_cannot_draw_on_the_terminal(call, env):
     assert "\u001b" not in tree
     assert "\u0007" not in tree
     assert "[bold]x[/bold] :warning:" in tree
+
+
+def test_an_import_of_nothing_says_why_and_leaves_no_run(call, log, tmp_path):
+    assert call("import", str(log), "--run", "good").code == 0
+    (Path("empty") / ".git").mkdir(parents=True)
+    (Path("empty") / ".git" / "config").write_text("x")
+    said = call("import", "empty")
+    assert (said.code, said.err.strip()) == (64, "ethogram import: nothing was imported; there is no file in it")
+    assert "run empty" not in said.out
+    assert "run good" not in call("show", "empty").out
+    assert call("show", "latest").out.startswith(call("show", "good").out[:20])

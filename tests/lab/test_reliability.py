@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab import import_logs
+from ethogram.lab import import_logs, show_run
 from ethogram.lab.outcomes import load_outcomes
 from ethogram.lab.reliability import read_k, reliability
 from ethogram.plan import Check, Condition, Suite, Task
@@ -170,3 +170,33 @@ def test_which_k(text: str, ks: list[int]) -> None:
 def test_which_k_cannot_be_read(text: str) -> None:
     with pytest.raises(BadUsage, match="--k"):
         read_k(text)
+
+
+def test_traces_without_a_task_are_never_attempts_at_one_task(logs: Any, home: Home) -> None:
+    for i in range(30):
+        span = {"span_id": f"{i:016x}", "span_name": "step", "span_attributes": {}, "child_spans": []}
+        logs.put(f"chat-{i}.json", {"trace_id": f"{i:032x}", "spans": [span]})
+    logs.put("scores.csv", ("source,outcome\n" + "".join(f"chat-{i},{i % 3 > 0}\n" for i in range(30))).encode())
+    import_logs(logs.root, home=home, run="loose", outcome_from=f"csv:{logs.root / 'scores.csv'}")
+    result = reliability("loose", home=home)
+    assert len(result.tasks) == 30
+    assert {(t.n, t.missing) for t in result.tasks} == {(1, 0)}
+    assert list(result.pass_at) == ["1"]  # no second attempt is known, so nothing is said of two
+    assert result.pass_hat["1"].value == pytest.approx(20 / 30)
+    assert "30 traces name no task" in result.notes[0]
+    shown = show_run("loose", home=home)
+    assert (len(shown.tasks), shown.notes) == (30, result.notes)
+    assert all(t.task.startswith("unknown:") for t in result.tasks)
+
+
+def test_samples_of_three_evals_are_three_tasks(logs: Any, home: Home) -> None:
+    for name in ("add", "multiply", "divide"):
+        spec = {"task": name, "model": "acme/m", "run_id": name, "created": "2026-01-02T03:04:05+00:00", "config": {}}
+        samples = [
+            {"id": 1, "epoch": e, "input": "q", "target": "a", "scores": {"exact": {"value": "C"}}} for e in range(1, 6)
+        ]
+        logs.put(f"{name}.json", {"version": 2, "status": "success", "eval": spec, "samples": samples})
+    import_logs(logs.root, home=home, run="three")
+    assert [(t.task, t.n) for t in reliability("three", home=home).tasks] == [
+        *(("add/1", 5), ("divide/1", 5), ("multiply/1", 5))
+    ]

@@ -299,3 +299,17 @@ def test_plain_values_are_numpys(rows: list[tuple[float, float, float]]) -> None
         assert apart == pytest.approx(points[y >= 0.5].mean(axis=0) - points[y < 0.5].mean(axis=0), abs=1e-6)
     else:
         assert apart is None
+
+
+def test_a_field_may_name_the_type_of_its_trajectories() -> None:
+    class Pages(Field[dict[str, int]]):
+        def dimensions(self) -> list[Dimension]:
+            return [Dimension("pages")]
+
+        def measure(self, trajectory: dict[str, int]) -> list[float]:
+            return [trajectory["pages"]]
+
+    field = Pages()
+    field.ingest([{"pages": 1}, {"pages": 3}], [1, 0])
+    assert field.points.tolist() == [[1.0], [3.0]]
+    assert isinstance(field.success_region(), Field)

@@ -72,7 +72,11 @@ def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace],
         return MemorySink(done)
 
     try:
-        found.read(source, Intake(open_sink, Origin(found.format, source.name, source.digest), report, settle))
+        intake = Intake(open_sink, Origin(found.format, source.name, source.digest), report, settle)
+        found.read(source, intake)
+        if intake.annotations:
+            report.labels = 0
+            report.skip(source.name, "labels of a trace that another file holds; import both into one run")
         report.end()
     except Unreadable as error:
         report.skip(source.name, str(error))

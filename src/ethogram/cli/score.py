@@ -46,9 +46,7 @@ def _print(result: ScoreResult) -> None:
     why = f" ({missing})" if missing else ""
     out.print(f"[bold]{result.run}[/bold]  {result.scored} scored, {sum(result.missing.values())} missing{why}")
     out.print(f"{result.changed} outcomes changed, {result.labels} labels added\n", style="dim")
-    rows = [
-        [t.task or "unknown", t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks
-    ]
+    rows = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
     out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], rows))
     notes = stderr()
     if result.unmatched:

@@ -54,11 +54,11 @@ def _print(result: RunSummary, limit: int) -> None:
     )
     cost = f"${totals.cost_usd:.4f}" if totals.cost_usd is not None else "unknown"
     out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}\n")
-    tasks = [
-        [t.task or "unknown", t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks
-    ]
+    tasks = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
     out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], first(tasks, limit)))
     print_rest(out, tasks, limit, "task")
+    for note in result.notes:
+        out.print(f"note: {note}", style="dim", markup=False)
     rows = [
         [
             t.trace_id.removeprefix("b2:")[:12],

@@ -83,7 +83,7 @@ def _print(result: ReliabilityResult, limit: int) -> None:
             markup=False,
         )
     out.print()
-    rows = [[t.task or "unknown", t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
+    rows = [[t.task, t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
     out.print(table(["task", "n", "c", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows))
     print_rest(out, result.tasks, limit, "task")
     out.print(f"next: ethogram compare {result.run} CANDIDATE", style="dim", markup=False)
@@ -143,5 +143,5 @@ def _say_why(result: ReliabilityResult) -> None:
         told["each k takes only the tasks with k attempts: other tasks at other k, so pass^k need not fall with k"] = (
             None
         )
-    for why in told:
+    for why in (*told, *result.notes):
         out.print(f"note: {why}", style="dim", markup=False)

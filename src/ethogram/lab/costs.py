@@ -57,6 +57,7 @@ from .cost_records import (
     CostUsage,
 )
 from .cost_whatif import Prices, as_prices, assumed_cost, given_resolution, monthly_at, price_list, routing_report
+from .order import task_name
 from .outcomes import run_of
 
 __all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of", "price_list"]
@@ -150,8 +151,7 @@ class _Costing:
 
     def _columns(self) -> Episodes:
         tasks: dict[str, int] = {}
-        # an episode of an unknown task is a task of its own
-        task = [tasks.setdefault(e.head.task or e.head.trace_id, len(tasks)) for e in self.entries]
+        task = [tasks.setdefault(task_name(e.head), len(tasks)) for e in self.entries]
         resolved = [is_resolved(e) for e in self.entries]
         return Episodes(
             np.asarray(task, dtype=np.int64),

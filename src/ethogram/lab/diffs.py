@@ -16,6 +16,7 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
 from ethogram.trace import Missing, Scored, Totals, Trace
 
+from .order import task_name
 from .readings import How, answer_of, load_readings, passed, tells_of_crash, unusable, usual_signature
 from .result import Result
 from .runs import find_trace
@@ -271,7 +272,7 @@ def _reruns(run: Run, entry: Entry, second: _One) -> Sequence[Entry]:
     found = [
         e
         for e in run.entries
-        if (e.head.task, e.head.condition, e.head.agent) == (mine.task, mine.condition, mine.agent)
+        if (task_name(e.head), e.head.condition, e.head.agent) == (task_name(mine), mine.condition, mine.agent)
         and e.head.trace_id not in (mine.trace_id, second.trace.head.trace_id)
         and unusable(e) is None
     ]

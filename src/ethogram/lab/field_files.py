@@ -22,6 +22,7 @@ from ethogram.store import Entry, Run
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
 from .field_columns import Columns
+from .order import task_name, without_task
 from .outcomes import success_at
 
 MOST_LABELLED = 20_000
@@ -99,7 +100,7 @@ class Loaded:
     @property
     def tasks(self) -> list[str]:
         """The task of each trace."""
-        return [e.head.task for e in self.entries]
+        return [task_name(e.head) for e in self.entries]
 
 
 def usable_names(
@@ -154,8 +155,8 @@ def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How, clus
         )
     notes: list[str] = []
     loaded = Loaded([e for _, e in kept], gone, notes, _threshold(runs, notes))
-    if any(not e.head.task for e in loaded.entries):
-        notes.append("some traces name no task and are read as repeats of one task; give tasks with --task-from")
+    if note := without_task(loaded.tasks):
+        notes.append(note)
     if cls is not None:
         _through_own(loaded, kept, cls, how)
     else:
@@ -321,7 +322,7 @@ def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Fi
         trace = run.trace(entry)
         trajectory = as_messages(trace) if how.reading == "messages" else trace
         try:
-            field.add(trajectory, outcome, task=entry.head.task, episode=entry.head.trace_id)
+            field.add(trajectory, outcome, task=task_name(entry.head), episode=entry.head.trace_id)
         except EthogramError as error:
             raise BadInput(f"{how.name} on trace {entry.head.trace_id} (task {entry.head.task!r}): {error}") from error
         except Exception as error:  # it is the user's code

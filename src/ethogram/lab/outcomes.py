@@ -13,9 +13,9 @@ from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
 from ethogram.store import Entry, Episodes, Home, Run, open_home
 from ethogram.store.lake import EXTENSIONS
-from ethogram.trace import SUCCESS_AT
+from ethogram.trace import SUCCESS_AT, Head
 
-from .order import natural
+from .order import natural, task_name
 
 UNKNOWN = "unknown"
 _PARTS: Mapping[str, tuple[str, ...]] = {
@@ -51,6 +51,8 @@ def load_outcomes(
     chosen = _choose(found.name, rows, condition, agent)
     held, task = np.unique(rows.task[chosen], return_inverse=True)
     names = [rows.names["task"][i] for i in held]
+    if "" in names:
+        names, task = _apart(names, task, [found.entries[i].head for i in chosen])
     plan = _plan(found, names, condition)
     if not names and not plan:
         raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
@@ -139,6 +141,17 @@ def _plan(run: Run, tasks: Sequence[str], condition: str | None) -> dict[str, in
     (only,) = chosen
     most = max(planned.values(), default=0) if only.attempts is None else only.attempts
     return {task: min(n, most) for task, n in planned.items() if not only.tasks or task in only.tasks}
+
+
+def _apart(names: list[str], task: Any, heads: Sequence[Head]) -> tuple[list[str], Any]:
+    """Every trace without a task made a task of its own: nobody knows which of them attempt the same one."""
+    alone = np.flatnonzero(task == names.index(""))
+    own = [task_name(heads[i]) for i in alone.tolist()]
+    task = task.copy()
+    task[alone] = len(names) + np.arange(alone.size)
+    held, task = np.unique(task, return_inverse=True)
+    names = [*names, *own]
+    return [names[i] for i in held], task
 
 
 def _attempts(given: Any, task: Any, planned: bool) -> Any:

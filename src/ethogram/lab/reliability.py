@@ -12,6 +12,7 @@ from ethogram.measure.reliability import Bounds, Compounding, Convention, Episod
 from ethogram.store import Home, Run
 from ethogram.store.ledger import collector_at_rest
 
+from .order import without_task
 from .outcomes import facts_of, load_outcomes, run_of
 from .result import Result
 
@@ -41,6 +42,7 @@ class ReliabilityResult(Result, kw_only=True):
     naive_at: dict[str, float] | None = None
     naive_hat: dict[str, float] | None = None
     flattery: dict[str, float] | None = None
+    notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per k and kind."""
@@ -76,6 +78,7 @@ def reliability(
         n=int(outcomes.attempts.sum()),
         c=int(outcomes.successes.sum()),
         level=level,
+        notes=[note] if (note := without_task(outcomes.tasks)) else [],
         **{f: getattr(told, f) for f in told.__struct_fields__},
     )
 

@@ -13,7 +13,7 @@ from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
-from .order import natural
+from .order import natural, task_name, without_task
 from .register import read_files
 from .result import Result
 
@@ -91,6 +91,7 @@ class RunSummary(Result, kw_only=True):
     skipped: int
     lost: dict[str, int]
     bytes: int
+    notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per episode, totals flat."""
@@ -150,6 +151,8 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
     for read in read_files(found):
         lost.update(read.report.lost)
         skipped += len(read.report.skipped) + read.report.skipped_more
+    tasks = _tasks(entries)
+    note = without_task(t.task for t in tasks)
     return RunSummary(
         run=found.name,
         kind=found.info.kind,
@@ -164,11 +167,12 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         forgotten=sum(e.forgotten is not None for e in entries),
         formats=dict(sorted(formats.items())),
         totals=_sum(e.totals for e in entries),
-        tasks=_tasks(entries),
+        tasks=tasks,
         traces=[_row(e) for e in entries],
         skipped=skipped,
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
+        notes=[note] if note else [],
     )
 
 
@@ -205,7 +209,7 @@ def _tasks(entries: tuple[Entry, ...]) -> list[TaskRow]:
     rows: dict[str, TaskRow] = {}
     sums: Counter[str] = Counter()
     for entry in entries:
-        task, outcome = entry.head.task, entry.head.outcome
+        task, outcome = task_name(entry.head), entry.head.outcome
         row = rows.setdefault(task, TaskRow(task=task))
         row.attempts += 1
         if isinstance(outcome, Scored):

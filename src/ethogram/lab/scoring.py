@@ -24,6 +24,7 @@ from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import SUCCESS_AT, Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
 
+from .order import natural, task_name
 from .result import Result
 from .runs import TaskRow
 from .suites import LoadedSuite, load_suite
@@ -302,7 +303,8 @@ def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
     rows: dict[str, TaskRow] = {}
     for entry in entries:
         outcome = entry.head.outcome
-        row = rows.setdefault(entry.head.task, TaskRow(task=entry.head.task))
+        task = task_name(entry.head)
+        row = rows.setdefault(task, TaskRow(task=task))
         row.attempts += 1
         if isinstance(outcome, Missing):
             row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
@@ -310,7 +312,7 @@ def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
         row.scored += 1
         row.successes += outcome.success(threshold)
         row.mean = ((row.mean or 0.0) * (row.scored - 1) + outcome.value) / row.scored
-    return [rows[t] for t in sorted(rows, key=lambda t: (not t.isdigit(), int(t) if t.isdigit() else 0, t))]
+    return [rows[t] for t in sorted(rows, key=natural)]
 
 
 # ---- labels in a CSV ----

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 import msgspec
 import numpy as np
@@ -23,7 +23,15 @@ from . import intent as intents_
 from .columns import NO_LABEL, Bools, Columns, Floats, Ints, Path, collapse, path_length
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
     from .metrics import FieldMetrics
+
+    T = TypeVar("T", default=Any)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")  # before Python 3.13 only type checkers know defaults
 
 
 class Dimension(msgspec.Struct, frozen=True):
@@ -33,11 +41,12 @@ class Dimension(msgspec.Struct, frozen=True):
     description: str = ""
 
 
-class Field:
+class Field(Generic[T]):
     """Subclass it with `dimensions()` and `measure(trajectory)`; `add` trajectories; ask `metrics()`.
 
     `state_order` declares the order of states where first appearance would not give it. `terminal_state` names a label
     that every trajectory gets at its last step whatever it did; None finds it, "" says that there is none.
+    `Field[dict]` tells type checkers what a trajectory is.
     """
 
     state_order: Sequence[str] = ()
@@ -53,19 +62,19 @@ class Field:
             f"{type(self).__name__} needs dimensions(): the list of its Dimension(name, description)"
         )
 
-    def measure(self, trajectory: Any) -> npt.ArrayLike:
+    def measure(self, trajectory: T) -> npt.ArrayLike:
         """One number per dimension: what the agent did, not how well it went."""
         raise NotImplementedError(f"{type(self).__name__} needs measure(trajectory): one number per dimension")
 
-    def state(self, trajectory: Any, t: int) -> str:
+    def state(self, trajectory: T, t: int) -> str:
         """Where in the task step t lies; labels should only move forward."""
         return NO_LABEL
 
-    def intent(self, trajectory: Any, t: int) -> str:
+    def intent(self, trajectory: T, t: int) -> str:
         """What the agent is up to at step t; labels may come back."""
         return NO_LABEL
 
-    def trajectory_length(self, trajectory: Any) -> int:
+    def trajectory_length(self, trajectory: T) -> int:
         """How many steps `state` and `intent` are asked about."""
         if isinstance(trajectory, Trace):
             return len(trajectory.steps)
@@ -76,7 +85,7 @@ class Field:
             "known; add trajectory_length(trajectory), the number of its steps"
         )
 
-    def add(self, trajectory: Any, outcome: object = None, *, task: str | None = None, episode: str = "") -> Floats:
+    def add(self, trajectory: T, outcome: object = None, *, task: str | None = None, episode: str = "") -> Floats:
         """Measure a trajectory and keep the point, its outcome and its labels; gives the point.
 
         The outcome is a number, `Scored`, `Missing`, or None for none; a `Trace` brings its own, and its task.
@@ -92,7 +101,7 @@ class Field:
         return point
 
     def ingest(
-        self, trajectories: Iterable[Any], outcomes: Iterable[object] | None = None, tasks: Iterable[str] | None = None
+        self, trajectories: Iterable[T], outcomes: Iterable[object] | None = None, tasks: Iterable[str] | None = None
     ) -> None:
         """Add many; as many outcomes (and tasks) as trajectories, where they are given."""
         runs = list(trajectories)

@@ -1,9 +1,9 @@
 """Inspect logs: `.eval` (a zip: one member per sample, or the newer chunked samples) and the `.json` document.
 
-One trace per sample and epoch; the task is the eval's task and the sample's id (`arithmetic/7`). The root span is the sample; its attributes hold the sample's fields that
-have no place elsewhere. Steps come from the events, or from the messages where a log has no events. The
-outcome is the first score in the order of the header; every score is also a label. Totals come from the
-model events alone: what header and sample sum up stays in `meta`.
+One trace per sample and epoch; its task is the eval's task and the sample's id (`arithmetic/7`). The root span is the
+sample; its attributes hold the sample's fields that have no place elsewhere. Steps come from the events, or from the
+messages where a log has no events. The outcome is the first score in the order of the header; every score is also a
+label. Totals come from the model events alone: what header and sample sum up stays in `meta`.
 """
 
 from __future__ import annotations
