@@ -476,8 +476,14 @@ class TraceBuilder:
             if isinstance(value, bool | int | float):
                 kept[name] = value
             else:
-                kept[name] = self._clean(value if isinstance(value, str) else _json(value), "meta")
+                kept[name] = self._fact(name, value if isinstance(value, str) else _json(value))
         return kept
+
+    def _fact(self, name: str, value: str) -> str:
+        """A value that a name is given to, redacted: of a password only the name may tell what it is."""
+        lead = f"{name}="
+        told = self._clean(lead + value, "meta")
+        return told[len(lead) :] if told.startswith(lead) else self._clean(value, "meta")
 
     def _times(self, draft: Draft) -> tuple[int | None, int | None]:
         start, end = self._time(draft.start_ns), self._time(draft.end_ns)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ethogram.study.suites import EpisodeReport
 
-from .out import cell, stderr
+from .out import cell, say, stderr
 
 PLAIN_EVERY = 5.0
 
@@ -113,7 +113,7 @@ class Lines(Tally):
         now = time.monotonic()
         if now - self._said >= PLAIN_EVERY or self.done == self.planned:
             self._said = now
-            print(self.line(), file=sys.stderr, flush=True)
+            say(self.line())
 
 
 class _Watching:

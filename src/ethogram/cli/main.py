@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from types import TracebackType
 from typing import Any, NamedTuple
 
 STOPPED = 130
@@ -75,6 +76,7 @@ def usage() -> str:
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one verb and exit with its code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    sys.excepthook = _tell_bug
     try:
         code = run(args)
         sys.stdout.flush()
@@ -111,8 +113,22 @@ def _unknown(name: str) -> int:
 
     near = get_close_matches(name, [v.name for v in VERBS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "ethogram --help lists them"
-    print(f"ethogram: no verb named {name!r}; {hint}", file=sys.stderr)
+    _say(f"ethogram: no verb named {name!r}; {hint}")
     return 64
+
+
+def _say(sentence: str) -> None:
+    """What went wrong, on stderr; it may quote an address or an argument, and with it a secret."""
+    from ethogram.store.shown import shown
+
+    print(shown(sentence), file=sys.stderr)
+
+
+def _tell_bug(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
+    """A traceback is a bug; until it is mended it must not show a secret either."""
+    import traceback
+
+    _say("".join(traceback.format_exception(kind, error, at)).rstrip())
 
 
 def verb_app(verb: Verb) -> Any:
@@ -138,17 +154,17 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     try:
         code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
     except EthogramError as error:
-        print(f"ethogram {verb.name}: {error}", file=sys.stderr)
+        _say(f"ethogram {verb.name}: {error}")
         return error.exit_code
     except BrokenPipeError:
         raise
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        print(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}", file=sys.stderr)
+        _say(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}")
         return 64
     except click_error as error:
         said = error.format_message()  # type: ignore[attr-defined]
-        print(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)", file=sys.stderr)
+        _say(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)")
         return 64
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED

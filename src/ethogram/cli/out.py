@@ -13,9 +13,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from ethogram.estimate import Estimate
 from ethogram.lab import Result
+from ethogram.store.shown import shown, shown_json
 
 PIPE_WIDTH = 160
 SHORT = 24
@@ -31,7 +33,11 @@ T = TypeVar("T")
 
 
 class _Console(Console):
-    """A console that lets a closed pipe be told to whoever called, instead of ending the process itself."""
+    """A console that hides secrets, and lets a closed pipe be told to whoever called instead of ending the process."""
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        """Print words without the secrets in them; cells of tables were seen to by `cell`."""
+        super().print(*(_hidden(thing) for thing in objects), **how)
 
     def on_broken_pipe(self) -> None:
         """Travel up: the command line ends quietly."""
@@ -49,8 +55,8 @@ def stderr() -> Console:
 
 
 def print_json(result: Result) -> None:
-    """The result as one JSON document."""
-    sys.stdout.write(result.to_json() + "\n")
+    """The result as one JSON document, without the secrets that foreign words may hold."""
+    sys.stdout.write(shown_json(result.to_json()) + "\n")
     sys.stdout.flush()
 
 
@@ -80,13 +86,26 @@ def cell(value: Any) -> str:
     if isinstance(value, float | Decimal):
         return f"{value:.4g}" if value % 1 else f"{value:,.0f}"
     if isinstance(value, list | tuple):
-        return escape(", ".join(map(str, value)))
+        return escape(printable(", ".join(map(str, value))))
     return escape(printable(str(value)))
 
 
 def printable(text: str) -> str:
-    """Foreign text without control characters: logs must not move the cursor or ring the bell."""
-    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+    """Foreign text without secrets, and without control characters that move the cursor or ring the bell."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in shown(text))
+
+
+def say(text: str) -> None:
+    """One line on stderr, without the secrets that foreign words in it may hold."""
+    print(shown(text), file=sys.stderr, flush=True)
+
+
+def _hidden(thing: Any) -> Any:
+    if isinstance(thing, str):
+        return shown(thing)
+    if isinstance(thing, Text) and (told := shown(thing.plain)) != thing.plain:
+        return Text(told, style=thing.style, no_wrap=thing.no_wrap, overflow=thing.overflow)
+    return thing
 
 
 def plural(count: int, noun: str) -> str:

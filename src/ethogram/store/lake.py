@@ -16,11 +16,12 @@ from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
 from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
 from . import ledger
+from .detectors import SECRET_KINDS
 from .episodes import Episodes, read_episodes
 from .files import Files, LocalFiles, files_at
 from .lease import Lease, is_alive, leases
 from .ledger import DataFile, Entry, Standing
-from .redact import Policy, Redactor
+from .redact import Policy, Redactor, policy_from
 from .rows import SpanReader
 from .seal import Keyring
 from .segment import spans_of
@@ -108,24 +109,37 @@ class Home:
 
     def create(self, name: str, kind: str, **details: Any) -> Run:
         """A new run; an existing name is refused."""
-        from ethogram import __version__
-
         if not _NAME.fullmatch(name):
             raise BadUsage(f"{name!r} cannot name a run: use letters, digits, '.', '_' and '-', at most 100")
         if name == "latest":
             raise BadUsage("'latest' cannot name a run: it always means the newest one")
-        info = RunInfo(
-            schema_version=SCHEMA_VERSION,
-            name=name,
-            kind=kind,
-            created_ns=time.time_ns(),
-            version=__version__,
-            **details,
-        )
-        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
-        if not self.files.create(f"runs/{name}/run.json", msgspec.json.format(msgspec.json.encode(info))):
+        data = self.describe(name, kind, **details)
+        if not self.files.create(f"runs/{name}/run.json", data):
             raise BadUsage(f"a run named {name!r} exists already in {self.files.address}; choose another name")
         return self.run(name)
+
+    def describe(self, name: str, kind: str, **details: Any) -> bytes:
+        """The `run.json` of a new run, its words redacted: an agent's address, a tag or a fact may hold a secret."""
+        from ethogram import __version__
+
+        redaction = details.get("redaction", "default")
+        if self.as_stored(name, redaction) != name:
+            raise BadUsage("the name of the run holds a secret or personal data; choose another name")
+        for part, field in {"tags": "", "meta": "meta", "plan": ""}.items():
+            if part in details:
+                details[part] = self.as_stored(details[part], redaction, field)
+        known = {"schema_version": SCHEMA_VERSION, "name": name, "kind": kind, "version": __version__}
+        info = msgspec.convert(known | {"created_ns": time.time_ns()} | details, RunInfo)
+        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
+        return msgspec.json.format(msgspec.json.encode(info))
+
+    def as_stored(self, setting: Any, redaction: str = "default", field: str = "") -> Any:
+        """A setting of a run as `run.json` has it: redacted under the run's policy, and of secrets even where that
+        says `none`, for settings are no public data."""
+        policy = policy_from(redaction)
+        if policy.kinds is not None:
+            policy = msgspec.structs.replace(policy, kinds=tuple(dict.fromkeys((*policy.kinds, *SECRET_KINDS))))
+        return self.redactor(policy).redact_all(msgspec.to_builtins(setting), field)
 
     def redaction_key(self) -> bytes:
         """The secret behind redaction marks: equal secrets get equal marks within one home."""

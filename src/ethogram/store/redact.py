@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import accumulate
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -74,6 +74,11 @@ DEFAULT = Policy()
 SECRETS = Policy(kinds=SECRET_KINDS)
 NOTHING = Policy(kinds=())
 _PRESETS = {"default": DEFAULT, "secrets": SECRETS, "none": NOTHING}
+
+
+def is_marked(text: str) -> bool:
+    """Whether something was taken out of a text."""
+    return _MARK.search(text) is not None
 
 
 def policy_from(
@@ -222,6 +227,22 @@ class Redactor:
             pieces += [text[at : finding.start], quote, finding.mark, quote]
             at = finding.end
         return Redacted("".join([*pieces, text[at:]]), findings)
+
+    def redact_all(self, value: Any, field: str = "") -> Any:
+        """Records, lists and words of a setting, as they may be stored; numbers stay as they are."""
+        if isinstance(value, str):
+            return self.redact(value, field).text
+        if isinstance(value, Mapping):
+            return {self.redact(str(k), field).text: self._named_value(str(k), v, field) for k, v in value.items()}
+        return [self.redact_all(v, field) for v in value] if isinstance(value, list | tuple) else value
+
+    def _named_value(self, name: str, value: Any, field: str) -> Any:
+        """A value that a name is given to: `{"password": "…"}` is told by the name alone."""
+        if not isinstance(value, str):
+            return self.redact_all(value, field)
+        lead = f"{name}="
+        told = self.redact(lead + value, field).text
+        return told[len(lead) :] if told.startswith(lead) else self.redact(value, field).text
 
     def _hash(self, text: str, size: int) -> str:
         return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key, digest_size=size).hexdigest()

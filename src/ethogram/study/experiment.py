@@ -207,6 +207,8 @@ class Experiment:
         before = msgspec.convert(plan["options"], RunOptions)
         spec = self.agent if isinstance(self.agent, str) else load_agent(self.agent).name
         ours, theirs = self.options, before
+        # what is stored of an address has no secret in it
+        spec, conditions = (self.home.as_stored(x, before.redact) for x in (spec, ours.conditions))
         differs = {
             "agent": plan["agent"] != spec,
             "suite": plan["suite_digest"] != self.loaded.suite.digest,
@@ -214,7 +216,7 @@ class Experiment:
             "noise floor": ours.k != theirs.k,
             "seed": ours.seed != theirs.seed,
             "choice of tasks": (ours.tasks, ours.limit) != (theirs.tasks, theirs.limit),
-            "operators, intensities or tools": ours.conditions != theirs.conditions,
+            "operators, intensities or tools": conditions != msgspec.to_builtins(theirs.conditions),
         }
         what = next((name for name, other in differs.items() if other), None)
         if what is not None:

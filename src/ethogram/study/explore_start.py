@@ -17,7 +17,6 @@ from ethogram.lab.exploration import Metadata, same_grid
 from ethogram.plan.grid import Grid
 from ethogram.store import Home, Run
 from ethogram.store.files import LocalFiles
-from ethogram.store.lake import SCHEMA_VERSION, RunInfo, info_digest
 
 from .explore_v1 import RoundsWriter, check_same, derived_uuid
 
@@ -136,18 +135,7 @@ def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: di
     place = Path(options.run_dir).absolute()
     files = LocalFiles(place.parent)
     if not files.exists(f"{place.name}/run.json"):
-        from ethogram import __version__
-
-        info = RunInfo(
-            schema_version=SCHEMA_VERSION,
-            name=place.name,
-            kind="explore",
-            created_ns=time.time_ns(),
-            version=__version__,
-            plan=facts,
-        )
-        info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
-        files.create(f"{place.name}/run.json", msgspec.json.format(msgspec.json.encode(info)))
+        files.create(f"{place.name}/run.json", lake.describe(place.name, "explore", plan=facts))
     return Run(files, place.name, lake.keys)
 
 

@@ -18,7 +18,7 @@ from ethogram.run.agents import Agent, load_agent
 from ethogram.run.environment import Environment
 from ethogram.run.executor import EpisodeReport as EpisodeReport
 from ethogram.store import Home, Run, open_home
-from ethogram.store.redact import policy_from
+from ethogram.store.redact import is_marked, policy_from
 from ethogram.store.stop import release
 from ethogram.trace import REASONS
 
@@ -190,6 +190,10 @@ def _reopen(
     if found.info.kind != "run" or "suite" not in plan:
         raise BadUsage(f"{found.name!r} was not made by 'ethogram run'; there is no plan to resume")
     options = changed(msgspec.convert(plan["options"], RunOptions), changes).resolved()
+    for what, given in (("suite", suite), ("agent", agent)):
+        if given is None and is_marked(plan[what]):
+            option = "name it again" if what == "suite" else "name it again with --agent"
+            raise BadUsage(f"the {what} of run {found.name!r} was stored without the secret in its address; {option}")
     loaded = load(suite or plan["suite"])
     if loaded.suite.digest != plan["suite_digest"]:
         raise BadUsage(
@@ -197,7 +201,8 @@ def _reopen(
         )
     acting = load_agent(agent or plan["agent"])
     check_meters(acting, options)
-    known = _Known(lake, found, loaded, acting, plan["agent"], options, planned_attempts(found, loaded, options))
+    spec = agent if isinstance(agent, str) else plan["agent"]
+    known = _Known(lake, found, loaded, acting, spec, options, planned_attempts(found, loaded, options))
     if found.entries and not {e.id for e in known.episodes} & {e.head.episode for e in found.entries}:
         raise BadUsage(
             f"run {found.name!r} is of the agent {plan['agent']!r}, not of {acting.name!r}; resume it with the same "
