@@ -30,9 +30,10 @@ from ethogram.capture.intake import MAX_NS, SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.readers import MODULES
 from ethogram.capture.source import bytes_source
+from ethogram.capture.writers import atif as atif_writer
 from ethogram.capture.writers import inspect as inspect_writer
-from ethogram.lab import import_logs, verify_runs
-from ethogram.store import Home
+from ethogram.lab import export_run, import_logs, sql, verify_runs
+from ethogram.store import VIEWS, Home
 from ethogram.trace import TOKEN_FIELDS, Missing, Trace, detached_refs, text_ref
 from ethogram.trace.codec import encode
 
@@ -416,13 +417,57 @@ def test_broken_real_logs(path: Path) -> None:
         check(broken, format, what)
 
 
+def _own_atif() -> bytes:
+    """A trace with labels as our ATIF writer writes it: with notes that the reader restores as they are."""
+    (trace,) = check(SAMPLES["jsonl"], "jsonl", "jsonl")[0]
+    written = io.BytesIO()
+    atif_writer.write([trace], written)
+    return written.getvalue()
+
+
+def holds(home: Home, run: str, tmp_path: Path) -> None:
+    """Whatever was stored verifies, answers a query over every view, and comes back from a copy as it was."""
+    assert verify_runs([run], home=home).ok
+    for view in VIEWS:
+        assert sql(f"SELECT * FROM {view}", runs=[run], home=home) is not None
+    if not home.resolve(run).entries:
+        return
+    export_run(run, "jsonl", out=tmp_path / f"{run}.jsonl", home=home)
+    import_logs(tmp_path / f"{run}.jsonl", home=home, run=f"{run}-again", redact="none")
+    one, two = ({t.head.episode: t for t in home.resolve(name).traces()} for name in (run, f"{run}-again"))
+    assert len(one) == len(two)
+    signatures = [sorted(t.signatures() for t in found.values()) for found in (one, two)]
+    assert signatures[0] == signatures[1]
+    said = [sorted((x.name, str(x.value)) for t in found.values() for x in t.labels) for found in (one, two)]
+    assert said[0] == said[1]
+    assert verify_runs([f"{run}-again"], home=home).ok
+
+
+@pytest.mark.parametrize("field", ["name", "value", "by", "source", "why", "span_id"])
+@pytest.mark.parametrize("wrong", [{"a": 1}, [1, 2], 7, "nobody", None, True])
+def test_a_label_of_a_wrong_type_is_skipped_and_leaves_the_run_whole(
+    home: Home, tmp_path: Path, field: str, wrong: Any
+) -> None:
+    log = json.loads(_own_atif())
+    notes = log["extra"]["ethogram"]
+    before = len(notes["labels"])
+    assert before
+    notes["labels"][0][field] = wrong
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    result = import_logs(tmp_path / "log.json", home=home, run="r", redact="none")
+    assert result.traces == 1  # the trace itself is good
+    kept = len(list(home.resolve("r").labels()))
+    assert kept == before - len(result.files[0].skipped)
+    holds(home, "r", tmp_path)
+
+
 def test_what_survives_is_kept_by_the_store_and_verifies(home: Home, tmp_path: Path) -> None:
     """The same food through a real import: every file is reported, nothing breaks the lake."""
     folder = tmp_path / "logs"
     folder.mkdir()
     count = 0
-    for format in FORMATS:
-        for _, data in broken_copies(format, SAMPLES[format], 12 * TIMES, (retype, retype, flip, splice)):
+    for format, sample in [*SAMPLES.items(), ("own atif", _own_atif())]:
+        for _, data in broken_copies(format, sample, 12 * TIMES, (retype, retype, flip, splice)):
             (folder / f"{count:05d}.log").write_bytes(data)
             count += 1
     with bounded("the import"):
@@ -434,6 +479,6 @@ def test_what_survives_is_kept_by_the_store_and_verifies(home: Home, tmp_path: P
     for trace in run.traces():
         assert len(list(trace.walk())) == len(trace.spans) == trace.totals.spans
         assert all(m.role for m in trace.messages)
-    assert verify_runs(home=home).ok
+    holds(home, "fuzz", tmp_path)
     repeated = import_logs(folder, home=home, run="fuzz", redact="none")
     assert repeated.traces == 0

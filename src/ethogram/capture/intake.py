@@ -41,6 +41,7 @@ from ethogram.trace import (
     text_ref,
     trace_id,
 )
+from ethogram.trace.codec import check
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
@@ -357,21 +358,27 @@ class TraceBuilder:
         version: str = "1",
         at_ns: int | None = None,
     ) -> None:
-        """Attach a score or a note to the trace, or to one span."""
+        """Attach a score or a note to the trace, or to one span; one that cannot be stored is listed as skipped."""
+        said = {"name": name, "value": value, "by": by, "why": why, "version": version}
+        with self._intake.record(f"label {name!r:.80}"):
+            self._labels.append(self._label(said, source, span_id, at_ns))
+
+    def _label(self, said: dict[str, Any], source: LabelSource, span_id: str | None, at_ns: int | None) -> Label:
+        value = said["value"]
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = self._number(value)
         if isinstance(value, str):
             value = self._clean(value, "label")
-        self._labels.append(
+        return check(
             Label(
                 trace_id=self.trace_id,
-                name=self._clean(name, "label"),
+                name=self._clean(said["name"], "label"),
                 value=value,
-                by=self._clean(by, "label"),
+                by=self._clean(said["by"], "label"),
                 source=source,
-                why=self._text(why, "label"),
+                why=self._text(said["why"], "label"),
                 span_id=SpanId(self._clean(span_id, "name")) if span_id else None,
-                version=self._clean(version, "label"),
+                version=self._clean(said["version"], "label"),
                 at_ns=self._time(at_ns),
             )
         )
@@ -393,7 +400,7 @@ class TraceBuilder:
             meta=self._params(self.meta),
             origin=self._intake.origin,
         )
-        settled = self._intake.settle(head, self._labels, self.spans)
+        settled = self._intake.settle(check(head), self._labels, self.spans)
         if settled is None:
             self._sink.abort()
             return

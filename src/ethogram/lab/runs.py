@@ -318,7 +318,7 @@ def show_trace(
         if limit is not None and len(rows) >= limit:
             break
         rows.append(_span_row(whole, span, depth, steps.get(span.span_id)))
-    head, outcome = entry.head, entry.head.outcome
+    head, outcome = whole.head, whole.head.outcome
     return TraceTree(
         run=where.name,
         trace_id=head.trace_id,

@@ -231,7 +231,7 @@ class _Merger:
     def _entry(self, entry: Entry) -> Entry:
         if entry.head.trace_id in self.dead:
             # its spans go, but what it cost was paid
-            head = msgspec.structs.replace(entry.head, answer=None)
+            head = msgspec.structs.replace(entry.head, answer=None, words={})
             return msgspec.structs.replace(entry, head=head, spans=(), texts=(), forgotten=entry.forgotten or REPLACED)
         places = []
         for place in entry.spans:

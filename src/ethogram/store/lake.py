@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
+from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
 from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
 from . import ledger
@@ -26,6 +26,7 @@ from .rows import SpanReader
 from .seal import Keyring
 from .segment import spans_of
 from .texts import TextReader, TraceTexts
+from .words import head_with_words, label_with_words, named_refs
 from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 SCHEMA_VERSION = 1
@@ -264,8 +265,13 @@ class Run:
             raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
         spans = tuple(self.spans(entry))
         labels = tuple(self._labels_of.get(entry.head.trace_id, ()))
-        texts = TraceTexts(self.texts, entry.texts, spans, _named_refs(entry, labels))
-        return Trace(entry.head, spans, texts, labels)
+        texts = TraceTexts(self.texts, entry.texts, spans, named_refs(entry.head, labels))
+        try:
+            head = head_with_words(entry.head, texts.__getitem__)
+            labels = tuple(label_with_words(label, texts.__getitem__) for label in labels)
+        except Sealed:  # all that needs no key can still be read
+            head = entry.head
+        return Trace(head, spans, texts, labels)
 
     def traces(self) -> Iterator[Trace]:
         """All traces, one after the other."""
@@ -311,7 +317,7 @@ class Run:
 
     def all_refs(self, entry: Entry) -> list[Ref]:
         """Every text that a trace needs once, in order, those that its messages lean on included."""
-        named = dict.fromkeys(_named_refs(entry, self._labels_of.get(entry.head.trace_id, ())))
+        named = dict.fromkeys(named_refs(entry.head, self._labels_of.get(entry.head.trace_id, ())))
         messages: dict[Ref, None] = {}
         for span in self.spans(entry):
             named.update(dict.fromkeys(span.refs))
@@ -319,12 +325,6 @@ class Run:
         for ref in messages:
             named.update(dict.fromkeys(detached_refs(self.texts.get(ref, entry.texts))))
         return list(named)
-
-
-def _named_refs(entry: Entry, labels: Sequence[Label]) -> list[Ref]:
-    """Texts of a trace that no span names: the answer, and why its labels say what they say."""
-    named = [label.why for label in labels if label.why is not None]
-    return named if entry.head.answer is None else [entry.head.answer, *named]
 
 
 def open_home(address: str | None = None, keys: Keyring | None = None) -> Home:

@@ -17,10 +17,11 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.trace import Head, Outcome, Totals, TraceId
+from ethogram.trace import Head, Outcome, Ref, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
 from .files import Files
+from .words import revised_words
 
 SCHEMA_VERSION = 1
 FOLDER = "ledger"
@@ -72,6 +73,7 @@ class Revision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     at_ns: int
     outcome: Outcome | None = None
     texts: tuple[str, ...] = ()
+    words: dict[str, Ref] = {}
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment"):
@@ -288,9 +290,12 @@ def _revised(segment: Segment, revisions: dict[TraceId, list[Revision]]) -> Segm
     entries = []
     for entry in segment.entries:
         later = revisions.get(entry.head.trace_id, ())
-        outcome = next((r.outcome for r in reversed(later) if r.outcome is not None), entry.head.outcome)
+        last = next((r for r in reversed(later) if r.outcome is not None), None)
         texts = tuple(dict.fromkeys((*entry.texts, *(t for r in later for t in r.texts if not entry.forgotten))))
-        head = msgspec.structs.replace(entry.head, outcome=outcome)
+        head = entry.head
+        if last is not None:
+            words = {} if entry.forgotten else revised_words(head.words, last.words)
+            head = msgspec.structs.replace(head, outcome=last.outcome, words=words)
         entries.append(msgspec.structs.replace(entry, head=head, texts=texts) if later else entry)
     return msgspec.structs.replace(segment, entries=tuple(entries))
 

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ethogram.trace import Label, Outcome, Ref, TraceId, text_ref
+from ethogram.trace.codec import check
 
 from . import lease, ledger
 from .lake import Run
 from .ledger import Revision
 from .redact import Redactor
 from .segment import TextRow, text_table
+from .words import label_without_words, outcome_without_words
 from .writer import publish_lines, publish_table
 
 
@@ -28,7 +30,9 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
         return
     now = time.time_ns()
     texts: dict[Ref, TextRow] = {}
-    stored = [_stored(label, texts, redactor, now) for label in labels]
+    keep = _Keep(texts, redactor)
+    stored = [_stored(label, keep, now) for label in labels]
+    settled = {trace: outcome_without_words(outcome, keep) for trace, outcome in outcomes.items()}
     name = "s" + secrets.token_hex(5)
     lease.take(run.files, run.path, name)
     try:
@@ -42,13 +46,15 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
             lines = [msgspec.json.encode(label) for label in stored]
             file = f"{ledger.LABELS}/{ledger.segment_name(name, 0)}"
             files.append(publish_lines(run.files, run.path, file, lines))
-        worded = {label.trace_id for label in stored if label.why is not None}
+        worded = {label.trace_id for label in stored if label.why or label.words}
+        worded |= {trace for trace, (_, words) in settled.items() if words}
         revisions = [
             Revision(
                 trace_id=trace,
                 at_ns=now,
-                outcome=outcomes.get(trace),
+                outcome=settled[trace][0] if trace in settled else None,
                 texts=(files[0].name,) if trace in worded else (),
+                words=settled[trace][1] if trace in settled else {},
             )
             for trace in dict.fromkeys((*outcomes, *(label.trace_id for label in stored)))
         ]
@@ -69,23 +75,34 @@ def _seal(run: Run) -> str | None:
     return run.keys.active() or next((k for k in reversed(used) if k in at_hand), used[-1] if used else None)
 
 
-def _stored(label: Label, texts: dict[Ref, TextRow], redactor: Redactor, now: int) -> Label:
+class _Keep:
+    """Redacts words and keeps them as texts."""
+
+    def __init__(self, texts: dict[Ref, TextRow], redactor: Redactor) -> None:
+        self._texts = texts
+        self.redactor = redactor
+
+    def __call__(self, words: str, field: str) -> Ref:
+        body = self.redactor.redact(words, field).text
+        ref = text_ref(body)
+        mark = None if body == words else self.redactor.mark(words)
+        self._texts.setdefault(ref, TextRow(ref, body, len(words), mark))
+        return ref
+
+
+def _stored(label: Label, keep: _Keep, now: int) -> Label:
     """A label as it is stored: redacted, with the address of its words."""
 
     def clean(words: str) -> str:
-        return redactor.redact(words, "label").text
+        return keep.redactor.redact(words, "label").text
 
-    why: Ref | None = None
-    if label.why is not None:
-        body = clean(label.why)
-        why = text_ref(body)
-        mark = None if body == label.why else redactor.mark(label.why)
-        texts.setdefault(why, TextRow(why, body, len(label.why), mark))
-    return msgspec.structs.replace(
+    label = label_without_words(label, keep)
+    stored = msgspec.structs.replace(
         label,
         name=clean(label.name),
         by=clean(label.by),
         value=clean(label.value) if isinstance(label.value, str) else label.value,
-        why=why,
+        why=None if label.why is None else keep(label.why, "label"),
         at_ns=now if label.at_ns is None else label.at_ns,
     )
+    return check(stored)

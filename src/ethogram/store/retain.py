@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, EthogramError, Sealed
-from ethogram.trace import Label, Missing, Param, Ref, Scored, TraceId
+from ethogram.trace import Head, Label, Missing, Ref, Scored, TraceId
 
 from . import lease, ledger
 from .compact import REPLACED, compact
@@ -221,7 +221,7 @@ class _Rewriter:
 
     def _entry(self, entry: Entry, reason: str | None) -> Entry:
         if reason is not None or entry.forgotten:
-            head = msgspec.structs.replace(entry.head, answer=None, meta=_short(entry.head.meta))
+            head = _forgotten(entry.head)
             return Entry(head=head, totals=entry.totals, at_ns=entry.at_ns, forgotten=entry.forgotten or reason)
         try:
             used = {self._keep(ref, entry) for ref in self.run.all_refs(entry)}
@@ -270,7 +270,9 @@ class _Rewriter:
         """Labels of traces that count; those of forgotten ones keep their value and lose their words."""
         labels: list[Label] = []
         for label in self.run.labels():
-            labels.append(msgspec.structs.replace(label, why=None) if label.trace_id in forgotten else label)
+            labels.append(
+                msgspec.structs.replace(label, why=None, words=None) if label.trace_id in forgotten else label
+            )
         if labels:
             self._lines(f"{ledger.LABELS}/{self.name}-000000.jsonl", [msgspec.json.encode(x) for x in labels])
 
@@ -303,7 +305,7 @@ def _paid(segments: Iterable[Segment], live: set[TraceId]) -> Iterator[Entry]:
     """Outcomes that a later attempt replaced: nothing of them stays but what they cost. They stand after those that
     count, so that they never count themselves."""
     for entry in (e for s in segments for e in s.entries if e.head.trace_id not in live):
-        head = msgspec.structs.replace(entry.head, answer=None, meta=_short(entry.head.meta))
+        head = _forgotten(entry.head)
         yield Entry(head=head, totals=entry.totals, at_ns=entry.at_ns, forgotten=entry.forgotten or REPLACED)
 
 
@@ -311,5 +313,8 @@ def _is_label(file: DataFile) -> bool:
     return file.name.startswith(ledger.LABELS + "/")
 
 
-def _short(meta: dict[str, Param]) -> dict[str, Param]:
-    return {k: v for k, v in meta.items() if not isinstance(v, str) or len(v) <= SHORT}
+def _forgotten(head: Head) -> Head:
+    """A head without its words; runs of earlier versions have them in `meta` and in the outcome's detail."""
+    meta = {k: v for k, v in head.meta.items() if not isinstance(v, str) or len(v) <= SHORT}
+    outcome = Missing(head.outcome.reason) if isinstance(head.outcome, Missing) else head.outcome
+    return msgspec.structs.replace(head, answer=None, outcome=outcome, meta=meta, words={})

@@ -16,11 +16,13 @@ import msgspec
 
 from ethogram.errors import EthogramError
 from ethogram.trace import Head, Label, Ref, Span, SpanId, Totals, TraceId, step_order, text_ref, total
+from ethogram.trace.codec import check
 
 from .files import Files
 from .ledger import DataFile, Place
 from .redact import Redactor
 from .segment import TextRow, span_table, step_numbers, text_table
+from .words import head_without_words, label_without_words
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,14 +132,15 @@ class TraceWriter:
         return self._run.clean(value, field)
 
     def span(self, span: Span) -> None:
-        """Buffer a span."""
-        self._spans.append(span)
+        """Buffer a span, unless it could not be read again."""
+        self._spans.append(check(span))
         if len(self._spans) >= self._run.limits.spill_spans:
             self._spill_spans()
 
     def finish(self, head: Head, labels: Sequence[Label]) -> None:
         """Hand the complete trace to its run."""
-        done = self._done(head, labels)
+        head = check(head_without_words(head, self.text))
+        done = self._done(head, [check(label_without_words(x, self.text)) for x in labels])
         self._files = []  # from here on they are the run's, whose next commit tries again if this one fails
         try:
             self._run.add(done)

@@ -7,6 +7,7 @@ import time
 import msgspec
 
 from .files import Files
+from .shown import shown
 
 POLL_SECONDS = 0.25
 _HOME_FLAG = "stop.json"
@@ -21,7 +22,7 @@ class StopFlag(msgspec.Struct, frozen=True):
 
 def pull(files: Files, run_path: str | None, why: str = "") -> StopFlag:
     """Stop one run, or all runs of the home."""
-    flag = StopFlag(time.time_ns(), why)
+    flag = StopFlag(time.time_ns(), shown(why))
     files.publish(_flag(run_path), msgspec.json.encode(flag))
     return flag
 

@@ -15,7 +15,7 @@ from .lake import Run
 from .ledger import Entry
 from .segment import span_schema, text_schema
 
-_LABEL_NAMES = ("trace_id", "span_id", "name", "by", "source", "why", "version")
+_LABEL_NAMES = ("trace_id", "span_id", "name", "by", "source", "why", "version", "words")
 
 
 def _run_schema() -> Any:
@@ -95,6 +95,7 @@ def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
             *((n, pa.int64()) for n in integers),
             ("cost_usd", pa.float64()),
             ("meta", pa.string()),
+            ("words", pa.string()),
             ("forgotten", pa.string()),
         ]
     )
@@ -109,6 +110,7 @@ def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
             "format": head.origin.format if head.origin else None,
             "source": head.origin.name if head.origin else None,
             "meta": msgspec.json.encode(head.meta).decode() if head.meta else None,
+            "words": msgspec.json.encode(head.words).decode() if head.words else None,
             "forgotten": entry.forgotten,
         }
         for name, column in columns.items():

@@ -14,6 +14,7 @@ from . import lease, ledger
 from .lake import DERIVED, EXTENSIONS, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
+from .words import named_refs
 
 Progress = Callable[[int], None]
 YOUNG_S = 60.0
@@ -188,9 +189,7 @@ class _Check:
             return
         if any(place.file in self.broken for place in entry.spans):
             return
-        named: dict[Ref, None] = dict.fromkeys(label.why for label in labels if label.why and not entry.forgotten)
-        if entry.head.answer is not None:
-            named[entry.head.answer] = None
+        named: dict[Ref, None] = dict.fromkeys(named_refs(entry.head, () if entry.forgotten else labels))
         try:
             count = 0
             for span in self.run.spans(entry):

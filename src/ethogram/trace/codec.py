@@ -12,7 +12,7 @@ A trace without its `end` line was cut off. Readers upgrade old lines one versio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,9 @@ UPGRADES: dict[int, Callable[[Line], Line]] = {}
 """`UPGRADES[n]` turns a line of version n into one of version n + 1. Version 1 is the first."""
 
 encoder = msgspec.json.Encoder()
+_packer = msgspec.msgpack.Encoder()
+_decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
+Checked = TypeVar("Checked", bound=msgspec.Struct)
 
 
 class TextLine(msgspec.Struct, frozen=True, tag="text"):
@@ -59,6 +62,22 @@ def encode(trace: Trace) -> Iterator[bytes]:
     for label in trace.labels:
         yield tagged("label", label)
     yield encoder.encode(EndLine(len(trace.spans)))
+
+
+def check(record: Checked) -> Checked:
+    """The record itself, if what is written of it can be read again; a `ValueError` that says why if not.
+
+    A frozen record takes any value that it is given. Whoever stores one checks it first: what a wrong value would
+    damage is the whole file that it is stored in.
+    """
+    kind = type(record)
+    if kind not in _decoders:
+        _decoders[kind] = msgspec.msgpack.Decoder(kind)
+    try:
+        _decoders[kind].decode(_packer.encode(record))
+    except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError, UnicodeError) as error:
+        raise ValueError(f"not a {kind.__name__.lower()} that can be stored: {error}") from None
+    return record
 
 
 def tagged(kind: str, record: msgspec.Struct) -> bytes:

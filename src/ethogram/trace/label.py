@@ -12,7 +12,10 @@ LabelSource = Literal["import", "verifier", "heuristic", "judge", "hand"]
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One statement about a trace, or about one of its spans; `why` is a text reference."""
+    """One statement about a trace, or about one of its spans; `why` is a text reference.
+
+    In a store a long `value` is a text too, and `words` refers to it.
+    """
 
     trace_id: TraceId
     name: str
@@ -23,3 +26,4 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: Ref | None = None
     version: str = "1"
     at_ns: int | None = None
+    words: Ref | None = None

@@ -27,7 +27,7 @@ class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What is known of a trace without opening it."""
+    """What is known of a trace without opening it. In a store its words are texts, and `words` says which."""
 
     trace_id: TraceId
     episode: EpisodeId
@@ -42,6 +42,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     end_ns: int | None = None
     meta: dict[str, Param] = {}
     origin: Origin | None = None
+    words: dict[str, Ref] = {}
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
