@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -65,8 +66,12 @@ class Files(Protocol):
         ...
 
 
+PRIVATE = 0o700
+"""Who may enter a home that we make: its owner, and nobody else."""
+
+
 class LocalFiles:
-    """A folder on this machine."""
+    """A folder on this machine. What is made in it is as open as the folder is: to its owner alone if we made it."""
 
     def __init__(self, root: Path) -> None:
         """`root` need not exist yet."""
@@ -82,8 +87,8 @@ class LocalFiles:
         """Write beside, sync, rename, sync the folder."""
         target = self.root / path
         with _writing(str(target)):
-            _make_folder(target.parent)
-            draft = _write_draft(target, data, 0o666)
+            open_to = self._make_folder(target.parent)
+            draft = _write_draft(target, data, open_to & 0o666)
             try:
                 os.replace(draft, target)
             except OSError:
@@ -97,8 +102,8 @@ class LocalFiles:
         with _writing(str(target)):
             if target.exists():
                 return False
-            _make_folder(target.parent)
-            draft = _write_draft(target, data, 0o600 if private else 0o666)
+            open_to = self._make_folder(target.parent)
+            draft = _write_draft(target, data, 0o600 if private else open_to & 0o666)
             try:
                 os.link(draft, target)
             except FileExistsError:
@@ -118,6 +123,35 @@ class LocalFiles:
         """Left-over drafts of writers that were killed."""
         found = [n for n in self._names(folder) if n.startswith(".") and n.endswith(".tmp")]
         return [n for n in found if older_s <= 0 or self._age(f"{folder}/{n}") >= older_s]
+
+    def folder(self, name: str) -> Path:
+        """A folder below the root for files that others write; made if it is not there."""
+        self._make_folder(self.root / name)
+        return self.root / name
+
+    def adopt(self, folder: Path) -> None:
+        """Make what others wrote below the root as open as the root is."""
+        open_to = self._make_folder(folder)
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(open_to if path.is_dir() else open_to & 0o666)
+
+    def _make_folder(self, folder: Path) -> int:
+        """Make a folder below the root, and the root itself if it is not there; gives who may enter it.
+
+        Every folder that gained a name is synced: a file is no safer than the way to it.
+        """
+        if not self.root.is_dir():
+            above = [f for f in self.root.parents if not f.is_dir()]
+            self.root.mkdir(PRIVATE, parents=True, exist_ok=True)
+            for made in (self.root, *above):
+                sync_folder(made.parent)
+        open_to = stat.S_IMODE(self.root.stat().st_mode) & 0o777
+        if not folder.is_dir():
+            missing = [f for f in (folder, *folder.parents) if not f.is_dir()]
+            for made in reversed(missing):
+                made.mkdir(open_to, exist_ok=True)
+                sync_folder(made.parent)
+        return open_to
 
     def _names(self, folder: str) -> list[str]:
         with _reading(str(self.root / folder)):
@@ -340,16 +374,6 @@ def _write_draft(target: Path, data: bytes | memoryview, mode: int) -> Path:
             draft.unlink(missing_ok=True)
         raise
     return draft
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and sync every folder that gained a name: a file is no safer than the way to it."""
-    if folder.is_dir():
-        return
-    missing = [f for f in (folder, *folder.parents) if not f.is_dir()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for made in missing:
-        sync_folder(made.parent)
 
 
 def sync_folder(folder: Path) -> None:

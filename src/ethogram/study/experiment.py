@@ -90,6 +90,7 @@ class Experiment:
         if suite is None:
             asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, scorer=scorer)
             self.suite = str(suite_of_files(_place(self.home), self.name, asked, begun=begun is not None))
+            _local(self.home).adopt(Path(self.suite))
         elif listed or question or expected_answer is not None or scorer != "equality":
             raise BadUsage("a suite has files, questions, answers and checks of its own; give either it or those")
         else:
@@ -216,7 +217,7 @@ class Experiment:
             "noise floor": ours.k != theirs.k,
             "seed": ours.seed != theirs.seed,
             "choice of tasks": (ours.tasks, ours.limit) != (theirs.tasks, theirs.limit),
-            "operators, intensities or tools": conditions != msgspec.to_builtins(theirs.conditions),
+            "operators, intensities or tools": msgspec.convert(conditions, tuple[Condition, ...]) != theirs.conditions,
         }
         what = next((name for name, other in differs.items() if other), None)
         if what is not None:
@@ -242,5 +243,9 @@ def _check(k: int, reruns: int, name: str | None, options: RunOptions | None) ->
 
 def _place(home: Home) -> Path:
     """Where suites that were made from files lie: beside the runs, so that a resume finds them."""
-    base = Path(home.files.root) if isinstance(home.files, LocalFiles) else Path.cwd() / ".ethogram"
-    return base.resolve() / "suites"
+    return _local(home).folder("suites").resolve()
+
+
+def _local(home: Home) -> LocalFiles:
+    """The home itself, or the default one where the home is an object store."""
+    return home.files if isinstance(home.files, LocalFiles) else LocalFiles(Path.cwd() / ".ethogram")
