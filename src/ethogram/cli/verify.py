@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab import verify_runs
 
-from .out import HomeOption, JsonOption, print_json, stdout, table
+from .out import HomeOption, JsonOption, plural, print_json, stdout, table
 
 
 def command(
@@ -28,6 +28,8 @@ def command(
     out = stdout()
     rows = [[*r.values()] for r in result.rows()]
     out.print(table(["run", "episodes", "spans", "texts", "files", "damaged", "leftovers"], rows))
+    for problem in result.home:
+        out.print(f"damaged: {problem.where}: {problem.what}", style="red", markup=False)
     for run in result.runs:
         for problem in run.damaged[:50]:
             out.print(f"damaged: {run.run}/{problem.where}: {problem.what}", style="red", markup=False)
@@ -37,6 +39,10 @@ def command(
                 style="yellow",
                 markup=False,
             )
+    unproven = [*result.unproven, *(f"{run.run}/{file}" for run in result.runs for file in run.unproven)]
+    if unproven:
+        first = ", ".join(unproven[:3])
+        out.print(f"no hash covers {plural(len(unproven), 'file')}: {first}", style="yellow", markup=False)
     if result.swept:
         out.print(f"swept {len(result.swept)} left-over file(s)")
     return 0 if result.ok else 1

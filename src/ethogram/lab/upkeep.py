@@ -14,7 +14,20 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, EthogramError
-from ethogram.store import Home, Retention, Rule, Verification, age_seconds, open_home, retain, rewrite, sweep, verify
+from ethogram.store import (
+    Home,
+    Problem,
+    Retention,
+    Rule,
+    Verification,
+    age_seconds,
+    open_home,
+    retain,
+    rewrite,
+    sweep,
+    verify,
+    verify_home,
+)
 from ethogram.store.files import LocalFiles
 
 from .result import Result
@@ -26,6 +39,10 @@ class VerifyResult(Result, kw_only=True):
     ok: bool
     runs: list[Verification]
     swept: list[str] = []
+    home: list[Problem] = []
+    """Damage to files of the home itself."""
+    unproven: list[str] = []
+    """Files of the home that no hash covers, for an earlier version wrote them."""
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per run."""
@@ -58,7 +75,9 @@ def verify_runs(
     for run, found in zip(chosen, checked, strict=True):
         if sweep_leftovers and found.ok:  # what a damaged ledger names may be all that is left of it
             swept.extend(f"{run.name}/{path}" for path in sweep(run))
-    return VerifyResult(ok=all(v.ok for v in checked), runs=checked, swept=swept)
+    problems, unproven = verify_home(lake) if not runs else ([], [])
+    ok = all(v.ok for v in checked) and not problems
+    return VerifyResult(ok=ok, runs=checked, swept=swept, home=problems, unproven=unproven)
 
 
 class RetainResult(Result, kw_only=True):

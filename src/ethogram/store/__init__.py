@@ -1,5 +1,6 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
+from . import manifest
 from .compact import Compaction, compact
 from .episodes import Episodes
 from .lake import DERIVED, Home, Run, RunInfo, open_home
@@ -10,7 +11,7 @@ from .retain import Retention, Rule, age_seconds, retain, rewrite
 from .seal import Keyring
 from .sink import TraceWriter
 from .tables import episode_table
-from .verify import Problem, Verification, sweep, verify
+from .verify import Problem, Verification, sweep, verify, verify_home
 from .writer import COMMIT_WINDOW, Limits, RunWriter
 
 __all__ = [
@@ -37,9 +38,11 @@ __all__ = [
     "age_seconds",
     "compact",
     "episode_table",
+    "manifest",
     "open_home",
     "retain",
     "rewrite",
     "sweep",
     "verify",
+    "verify_home",
 ]

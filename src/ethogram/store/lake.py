@@ -15,7 +15,7 @@ import msgspec
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
 from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
-from . import ledger
+from . import ledger, manifest
 from .detectors import SECRET_KINDS
 from .episodes import Episodes, read_episodes
 from .files import Files, LocalFiles, files_at
@@ -24,7 +24,7 @@ from .ledger import DataFile, Entry, Standing
 from .redact import Policy, Redactor, policy_from
 from .rows import SpanReader
 from .seal import Keyring
-from .segment import spans_of
+from .segment import damage, spans_of
 from .texts import TextReader, TraceTexts
 from .words import head_with_words, label_with_words, named_refs
 from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
@@ -33,6 +33,7 @@ SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
 DERIVED = "derived"
 """Figures that were computed from traces and are kept to save time; nothing needs them."""
+REDACTION_KEY = "redaction.key"
 EXTENSIONS = "extensions"
 """Notes on attempts that were added to a plan; `planned` of the last one is how many episodes there are then."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -147,9 +148,11 @@ class Home:
         given = os.environ.get("ETHOGRAM_REDACTION_KEY")
         if given:
             return given.encode()
-        if not self.files.exists("redaction.key"):
-            self.files.create("redaction.key", os.urandom(32).hex().encode(), private=True)
-        return self.files.read("redaction.key").strip()
+        if not self.files.exists(REDACTION_KEY):
+            key = os.urandom(32).hex().encode()
+            if self.files.create(REDACTION_KEY, key, private=True):
+                manifest.record(self.files, "", {REDACTION_KEY: key})
+        return self.files.read(REDACTION_KEY).strip()
 
     def redactor(self, policy: Policy) -> Redactor:
         """A redactor with this home's key."""
@@ -250,8 +253,11 @@ class Run:
 
     def spans(self, entry: Entry) -> Iterator[Span]:
         """Spans of a trace in the order of the log, a few thousand in memory at a time."""
-        for batch in self.span_batches(entry):
-            yield from spans_of(batch)
+        for place in entry.spans:
+            for batch in self._spans.rows(place):
+                with damage(place.file):
+                    spans = spans_of(batch)
+                yield from spans
 
     def span_batches(self, entry: Entry) -> Iterator[Any]:
         """Rows of a trace as Arrow batches."""

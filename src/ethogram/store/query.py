@@ -79,7 +79,9 @@ class Lake:
                     keep = alive if keep is None else keep & alive
                 with damage(f"{file.name} of run {run.name!r}"):
                     place = _handle(run, f"{run.path}/{file.name}")
-                    source = ds.dataset(place, schema=span_schema(), format="parquet", **_system(run))
+                    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+                    parquet = ds.ParquetFileFormat(default_fragment_scan_options=checked)
+                    source = ds.dataset(place, schema=span_schema(), format=parquet, **_system(run))
                     yield from source.to_batches(columns=list(columns), filter=keep, use_threads=False)
 
     def texts(self) -> Iterator[Any]:

@@ -141,6 +141,8 @@ def parquet_bytes(table: Any, key: bytes | None = None) -> Any:
         column_encoding={c: "DELTA_BINARY_PACKED" for c in _TIMES if c in table.column_names} or None,
         encryption_properties=sealing,
         store_schema=False,
+        # a reader notices a flipped bit at once, instead of showing what was never there; sealed pages are signed
+        write_page_checksum=sealing is None,
     )
     return out.getvalue()
 
@@ -163,28 +165,36 @@ def open_parquet(file: Any, key: bytes | None = None, dictionaries: Sequence[str
         import pyarrow.parquet.encryption as pe
 
         opening = pe.create_decryption_properties(footer_key=key)
-    return pq.ParquetFile(file, decryption_properties=opening, pre_buffer=False, read_dictionary=list(dictionaries))
+    return pq.ParquetFile(
+        file,
+        decryption_properties=opening,
+        pre_buffer=False,
+        read_dictionary=list(dictionaries),
+        page_checksum_verification=key is None,
+    )
 
 
 @contextmanager
 def damage(name: str) -> Iterator[None]:
-    """Name the file whose bytes cannot be read."""
+    """Name the file whose bytes cannot be read; in damaged ones anything may be missing or of another type."""
     import pyarrow as pa
 
     try:
         yield
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         told = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise Damaged(f"{name} cannot be read ({told}); run: ethogram verify") from None
 
 
-def spans_of(batch: Any) -> Iterator[Span]:
+def spans_of(batch: Any) -> list[Span]:
     """Spans of an Arrow batch."""
     columns = {name: batch.column(name).to_pylist() for name in _FIELDS}
     params = [None if p is None else msgspec.json.decode(p) for p in columns["params"]]
     lists = {name: [tuple(v or ()) for v in columns[name]] for name in ("input", "output", "requested")}
     columns.update(lists)
+    spans = []
     for i in range(batch.num_rows):
         values = {name: column[i] for name, column in columns.items() if column[i] is not None}
         values["params"] = params[i] or {}
-        yield Span(**values)
+        spans.append(Span(**values))
+    return spans

@@ -10,14 +10,17 @@ import msgspec
 from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
-from . import lease, ledger
-from .lake import DERIVED, EXTENSIONS, Run, info_digest
+from . import lease, ledger, manifest
+from .lake import DERIVED, EXTENSIONS, REDACTION_KEY, Home, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 from .words import named_refs
 
 Progress = Callable[[int], None]
 YOUNG_S = 60.0
+_OWN_FILES = ("run.json", "stop.json", manifest.NAME)
+_OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED)
+"""Ledger segments have hashes of their own; leases and derived figures are made anew when they cannot be read."""
 _NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS)
 
 
@@ -39,6 +42,8 @@ class Verification(msgspec.Struct, kw_only=True):
     sealed_away: int = 0
     damaged: list[Problem] = []
     leftovers: list[str] = []
+    unproven: list[str] = []
+    """Files that no hash covers: of an earlier version, or not ours."""
 
     @property
     def ok(self) -> bool:
@@ -100,6 +105,18 @@ class _Check:
                     if ((name, trace) not in dead if counts else name in own)
                 ]
                 self._entry(segment.name, entry, said)
+        self._beside({file.name for file in standing.files})
+
+    def _beside(self, visible: set[str]) -> None:
+        """Files that no ledger names: those of an exploration stand in a list of hashes of their own."""
+        run = self.run
+        for where, what in manifest.problems(run.files, run.path):
+            self.damaged(where, what)
+        with suppress(EthogramError):  # a damaged list is named above
+            listed = set(manifest.read(run.files, run.path).files)
+            self.found.files += len(listed)
+            known = {*visible, *listed, *_OWN_FILES}
+            self.found.unproven = [f for f in _others(run) if f not in known]
 
     def _info(self) -> None:
         """`run.json` against its own digest."""
@@ -218,6 +235,17 @@ class _Check:
             self.damaged(trace, f"text {lost[0]}{more} is not where the ledger says")
 
 
+def verify_home(home: Home) -> tuple[list[Problem], list[str]]:
+    """Files of the home itself against their hashes, and those that have none."""
+    found = [Problem(where, what) for where, what in manifest.problems(home.files, "")]
+    found += [Problem(f"suites/{where}", what) for where, what in manifest.problems(home.files, "suites")]
+    unproven = []
+    with suppress(EthogramError):
+        if home.files.exists(REDACTION_KEY) and REDACTION_KEY not in manifest.read(home.files, "").files:
+            unproven.append(REDACTION_KEY)
+    return found, unproven
+
+
 def leftovers(run: Run) -> list[str]:
     """Files that no ledger segment in force makes visible and no living writer may still commit.
 
@@ -242,6 +270,18 @@ def _files(run: Run) -> Iterator[str]:
     yield from (n for n in run.files.names(run.path) if n.endswith(".parquet"))
     for folder in _NOTES:
         yield from (f"{folder}/{n}" for n in run.files.names(f"{run.path}/{folder}"))
+
+
+def _others(run: Run, folder: str = "") -> Iterator[str]:
+    """Every file below a run that does not lie in one of our own folders, and is no segment."""
+    for name in run.files.names(f"{run.path}/{folder}".rstrip("/")):
+        below = f"{folder}/{name}" if folder else name
+        if below in _OWN_FOLDERS or below in _NOTES or name.endswith(".parquet"):
+            continue
+        if "." in name:  # all files that we write have an ending, and no folder has
+            yield below
+        else:
+            yield from _others(run, below)
 
 
 def _drafts(run: Run) -> Iterator[tuple[str, bool]]:

@@ -16,7 +16,7 @@ from ethogram.lab.result import Result
 from ethogram.measure.floor import USUAL_RERUNS
 from ethogram.plan import Condition
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, manifest, open_home
 from ethogram.store.files import LocalFiles
 
 from .experiment_files import Question, suite_of_files
@@ -182,9 +182,18 @@ class Experiment:
                 watcher=watcher,
             )
         else:
+            self._hash_copies()
             more = {"experiment": self._record()}
             self.session = run_suite(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
         return self.results()
+
+    def _hash_copies(self) -> None:
+        """The run leans on the copies of its files, so `verify` looks after them too."""
+        if self._copied is not None:
+            above = self._copied.parent
+            copies = {str(p.relative_to(above)): p.read_bytes() for p in self._copied.rglob("*") if p.is_file()}
+            kept = {name: data for name, data in copies.items() if "__pycache__" not in name}
+            manifest.record(_local(self.home), above.name, kept)
 
     def results(self) -> ExperimentResults:
         """The results of what is stored so far."""

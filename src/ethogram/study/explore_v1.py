@@ -20,6 +20,7 @@ from ethogram.decide.explore import Proposal, Tally
 from ethogram.errors import BadUsage
 from ethogram.lab.exploration import SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
 from ethogram.plan.grid import Grid
+from ethogram.store import manifest
 
 SEMANTICS = "Beta over p_fail; alpha=fails+1, beta=successes+1"
 
@@ -65,44 +66,49 @@ class RoundsWriter(Rounds):
 
     def begin(self, metadata: Metadata, grid: Grid) -> None:
         """Write the grid, then what the run is."""
-        if not self._files.exists(f"{self._path}/grid.npz"):
-            self._publish("grid.npz", grid_bytes(grid))
-        self._publish("run_metadata.json", _pretty(metadata))
+        first = {} if self._files.exists(f"{self._path}/grid.npz") else {"grid.npz": grid_bytes(grid)}
+        self._publish(first | {"run_metadata.json": _pretty(metadata)})
 
     def start(self, pre: dict[str, Any], plan: dict[str, Any]) -> None:
         """A round begins."""
         folder = f"rounds/{pre['round_id']}"
-        self._publish(f"{folder}/round_pre.json", _pretty({**pre, "timestamp": _now()}))
-        self._publish(f"{folder}/active_sampling_plan.json", _pretty(plan))
+        begun = _pretty({**pre, "timestamp": _now()})
+        self._publish({f"{folder}/round_pre.json": begun, f"{folder}/active_sampling_plan.json": _pretty(plan)})
 
     def commit(
         self, metrics: RoundMetrics, results: bytes, tally: Tally, grid_version: str, rounds: Sequence[RoundMetrics]
     ) -> None:
         """A round ends: results, posteriors, then the commit; after it the summary, which can be derived again."""
         folder = f"rounds/{metrics.round_id}"
-        self._publish(f"{folder}/agent_results.csv", results)
-        self._publish("beta_posteriors.npz", posterior_bytes(tally, metrics.run_uuid, grid_version))
-        self._publish(f"{folder}/metrics.json", _pretty(metrics))
+        posteriors = posterior_bytes(tally, metrics.run_uuid, grid_version)
+        self._publish(
+            {
+                f"{folder}/agent_results.csv": results,
+                "beta_posteriors.npz": posteriors,
+                f"{folder}/metrics.json": _pretty(metrics),
+            }
+        )
         self.conclude(rounds)
 
     def conclude(self, committed: Sequence[RoundMetrics]) -> None:
         """What follows the commit of the last round; a crash in between is mended here."""
         text = summary_csv(committed)
         if self.text("summary.csv") != text:
-            self._publish("summary.csv", text)
+            self._publish({"summary.csv": text})
         last = committed[-1]
         name = f"rounds/{last.round_id}/round_post.json"
         if not self._files.exists(f"{self._path}/{name}"):
             post = {"round_id": last.round_id, "completed_at": _now(), "status": last.status}
-            self._publish(name, _pretty({**post, "tube_var_sum": last.tube.tube_var_sum}))
+            self._publish({name: _pretty({**post, "tube_var_sum": last.tube.tube_var_sum})})
 
     def publish_posteriors(self, tally: Tally, run_uuid: str, grid_version: str) -> None:
         """Posteriors before the first round, or after they were moved away."""
         if not self._files.exists(f"{self._path}/beta_posteriors.npz"):
-            self._publish("beta_posteriors.npz", posterior_bytes(tally, run_uuid, grid_version))
+            self._publish({"beta_posteriors.npz": posterior_bytes(tally, run_uuid, grid_version)})
 
-    def _publish(self, name: str, data: bytes) -> None:
-        self._files.publish(f"{self._path}/{name}", data)
+    def _publish(self, contents: Mapping[str, bytes]) -> None:
+        """Files in this order, under hashes that `verify` compares."""
+        manifest.publish(self._files, self._path, contents)
 
 
 def grid_bytes(grid: Grid) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 
 from ethogram.errors import NotFound
 from ethogram.lab.result import Result
-from ethogram.store import Home, open_home
+from ethogram.store import Home, manifest, open_home
 from ethogram.store.stop import pull, release
 
 from .options import RunOptions
@@ -100,7 +100,8 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
         started_after=len(late),
         ok=max(late, default=0.0) <= 1.0 and result.stopped == "killed",
     )
-    lake.files.publish(f"drills/{record.at_ns}.json", msgspec.json.format(msgspec.json.encode(record)))
+    told = msgspec.json.format(msgspec.json.encode(record))
+    manifest.publish(lake.files, "", {f"drills/{record.at_ns}.json": told})
     return record
 
 
