@@ -66,7 +66,7 @@ def test_a_damaged_file_is_a_copy_under_its_own_name_and_alike_in_every_attempt(
     assert len({folder for folder, _, _ in seen}) == 6
     assert all(files == ["in.csv"] for _, _, files in seen)
     assert (suite / "files" / "in.csv").read_bytes() == TABLE
-    told = [e.head.meta for e in home.run("r").entries if e.head.condition]
+    told = [t.head.meta for t in home.run("r").traces() if t.head.condition]
     assert [m["perturbed_summary"] for m in told] == [damage.summary] * 3
     assert {m["perturbed_file"] for m in told} == {"in.csv"}
 

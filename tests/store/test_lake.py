@@ -281,6 +281,7 @@ def test_run_json_is_plain_and_proves_itself(home: Home) -> None:
 def test_umask_is_respected(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
+        (tmp_path / "h").mkdir(0o777)
         home = Home(LocalFiles(tmp_path / "h"))
         home.create("run", "import")
     finally:

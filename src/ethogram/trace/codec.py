@@ -27,8 +27,7 @@ UPGRADES: dict[int, Callable[[Line], Line]] = {}
 """`UPGRADES[n]` turns a line of version n into one of version n + 1. Version 1 is the first."""
 
 encoder = msgspec.json.Encoder()
-_packer = msgspec.msgpack.Encoder()
-_decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 Checked = TypeVar("Checked", bound=msgspec.Struct)
 
 
@@ -72,9 +71,9 @@ def check(record: Checked) -> Checked:
     """
     kind = type(record)
     if kind not in _decoders:
-        _decoders[kind] = msgspec.msgpack.Decoder(kind)
+        _decoders[kind] = msgspec.json.Decoder(kind)
     try:
-        _decoders[kind].decode(_packer.encode(record))
+        _decoders[kind].decode(encoder.encode(record))
     except (msgspec.MsgspecError, TypeError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError(f"not a {kind.__name__.lower()} that can be stored: {error}") from None
     return record
