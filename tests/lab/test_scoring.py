@@ -69,7 +69,7 @@ def native(suite: Path, home: Home) -> Run:
 
 def outcomes(run: Run) -> dict[tuple[str, int], Outcome]:
     run.forget_cache()
-    return {(e.head.task, e.head.attempt): e.head.outcome for e in run.entries}
+    return {(e.head.task, e.head.attempt): run.head(e).outcome for e in run.entries}
 
 
 def change(suite: Path, old: str, new: str) -> None:

@@ -68,7 +68,7 @@ def test_long_words_of_a_command_are_cut_and_its_last_error_is_kept(home: Home, 
     )
     run_suite(suite(), f"cmd: python {script}", home=home, name="a")
     (entry,) = home.run("a").entries
-    assert entry.head.meta["crash"] == "AgentCrash: exit code 3: the end"
+    assert home.run("a").head(entry).meta["crash"] == "AgentCrash: exit code 3: the end"
     answer = home.run("a").trace(entry).answer
     assert answer is not None
     assert len(answer) == 4 << 20

@@ -382,8 +382,9 @@ def test_the_user_of_a_suite_lies_beside_its_tasks_and_is_part_of_it(home: Home,
     result = run_suite(str(folder), asks, home=home, name="b", retries=0)
     assert result.missing == {"infrastructure.other": 1}  # the user is the world's, and so is its crash
     (entry,) = home.run("b").entries
-    assert isinstance(entry.head.outcome, Missing)
-    assert "the simulated user crashed: ValueError: speechless" in str(entry.head.outcome.detail)
+    outcome = home.run("b").head(entry).outcome
+    assert isinstance(outcome, Missing)
+    assert "the simulated user crashed: ValueError: speechless" in outcome.detail
 
 
 def test_a_workspace_that_is_kept_is_named(home: Home, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
-from ethogram.trace import Label, Param, Ref, Span, Trace, TraceId, detached_refs
+from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
 from . import ledger, manifest
 from .detectors import SECRET_KINDS
@@ -273,11 +273,15 @@ class Run:
         labels = tuple(self._labels_of.get(entry.head.trace_id, ()))
         texts = TraceTexts(self.texts, entry.texts, spans, named_refs(entry.head, labels))
         try:
-            head = head_with_words(entry.head, texts.__getitem__)
+            head = self.head(entry)
             labels = tuple(label_with_words(label, texts.__getitem__) for label in labels)
         except Sealed:  # all that needs no key can still be read
             head = entry.head
         return Trace(head, spans, texts, labels)
+
+    def head(self, entry: Entry) -> Head:
+        """The head of a trace with its words: why its outcome is missing, and facts that are more than a name."""
+        return head_with_words(entry.head, lambda ref: self.texts.get(ref, entry.texts))
 
     def traces(self) -> Iterator[Trace]:
         """All traces, one after the other."""
