@@ -121,8 +121,11 @@ STOPPED = {
 
 
 def _finish(result: RunResult, json: bool) -> int:
-    """Tell what came of it: 130 if somebody stopped it; a run that ends at its budget did what it was told."""
-    code = 130 if result.stopped in ("killed", "interrupted") else 0
+    """Tell what came of it: 130 if somebody stopped it, 2 if there is nothing to measure.
+
+    A run that ends at its budget did what it was told.
+    """
+    code = 130 if result.stopped in ("killed", "interrupted") else 0 if result.measurable else 2
     if json:
         print_json(result)
         return code
@@ -139,6 +142,10 @@ def _finish(result: RunResult, json: bool) -> int:
         first = printable(result.crash.partition("\n")[0][:300])
         told = f"the agent crashed in {plural(result.crashed, 'episode')}, first with: {first}"
         out.print(told, style="yellow", markup=False)
+        for frame in result.crash_at:
+            out.print(f"  {printable(frame)}", style="yellow", markup=False, soft_wrap=True)
+    if not result.scored and not result.stopped:
+        out.print("nothing was scored, so nothing can be measured", style="yellow")
     if result.stopped:
         more = " --max-usd MORE" if result.stopped == "cap.experiment" else ""
         why = STOPPED.get(result.stopped, result.stopped)

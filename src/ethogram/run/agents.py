@@ -205,7 +205,7 @@ class CommandAgent:
                     graft(trace_file, episode.record)
             if code != 0:
                 last = err.strip().splitlines()[-1:] or ["no message"]
-                raise AgentCrash(f"exit code {code}: {last[0][:500]}", out)
+                raise AgentCrash(f"exit code {code}: {last[0][:500]}", out, err[-4000:])
         return Answer(out)
 
     def _place(self, part: str, workspace: Path) -> str:
@@ -215,12 +215,13 @@ class CommandAgent:
 
 
 class AgentCrash(Exception):
-    """The agent ended by its own fault; `left` is what it had said by then."""
+    """The agent ended by its own fault; `left` is its answer by then, `said` what it wrote last about its end."""
 
-    def __init__(self, message: str, left: str | None = None) -> None:
+    def __init__(self, message: str, left: str | None = None, said: str = "") -> None:
         """Keep what it left: the checks look at that."""
         super().__init__(message)
         self.left = left
+        self.said = said
 
 
 def _settings(task: Task, episode: EpisodeHandle) -> dict[str, str]:

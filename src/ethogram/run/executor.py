@@ -22,13 +22,14 @@ from ethogram.capture.clock import Clock, SystemClock
 from ethogram.capture.intake import Intake, SourceReport, TraceBuilder
 from ethogram.capture.recorder import Recorder
 from ethogram.cost import Amounts, Budget, CapReached, Caps
-from ethogram.errors import BadInput, MachineFailure
+from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.judge import Evidence
 from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
 from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
 from .agents import Agent, AgentCrash, Answer
+from .crashes import Crash, crash_of
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .environment import Environment
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
@@ -49,7 +50,10 @@ class Work(msgspec.Struct, frozen=True):
 
 
 class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an episode: enough for a progress table, without its trace."""
+    """What became of an episode: enough for a progress table, without its trace.
+
+    `crash` is what the agent's crash said and `crash_at` its last frames, both redacted.
+    """
 
     episode: str
     task: str
@@ -62,6 +66,7 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     tries: int = 1
     stopped_by: str | None = None
     crash: str | None = None
+    crash_at: tuple[str, ...] = ()
     success_at: float = 0.5
 
     @property
@@ -155,6 +160,7 @@ class Executor:
             attempt.builder.abort()
         attempt.finish(outcome, tries, wasted)
         used = attempt.budget.used
+        crash = None if attempt.crash is None else self._redacted(attempt.crash)
         return EpisodeReport(
             episode=work.episode.id,
             task=work.episode.task,
@@ -166,9 +172,15 @@ class Executor:
             usd=used.usd + wasted.usd,
             tries=tries,
             stopped_by=attempt.stopped_by,
-            crash=attempt.crash,
+            crash=None if crash is None else crash.message,
+            crash_at=() if crash is None else crash.frames,
             success_at=self.world.suite.success_at,
         )
+
+    def _redacted(self, crash: Crash) -> Crash:
+        """A crash as it may be shown; message and frames together, for a detector may need what stands beside."""
+        message, *frames = self.writer.clean(str(crash), "error").split("\n  ")
+        return Crash(message, tuple(frames))
 
     async def _pause(self, fault: Fault | None, tries: int, seed: int) -> bool:
         """Wait before trying again: as long as the provider wishes, else longer each time, with jitter by seed.
@@ -238,7 +250,7 @@ class _Attempt:
         self.builder = executor.builder(work)
         self.record = Recorder(self.builder, self.meter, executor.clock)
         self.stopped_by: str | None = None
-        self.crash: str | None = None
+        self.crash: Crash | None = None
         self.labels: list[Label] = []
         self.disturbed: Disturbed | None = None
 
@@ -278,34 +290,34 @@ class _Attempt:
         answer = Answer(None)
         blame: Blame = "verify"
         began = time.monotonic()
+        limit = asyncio.timeout(None)
         try:
-            tools = await self._tools(handle, folder, condition)
-            handle.attach(tools, self._user())
+            await self._equip(handle, folder, condition)
             began = time.monotonic()
             self.budget.reserve(Amounts())
-            async with asyncio.timeout(self.budget.remaining().get("seconds")) as limit:
+            limit = asyncio.timeout(self.budget.remaining().get("seconds"))
+            async with limit:
                 answer = await executor.agent.act(handle.task, handle)
         except CapReached as reached:
             self.stopped_by = f"cap.{reached.resource}"
-            blame = executor.world.suite.on_cap
-        except TimeoutError as error:
-            if not limit.expired():
-                return self._crash(error, began)
-            self.stopped_by = "cap.seconds"
             blame = executor.world.suite.on_cap
         except (BadInput, MachineFailure):
             raise
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            fault = fault_of(error)
-            if fault is not None:
+            if isinstance(error, TimeoutError) and limit.expired():
+                self.stopped_by = "cap.seconds"
+                blame = executor.world.suite.on_cap
+            elif (fault := fault_of(error)) is not None:
                 return Missing(fault.reason, str(fault)[:500]), fault
-            if isinstance(error, AgentCrash):
-                answer = Answer(error.left)
-            self.stopped_by = f"crash.{type(error).__name__}"
-            self.crash = self.builder.meta["crash"] = f"{type(error).__name__}: {error}"[:2000]
-            blame = executor.world.suite.on_crash
+            else:
+                if isinstance(error, AgentCrash):
+                    answer = Answer(error.left)
+                self.stopped_by = f"crash.{type(error).__name__}"
+                self.crash = crash_of(error)
+                self.builder.meta["crash"] = self.crash.message
+                blame = executor.world.suite.on_crash
         finally:
             self.meter.close()
             self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
@@ -317,6 +329,19 @@ class _Attempt:
         if self.disturbed is not None:
             self.builder.meta.update(self.disturbed.told)
         return await self._judge(answer, workspace, blame)
+
+    async def _equip(self, handle: EpisodeHandle, folder: Path | None, condition: Condition) -> None:
+        """Give the agent its tools and its user; whatever goes wrong here is no fault of the agent."""
+        try:
+            tools = await self._tools(handle, folder, condition)
+            handle.attach(tools, self._user())
+        except (EthogramError, CapReached):
+            raise
+        except Exception as error:
+            if is_machine_failure(error):
+                raise
+            said = f"the tools of task {self.task.id!r} could not be made: {type(error).__name__}: {error}"
+            raise fault_of(error) or OtherFault(said) from error
 
     async def _tools(
         self, handle: EpisodeHandle, folder: Path | None, condition: Condition
@@ -337,11 +362,6 @@ class _Attempt:
         """Who plays the user: code of the suite, so it knows the whole task, which the agent does not."""
         simulator = self.executor.simulator(self.task)
         return None if simulator is None else partial(simulator, self.disturbed.task if self.disturbed else self.task)
-
-    def _crash(self, error: BaseException, began: float) -> tuple[Outcome, Fault | None]:
-        """A time-out that is not our limit: something the agent waited for did not answer."""
-        fault = fault_of(error) or OtherFault(str(error))
-        return Missing("infrastructure.timeout", str(fault)[:500]), fault
 
     async def _judge(self, answer: Answer, workspace: Workspace, blame: Blame) -> tuple[Outcome, Fault | None]:
         if blame == "missing":
@@ -379,7 +399,8 @@ class _Attempt:
         if tries > 1:
             builder.meta.update(tries=tries, wasted_usd=wasted.usd, wasted_tokens=int(wasted.tokens))
         if self.stopped_by is not None:
-            builder.label("stopped_by", self.stopped_by, by="harness", source="verifier")
+            why = None if self.crash is None else str(self.crash)
+            builder.label("stopped_by", self.stopped_by, by="harness", source="verifier", why=why)
         for label in self.labels:
             builder.label(label.name, label.value, by=label.by, source=label.source, why=label.why)
         builder.close()

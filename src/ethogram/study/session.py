@@ -30,7 +30,7 @@ class RunResult(Result, kw_only=True):
     """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do.
 
     `executed` counts episodes of this session, `crashed` those of them that ended by the agent's own fault; `crash` is
-    what the first of these said.
+    what the first of these said and `crash_at` where, its last frames; both are redacted.
     """
 
     run: str
@@ -46,6 +46,12 @@ class RunResult(Result, kw_only=True):
     executed: int = 0
     crashed: int = 0
     crash: str | None = None
+    crash_at: tuple[str, ...] = ()
+
+    @property
+    def measurable(self) -> bool:
+        """Whether something was scored, and not every episode of this session crashed."""
+        return self.scored > 0 and not (self.executed and self.crashed == self.executed)
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -130,7 +136,8 @@ class Session:
         self.spec = spec
         self.options = options
         self.stopped: str | None = None
-        self.crashed, self.crash = 0, ""
+        self.crashed = 0
+        self.first_crash: EpisodeReport | None = None
         self._polled = 0.0
 
     def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
@@ -154,7 +161,7 @@ class Session:
             count += 1
             if done.crash is not None:
                 self.crashed += 1
-                self.crash = self.crash or done.crash
+                self.first_crash = self.first_crash or done
             if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
                 self.stopped = "cap.experiment"
             watcher.done(done)
@@ -224,7 +231,8 @@ class Session:
             stopped=self.stopped,
             executed=executed,
             crashed=self.crashed,
-            crash=self.crash or None,
+            crash=None if self.first_crash is None else self.first_crash.crash,
+            crash_at=() if self.first_crash is None else self.first_crash.crash_at,
         )
 
 
