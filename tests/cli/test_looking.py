@@ -187,5 +187,11 @@ def test_an_import_of_nothing_says_why_and_leaves_no_run(call, log, tmp_path):
     said = call("import", "empty")
     assert (said.code, said.err.strip()) == (64, "ethogram import: nothing was imported; there is no file in it")
     assert "run empty" not in said.out
-    assert "run good" not in call("show", "empty").out
+    Path("none.json").write_text(
+        '{"version": 2, "status": "error", "samples": [], '
+        '"eval": {"task": "x", "model": "m", "run_id": "r", "created": "2026-01-01T00:00:00Z", "config": {}}}'
+    )
+    said = call("import", "none.json")
+    assert (said.code, "there is no trace in it" in said.out) == (64, True)
+    assert [r["run"] for r in json.loads(call("runs", "--json").out)["runs"]] == ["good"]
     assert call("show", "latest").out.startswith(call("show", "good").out[:20])

@@ -130,7 +130,8 @@ class _Import:
                 self.register.flush(writer)
                 result.redactions = dict(sorted(writer.redactions.items()))
         finally:
-            if self.created and not run.files.names(f"{run.path}/ledger"):
+            run.forget_cache()
+            if self.created and not run.entries and not run.busy():
                 run.files.delete(run.path)  # an import of nothing leaves no run behind
         result.superseded = self.superseded
         used = list(result.formats)
