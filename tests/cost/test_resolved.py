@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ethogram.cost.resolved import Episodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, passk, ratio, resample
+from ethogram.stats import interval, passk, positive, ratio, resample
 
 LEVEL = 0.95
 
@@ -29,7 +29,7 @@ def test_it_is_the_proved_ratio_over_tasks():
     achieved = passk.population(y[:, None], np.full(40, 3), [1], LEVEL)
     wanted = ratio.recovered(
         ratio.between(x, y),
-        interval.skewed_mean(x, LEVEL),
+        positive.population_mean(x, LEVEL),
         interval.Interval(achieved.low[0], achieved.high[0]),
     )
     found = per_resolved(episodes, LEVEL)
@@ -54,8 +54,8 @@ def test_few_tasks_speak_of_themselves_only():
     found = per_resolved(drawn(3, tasks=8), LEVEL)
     assert found.method == "mover-r suite"
     assert found.low < found.value < found.high < np.inf
-    assert per_run(drawn(3, tasks=8), LEVEL).method == "t suite"
-    assert per_run(drawn(3, tasks=20), LEVEL).method == "skewed-t population"
+    assert per_run(drawn(3, tasks=8), LEVEL).method == "t and Cox suite"
+    assert per_run(drawn(3, tasks=20), LEVEL).method == "t and Cox population"
 
 
 def test_nothing_resolved_costs_at_least_something():
@@ -92,13 +92,18 @@ def test_what_is_missing_is_counted_and_left_out():
         ([np.nan, np.nan], [1.0, 0.0], "no scored episode is priced"),
         ([1.0, 2.0], [np.nan, np.nan], "no outcome is scored"),
         ([1.0], [0.0], "nothing was resolved"),
-        ([1.0], [1.0], "one run has no spread"),
+        ([1.0], [1.0], "one run has no spread; an interval needs 4 runs, better 3 of each task"),
+        (
+            [1.0, 2.0, 1.5],
+            [1.0, 0.0, 1.0],
+            "3 runs cannot show how far costs reach; an interval needs 4 runs, better 3 of each task",
+        ),
     ],
 )
 def test_too_little_says_why(cost, resolved, why):
     found = per_resolved(Episodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
     assert (found.low, found.high, found.why) == (None, None, why)
-    assert (found.value is None) == (why != "one run has no spread")
+    assert (found.value is None) == ("an interval needs 4 runs" not in why)
 
 
 def test_tasks_weigh_equally_whatever_their_attempts():

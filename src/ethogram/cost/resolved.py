@@ -10,14 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, passk, ratio
+from ethogram.stats import passk, positive, ratio
 from ethogram.stats.interval import Interval
 
 from .usage import Bools, Floats, Ints
 
 POPULATION_TASKS = 20
 """With fewer tasks nothing is claimed about tasks that were not run."""
-_STUDENT = {"population": "skewed-t", "suite": "t"}
 OUTCOME_MISSING = "outcome missing"
 """How estimates here count episodes without an outcome; whoever knows the reasons names them instead."""
 
@@ -52,8 +51,8 @@ def per_run(episodes: Episodes, level: float) -> Estimate:
     if not used.tasks:
         return Estimate(value=None, level=level, of="tasks", missing=missing, why="no episode is priced")
     value = float(used.mean(used.cost).mean())
-    if used.task.size < 2:
-        return Estimate(value=value, level=level, n=1, of="tasks", missing=missing, why="one run has no spread")
+    if used.task.size < positive.LEAST_VALUES:
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=_few(used))
     spent, _, name = _spent(used, level)
     low, high = max(float(spent.low), 0.0), float(spent.high)
     return Estimate(
@@ -61,7 +60,7 @@ def per_run(episodes: Episodes, level: float) -> Estimate:
         low=low,
         high=high,
         level=level,
-        method=f"{_STUDENT[name]} {name}",
+        method=f"t and Cox {name}",
         n=used.tasks,
         of="tasks",
         missing=missing,
@@ -98,8 +97,8 @@ def per_resolved(episodes: Episodes, level: float) -> Estimate:
         return Estimate(value=None, level=level, of="tasks", missing=missing, why=why)
     x, y = float(used.mean(used.cost).mean()), float(used.mean(used.resolved).mean())
     value = x / y if y > 0 else None
-    if used.task.size < 2:
-        why = "one run has no spread" if y > 0 else "nothing was resolved"
+    if used.task.size < positive.LEAST_VALUES:
+        why = _few(used) if y > 0 else "nothing was resolved"
         return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
     spent, means, name = _spent(used, level)
     low, high = ratio.recovered(means, spent, _achieved(used, level)[0])
@@ -151,8 +150,8 @@ def cost_share(base: Episodes, other: Floats, level: float) -> Estimate:
     x, y = other[known], used.cost
     own_x, own_y = used.mean(x), used.mean(y)
     value = float(own_x.mean() / own_y.mean())
-    if used.task.size < 2:
-        return Estimate(value=value, level=level, n=1, of="tasks", missing=missing, why="one run has no spread")
+    if used.task.size < positive.LEAST_VALUES:
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=_few(used))
     wide = used.tasks >= POPULATION_TASKS
     means = ratio.between(own_x, own_y) if wide else ratio.within(x, y, used.task, used.tasks)
     low, high = ratio.fieller(means, level)
@@ -173,9 +172,9 @@ def _spent(used: Episodes, level: float) -> tuple[Interval, ratio.Means, str]:
     if used.tasks >= POPULATION_TASKS:
         x = used.mean(used.cost)
         resolved = used.mean(np.nan_to_num(used.resolved))
-        return interval.skewed_mean(x, level), ratio.between(x, resolved), "population"
+        return positive.population_mean(x, level), ratio.between(x, resolved), "population"
     means = ratio.within(used.cost, np.nan_to_num(used.resolved), used.task, used.tasks)
-    return interval.student(means.x, means.xx, means.df, level), means, "suite"
+    return positive.suite_mean(used.cost, used.task, used.tasks, level), means, "suite"
 
 
 def _achieved(used: Episodes, level: float) -> tuple[Interval, str]:
@@ -184,6 +183,12 @@ def _achieved(used: Episodes, level: float) -> tuple[Interval, str]:
     target: passk.Target = "population" if used.tasks >= POPULATION_TASKS else "suite"
     found = passk.curve(passed, n, [1], level, kind="at", target=target)
     return Interval(found.low[0], found.high[0]), f"wilson-neff {target}"
+
+
+def _few(used: Episodes) -> str:
+    runs = used.task.size
+    have = "one run has no spread" if runs == 1 else f"{runs} runs cannot show how far costs reach"
+    return f"{have}; an interval needs {positive.LEAST_VALUES} runs, better 3 of each task"
 
 
 def _counted(**counts: int) -> dict[str, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._numeric import Floats, Numbers, floats, student_quantile
 from .interval import Interval
+from .positive import within_df
 
 
 class Means(NamedTuple):
@@ -54,7 +55,9 @@ def within(x: Numbers, y: Numbers, task: Numbers, tasks: int) -> Means:
         each = np.where(n > 1, inside, far[i] * far[j] * count / max(count - 1, 1))
         return floats(np.sum(each[used]) / count**2)
 
-    df = max(float(np.sum(np.maximum(n - 1, 0))), float(count - 1))
+    # what is uncertain is x - R y: its own degrees of freedom, task by task
+    rate = mean[0] / mean[1] if mean[1] != 0 else 0.0
+    df = max(within_df(floats(x) - rate * floats(y), at, tasks), 1.0)
     return Means(floats(mean[0]), floats(mean[1]), covariance(0, 0), covariance(0, 1), covariance(1, 1), floats(df))
 
 
