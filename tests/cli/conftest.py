@@ -35,6 +35,7 @@ def make(rate, fate="b", lost=0.0):
         with episode.record.model(model="coin-1", params={"temperature": 0.3}) as call:
             call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
         return "yes" if episode.random(fate).random() < rate else "no"
+    agent.meters = ("tokens", "usd")
     return agent
 
 good, same, bad, sure, dead, torn = make(.8, "a"), make(.8), make(.2), make(1.0), make(.8, lost=1.0), make(.8, lost=.2)

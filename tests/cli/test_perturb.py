@@ -25,6 +25,9 @@ def count(task, episode):
     with open("/".join(__file__.split("/")[:-1]) + "/calls", "a") as file:
         file.write("x")
     return "24"
+
+
+count.meters = ("tokens", "usd")
 """
 SUM = ("--question", "What is the sum of the prices?", "--expected", "24", "--scorer", "numeric")
 

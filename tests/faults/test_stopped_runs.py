@@ -34,6 +34,8 @@ def steady(task, episode):
         call.done("yes", input_tokens=1, output_tokens=1, cost_usd=0.01)
     return "yes"
 
+steady.meters = ("tokens", "usd")
+
 def quits(task, episode):
     raise SystemExit("enough")
 

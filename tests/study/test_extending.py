@@ -32,6 +32,9 @@ def sometimes(task: Task, episode: Any) -> str:
     return task.prompt.removeprefix("say ") if episode.rng.random() < 0.6 else "wrong"
 
 
+sometimes.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+
+
 def ledger(home: Home, run: str) -> set[tuple[Any, ...]]:
     return {
         (e.head.episode, e.head.task, e.head.attempt, e.head.seed, e.head.outcome, e.totals.cost_usd)

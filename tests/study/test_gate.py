@@ -36,6 +36,7 @@ def make(rate, fate="b", only="", seconds=0.0):
         with episode.record.model(model="coin-1") as call:
             call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
         return "yes" if episode.random(fate).random() < rate and task.id != only else "no"
+    agent.meters = ("tokens", "usd")
     return agent
 
 good, same, bad, sure = make(0.8, "a"), make(0.8), make(0.3), make(1.0)

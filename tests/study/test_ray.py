@@ -33,6 +33,8 @@ def agent(task, episode):
         time.sleep({pause})
         call.done("thinking", input_tokens=5, output_tokens=2, cost_usd=0.01)
     return task.inputs["say"] if episode.rng.random() < 0.7 else "wrong"
+
+agent.meters = ("tokens", "usd")
 """
 SUITE = """
 from ethogram.plan import Check, Suite, Task

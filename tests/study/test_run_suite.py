@@ -41,6 +41,9 @@ def right(task: Task, episode: Any) -> str:
     return task.prompt.removeprefix("say ")
 
 
+right.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+
+
 def sometimes(task: Task, episode: Any) -> str:
     return right(task, episode) if episode.rng.random() < 0.6 else "wrong"
 
@@ -151,6 +154,9 @@ def spender(task: Task, episode: Any) -> str:
             call.done("thinking", input_tokens=10, output_tokens=10, cost_usd=0.01)
 
 
+spender.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+
+
 def test_an_agent_without_end_stops_at_its_own_cap_and_is_scored(home: Home) -> None:
     caps = AllCaps(episode=Caps(steps=5))
     result = run_suite(suite(2), spender, caps=caps, home=home, name="a")
@@ -182,6 +188,7 @@ def test_an_agent_may_end_in_good_order_at_its_cap(home: Home) -> None:
             return right(task, episode)
         return ""
 
+    polite.meters = ("tokens", "usd")  # type: ignore[attr-defined]
     run_suite(suite(1), polite, caps=AllCaps(episode=Caps(tokens=100)), home=home, name="a")
     assert outcomes(home, "a")["t0", 0].value == 1.0
 
@@ -198,7 +205,7 @@ def test_wall_clock_of_an_episode(home: Home) -> None:
 
 
 def test_a_cap_that_cannot_be_kept_is_refused_before_anything_runs(home: Home) -> None:
-    with pytest.raises(BadUsage, match="count its usd"):
+    with pytest.raises(BadUsage, match="count all its usd"):
         run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, name="a")
     assert home.names() == []
 
@@ -252,7 +259,7 @@ def test_an_endpoint_that_says_429_is_asked_again(home: Home) -> None:
     finally:
         server.shutdown()
         server.server_close()
-    assert (result.successes, result.missing, result.tokens) == (3, {}, 9)
+    assert (result.successes, result.missing, result.at_least_tokens) == (3, {}, 9)
 
 
 def test_an_endpoint_that_is_gone_is_the_networks_fault(home: Home) -> None:

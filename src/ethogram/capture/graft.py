@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ethogram.cost import Amounts
+from ethogram.cost.budget import Resource
 from ethogram.errors import Unreadable
 from ethogram.trace import LabelSource, Missing, Origin, SpanId
 
@@ -31,6 +32,7 @@ class _Scion(TraceBuilder):
         self._record = record
         self._prefix = prefix
         self._root = current_span()
+        self.gaps: dict[Resource, str] = {}
 
     def lose(self, field: str, count: int = 1) -> None:
         self._record.trace.lose(field, count)
@@ -43,6 +45,8 @@ class _Scion(TraceBuilder):
         if draft.lane or draft.kind == "model":
             draft.lane = f"{self._prefix}{draft.lane}"
         self.spans += 1
+        if draft.kind == "model":
+            self.gaps.update(self._record.price(draft))
         added = self._record.trace.add(draft)
         return SpanId(added.removeprefix(self._prefix))
 
@@ -67,6 +71,7 @@ class _Graft(Intake):
 
     def __init__(self, record: Recorder, name: str, report: SourceReport) -> None:
         super().__init__(_no_sink, Origin("run", name), report)
+        self.gaps: dict[Resource, str] = {}
         self._record = record
         self._count = 0
 
@@ -75,6 +80,8 @@ class _Graft(Intake):
         self._count += 1
         scion = _Scion(self._record, f"g{self._count}:")
         yield scion
+        if not scion.meta.get("usage_is_per_trace"):  # one call then speaks for all of them
+            self.gaps.update(scion.gaps)
         for name, value in scion.meta.items():
             self._record.trace.meta.setdefault(name, value)
 
@@ -86,6 +93,7 @@ def _no_sink(trace: object) -> Any:
 def graft(path: Path, record: Recorder) -> SourceReport:
     """Add the spans of a log to the trace that is being recorded; what it cost is settled after the fact."""
     report = SourceReport(source=path.name)
+    gaps: dict[Resource, str] = {}
     before = record.trace.usage()
     for source in (
         sources(path, lambda s: recognise(s) is not None, report.skip)
@@ -97,12 +105,15 @@ def graft(path: Path, record: Recorder) -> SourceReport:
             report.skip(source.name, "no reader recognises what the agent left as its trace")
             continue
         report.format = found.format
+        intake = _Graft(record, source.name, report)
         try:
-            found.read(source, _Graft(record, source.name, report))
+            found.read(source, intake)
         except Unreadable as error:
             report.skip(source.name, str(error))
+        gaps.update(intake.gaps)
     used = record.trace.usage()
     record.settle(Amounts(tokens=used[0] - before[0], usd=used[1] - before[1]))
     if report.skipped:
         record.trace.meta["trace_problem"] = report.skipped[0].why
+    record.tell_gaps(gaps)
     return report

@@ -10,7 +10,9 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from ethogram.cost import Amounts, Meter
+from ethogram.cost import Amounts, CallPrices, Meter, PriceList
+from ethogram.cost.budget import Resource
+from ethogram.cost.metering import tokens_of
 from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult
 
 from .clock import Clock, SystemClock
@@ -34,13 +36,15 @@ class Unlimited:
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Nothing is counted."""
 
+    def unmetered(self, resource: Resource, why: str) -> None:
+        """Nothing is capped."""
+
 
 class ModelCall:
     """A model call while it runs: fill in what came back."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self.used = Amounts(steps=1)
 
     def done(
         self,
@@ -55,7 +59,7 @@ class ModelCall:
         stop_reason: str | None = None,
         model: str | None = None,
     ) -> None:
-        """The answer, with its usage: `input_tokens` is fresh input only."""
+        """The answer, with its usage: `input_tokens` is fresh input only. Without `cost_usd` the model is priced."""
         message = Message("assistant", (Text(output),)) if isinstance(output, str) else output
         draft = self._draft
         draft.output = (message,)
@@ -64,17 +68,21 @@ class ModelCall:
         draft.reasoning_tokens, draft.cost_usd = reasoning_tokens, cost_usd
         draft.stop_reason = stop_reason or ("tool_calls" if message.tool_calls else "stop")
         draft.model = model or draft.model
-        tokens = (input_tokens, output_tokens, cache_read_tokens, cache_write_tokens)
-        self.used.tokens += sum(t for t in tokens if t is not None)
-        self.used.usd += cost_usd or 0.0
 
 
 class Recorder:
     """Writes one trace while it happens. Spans nest by context, also across `await` and threads of one episode."""
 
-    def __init__(self, trace: TraceBuilder, meter: Meter | None = None, clock: Clock | None = None) -> None:
-        """`meter` is asked before each call."""
+    def __init__(
+        self,
+        trace: TraceBuilder,
+        meter: Meter | None = None,
+        clock: Clock | None = None,
+        prices: CallPrices | None = None,
+    ) -> None:
+        """`meter` is asked before each call; `prices` turn recorded tokens into dollars, by default the table's."""
         self.trace = trace
+        self._prices = prices or CallPrices(PriceList())
         self.calls: list[ToolCall] = []
         self._meter = meter or Unlimited()
         self._clock = clock or SystemClock()
@@ -88,6 +96,30 @@ class Recorder:
     def settle(self, used: Amounts) -> None:
         """Count use that was not reserved: it became known only afterwards."""
         self._meter.settle(Amounts(), used)
+
+    def price(self, draft: Draft) -> dict[Resource, str]:
+        """Fill in what a model call cost; gives the resources of which it used an unknown amount, and why.
+
+        A call that failed and tells no usage is taken to have used none.
+        """
+        used = tokens_of(draft)
+        if draft.status == "error" and used is None and draft.cost_usd is None:
+            return {}
+        gaps: dict[Resource, str] = {}
+        name = f"model {draft.model!r}" if draft.model else "a model without a name"
+        if used is None:
+            gaps["tokens"] = f"a call of {name} tells no token counts; record them with call.done(…, input_tokens=…)"
+        cost = self._prices.cost(draft)
+        draft.cost_usd = None if isinstance(cost, str) else cost
+        if isinstance(cost, str):
+            helps = f"; give it with --price '{draft.model or '*'}=FRESH/OUTPUT'" if used is not None else ""
+            gaps["usd"] = f"{name} has no price ({cost}){helps}"
+        return gaps
+
+    def tell_gaps(self, gaps: dict[Resource, str]) -> None:
+        """Tell the meter what could not be counted; it raises where that is capped."""
+        for resource, why in gaps.items():
+            self._meter.unmetered(resource, why)
 
     def begin(self, kind: Kind, name: str, **fields: Any) -> Draft:
         """A span that begins now; `end` it."""
@@ -151,16 +183,21 @@ class Recorder:
             agent=agent,
             lane=lane,
         )
-        call = ModelCall(draft)
-        failed: BaseException | None = None
         try:
-            yield call
+            yield ModelCall(draft)
         except BaseException as error:
-            failed = error
+            self._end_model(draft, want, error)
             raise
-        finally:
-            self._meter.settle(want, call.used)
-            self.end(draft, failed)
+        self.tell_gaps(self._end_model(draft, want, None))
+
+    def _end_model(self, draft: Draft, want: Amounts, error: BaseException | None) -> dict[Resource, str]:
+        """Settle what a call used and end its span; gives what could not be counted of it."""
+        draft.status = "unset" if error is None else "error"
+        gaps = self.price(draft)
+        used = Amounts(steps=1, tokens=tokens_of(draft) or 0, usd=draft.cost_usd or 0.0)
+        self._meter.settle(want, used)
+        self.end(draft, error)
+        return gaps
 
     def tool(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Call a tool and record it; an async tool gives an awaitable."""

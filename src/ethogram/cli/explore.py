@@ -27,7 +27,7 @@ from ethogram.study.race import USUAL, RaceResult, race
 from ethogram.worlds.toy_v1 import known_world
 
 from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
-from .running import CleanEnvOption, EnvOption
+from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
 
 ACTIONS = ("race", "map", "effects", "near", "slice", "export")
 SHOWN = 20
@@ -53,6 +53,9 @@ def command(
     until_round: Annotated[int | None, typer.Option(help="End after this round, whatever was done before.")] = None,
     max_episodes: Annotated[int | None, typer.Option(help="Episodes in all: a hard stop.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="With a suite: dollars in all.")] = None,
+    price: PriceOption = None,
+    prices: PricesOption = None,
+    allow_unmetered: AllowUnmeteredOption = False,
     seed: Annotated[int, typer.Option(help="Base seed; names the run's uuid if none is given.")] = 12345,
     seed_mode: Annotated[
         str, typer.Option(help="increment or fixed: the seed that is recorded per round.")
@@ -130,7 +133,9 @@ def command(
     watch = (lambda metrics: None) if json else _watch
     if what is not None:
         running = RunOptions(
-            caps=parse_caps({"experiment.usd": max_usd}, ()), environment=parse_environment(tuple(env or ()), clean_env)
+            caps=parse_caps({"experiment.usd": max_usd}, ()),
+            environment=parse_environment(tuple(env or ()), clean_env),
+            metering=metering(price, prices, allow_unmetered),
         )
         found = explore_suite(what, agent, grid, options, running=running, home=home, watch=watch)
     else:

@@ -15,6 +15,7 @@ from ethogram.show.ci import github_lines, junit, markdown, needed
 from .compare import versions
 from .moved import print_moved
 from .out import HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
+from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
 
 MOST_LOOKS = 10
 """So many looks are listed in full."""
@@ -55,6 +56,11 @@ def command(
     max_usd: Annotated[float | None, typer.Option(help="With --run: never more dollars than this.")] = None,
     max_concurrency: Annotated[int, typer.Option(help="With --run: episodes at once.")] = 8,
     engine: Annotated[str, typer.Option(help="With --run: local or ray.")] = "local",
+    price: PriceOption = None,
+    prices: PricesOption = None,
+    allow_unmetered: AllowUnmeteredOption = False,
+    env: EnvOption = None,
+    clean_env: CleanEnvOption = False,
     confirm: Annotated[int, typer.Option(help="With --run: attempt tasks that moved so many times more.")] = 0,
     behaviour: Annotated[
         bool, typer.Option("--behaviour", help="Also whether it behaves otherwise, against the baseline's noise floor.")
@@ -84,6 +90,7 @@ def command(
         if monitor:
             raise BadUsage("--run buys planned looks and --monitor has none; give one of the two")
         from ethogram.study.gate import StageOptions, run_gate
+        from ethogram.study.options import parse_environment
 
         result = run_gate(
             base,
@@ -97,6 +104,8 @@ def command(
                 max_usd=max_usd,
                 max_concurrency=max_concurrency,
                 engine=engine,
+                environment=parse_environment(tuple(env or ()), clean_env),
+                metering=metering(price, prices, allow_unmetered),
                 confirm=confirm,
             ),
             home=home,

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ethogram.study.suites import EpisodeReport
 
-from .out import cell, say, stderr
+from .out import cell, known, say, stderr
 
 PLAIN_EVERY = 5.0
 
@@ -32,6 +32,7 @@ class Tally:
         self.done = 0
         self.fresh = 0
         self.usd = 0.0
+        self.blind = False
         self.began = time.monotonic()
 
     def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
@@ -53,6 +54,7 @@ class Tally:
         self.done += 1
         self.fresh += 1
         self.usd += report.usd
+        self.blind = self.blind or "usd" in report.unmetered
         self.spent[report.task] = self.spent.get(report.task, 0.0) + report.usd
 
     def line(self) -> str:
@@ -64,7 +66,8 @@ class Tally:
         passed = sum(r[1] for r in self.tasks.values())
         missing = sum(r[2] for r in self.tasks.values())
         parts = [f"{self.done} of {self.planned} done", f"{passed} passed", f"{missing} missing"]
-        parts.append(f"${self.usd:.4f}" + (f" of ${self.cap:.2f}" if self.cap is not None else ""))
+        cost = known(None if self.blind else self.usd, self.usd, "${:.4f}", "cost")
+        parts.append(cost + (f" of ${self.cap:.2f}" if self.cap is not None else ""))
         parts.append(f"{rate:.1f}/s" if rate >= 1 or not rate else f"{60 * rate:.1f}/min")
         if rate > 0 and self.done < self.planned:
             parts.append(f"about {lasting((self.planned - self.done) / rate)} left")

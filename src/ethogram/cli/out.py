@@ -113,6 +113,19 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def spent(usd: float | None, at_least_usd: float, tokens: int | None, at_least_tokens: int) -> str:
+    """Dollars and tokens in words: what was not metered is unknown, never 0."""
+    cost = known(usd, at_least_usd, "${:.4f}", "cost")
+    return f"{cost}, {known(tokens, at_least_tokens, '{:,} tokens', 'tokens')}"
+
+
+def known(value: float | None, at_least: float, form: str, what: str = "") -> str:
+    """An amount in words: as it is, the part of it that is known, or unknown."""
+    if value is not None:
+        return form.format(value)
+    return f"at least {form.format(at_least)}" if at_least else f"{what} unknown".strip()
+
+
 def first(rows: Sequence[T], limit: int) -> Sequence[T]:
     """The first so many, or all where the limit is 0."""
     return rows[:limit] if limit else rows

@@ -19,7 +19,7 @@ from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
-from .running import CleanEnvOption, EnvOption
+from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
 
 NOT_DELIVERED = "(not delivered)"
 MOST = 24
@@ -54,6 +54,9 @@ def command(
     name: Annotated[str | None, typer.Option("--run", help="Name of the run; one that was stopped goes on.")] = None,
     results: Annotated[str | None, typer.Option(help="Show the results of a stored experiment; run nothing.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="Hard stop of the whole experiment.")] = None,
+    price: PriceOption = None,
+    prices: PricesOption = None,
+    allow_unmetered: AllowUnmeteredOption = False,
     max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
     max_concurrency: Annotated[int, typer.Option(help="Episodes at once.")] = 8,
@@ -96,6 +99,7 @@ def command(
             engine=engine,
             caps=parse_caps(caps, ()),
             environment=parse_environment(tuple(env or ()), clean_env),
+            metering=metering(price, prices, allow_unmetered),
         ),
         home=home,
     )

@@ -11,8 +11,8 @@ from ethogram.study.options import RunOptions, parse_caps, parse_environment, pa
 from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
-from .out import HomeOption, JsonOption, plural, print_json, printable, stdout, table
-from .running import CleanEnvOption, EnvOption
+from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
+from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
 
 
 def command(
@@ -36,6 +36,9 @@ def command(
     tag: Annotated[list[str] | None, typer.Option(help="Tag the run; may be repeated.")] = None,
     meta: Annotated[list[str] | None, typer.Option(help="A fact about the agent, key=value; may be repeated.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="Dollars of the whole experiment: a hard stop.")] = None,
+    price: PriceOption = None,
+    prices: PricesOption = None,
+    allow_unmetered: AllowUnmeteredOption = False,
     max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
     max_tokens: Annotated[int | None, typer.Option(help="Tokens of one episode.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
@@ -81,6 +84,7 @@ def command(
     settled = {option: value for option, value in settled.items() if value is not None}
     change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine}
     change["caps"] = caps if caps.limited() else None
+    change["metering"] = metering(price, prices, allow_unmetered) if price or prices or allow_unmetered else None
     change["environment"] = parse_environment(tuple(env or ()), clean_env) if env or clean_env else None
     if resume is not None:
         if settled:
@@ -118,14 +122,16 @@ STOPPED = {
     "interrupted": "interrupted from the keyboard",
     "cap.experiment": "the experiment's budget is used up",
 }
+HINTS = {"cap.experiment": " --max-usd MORE", "unmetered": " --retry cap.experiment --price MODEL=FRESH/OUTPUT"}
 
 
 def _finish(result: RunResult, json: bool) -> int:
-    """Tell what came of it: 130 if somebody stopped it, 2 if there is nothing to measure.
+    """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured.
 
     A run that ends at its budget did what it was told.
     """
-    code = 130 if result.stopped in ("killed", "interrupted") else 0 if result.measurable else 2
+    stopped = {"killed": 130, "interrupted": 130, "unmetered": 64}
+    code = stopped.get(result.stopped or "", 0 if result.measurable else 2)
     if json:
         print_json(result)
         return code
@@ -135,9 +141,10 @@ def _finish(result: RunResult, json: bool) -> int:
         f"run [bold]{result.run}[/bold]: {result.planned} planned, {result.scored} scored, "
         f"{sum(result.missing.values())} missing{f' ({missing})' if missing else ''}, {result.not_run} not run"
     )
-    out.print(
-        f"{result.successes} of {result.scored} scored succeeded; ${result.cost_usd:.4f}, {result.tokens:,} tokens"
-    )
+    money = spent(result.cost_usd, result.at_least_usd, result.tokens, result.at_least_tokens)
+    if result.cost_usd == 0 and not result.model_calls:
+        money = "no model calls, $0"
+    out.print(f"{result.successes} of {result.scored} scored succeeded; {money}")
     if result.crashed and result.crash:
         first = printable(result.crash.partition("\n")[0][:300])
         told = f"the agent crashed in {plural(result.crashed, 'episode')}, first with: {first}"
@@ -147,9 +154,10 @@ def _finish(result: RunResult, json: bool) -> int:
     if not result.scored and not result.stopped:
         out.print("nothing was scored, so nothing can be measured", style="yellow")
     if result.stopped:
-        more = " --max-usd MORE" if result.stopped == "cap.experiment" else ""
-        why = STOPPED.get(result.stopped, result.stopped)
-        out.print(f"stopped: {why}; go on with: ethogram run --resume {result.run}{more}", style="yellow")
+        more = HINTS.get(result.stopped, "")
+        why = result.why or STOPPED.get(result.stopped, result.stopped)
+        told = f"stopped: {why}; go on with: ethogram run --resume {result.run}{more}"
+        out.print(told, style="yellow", markup=False)
     broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
     if broken and not result.stopped:
         out.print(f"what the world broke is run again with: ethogram run --resume {result.run} {broken}", style="dim")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from ethogram.study.options import Metering
 
 EnvOption = Annotated[
     list[str] | None,
@@ -13,3 +17,23 @@ EnvOption = Annotated[
 CleanEnvOption = Annotated[
     bool, typer.Option("--clean-env", help="A 'cmd:' agent inherits only PATH, HOME and the like, and --env.")
 ]
+PriceOption = Annotated[
+    list[str] | None,
+    typer.Option("--price", help="A model's price, NAME=FRESH/OUTPUT, $ per million tokens; '*' is any; repeatable."),
+]
+PricesOption = Annotated[
+    Path | None,
+    typer.Option("--prices", help="Prices of a file; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."),
+]
+AllowUnmeteredOption = Annotated[
+    bool,
+    typer.Option("--allow-unmetered", help="Caps hold for what is recorded, where an agent does not record all."),
+]
+
+
+def metering(price: list[str] | None, prices: Path | None, allow_unmetered: bool) -> Metering:
+    """How recorded use becomes dollars, from options; None of prices means those of the settings."""
+    from ethogram.study.options import Metering, price_list
+
+    own = price_list(prices, tuple(price or ())).own if price or prices else None
+    return Metering(prices=own, allow_unmetered=allow_unmetered)

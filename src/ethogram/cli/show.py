@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab import RunSummary, show_run
 
-from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, size, stdout, table, when
+from .out import HomeOption, JsonOption, LimitOption, first, known, print_json, print_rest, size, stdout, table, when
 
 
 def command(
@@ -52,7 +52,7 @@ def _print(result: RunSummary, limit: int) -> None:
     out.print(
         f"{totals.spans:,} spans, {totals.steps:,} steps, {totals.tool_calls:,} tool calls, {totals.errors:,} errors"
     )
-    cost = f"${totals.cost_usd:.4f}" if totals.cost_usd is not None else "unknown"
+    cost = known(result.cost_usd, result.at_least_usd, "${:.4f}")
     out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}\n")
     tasks = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
     out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], first(tasks, limit)))
@@ -69,7 +69,7 @@ def _print(result: RunSummary, limit: int) -> None:
             t.totals.tool_calls,
             t.totals.errors,
             t.totals.output_tokens,
-            t.totals.cost_usd,
+            t.cost_usd,
             t.seconds,
         ]
         for t in first(result.traces, limit)

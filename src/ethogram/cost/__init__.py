@@ -5,15 +5,18 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .budget import Amounts, Budget, CapReached, Caps, Meter
+from .budget import Amounts, Budget, CapReached, Caps, Meter, Unmetered
 
 if TYPE_CHECKING:
+    from .metering import CallPrices, Metering
     from .prices import OwnPrice, PriceList, Rates, own_rates, read_prices
     from .resolved import per_resolved
     from .routing import Assumed, Route, break_even
 
 _LATE = {
     "Assumed": "routing",
+    "CallPrices": "metering",
+    "Metering": "metering",
     "OwnPrice": "prices",
     "PriceList": "prices",
     "Rates": "prices",
@@ -29,13 +32,16 @@ __all__ = [
     "Amounts",
     "Assumed",
     "Budget",
+    "CallPrices",
     "CapReached",
     "Caps",
     "Meter",
+    "Metering",
     "OwnPrice",
     "PriceList",
     "Rates",
     "Route",
+    "Unmetered",
     "break_even",
     "own_rates",
     "per_resolved",

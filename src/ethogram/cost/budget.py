@@ -62,6 +62,17 @@ class CapReached(EthogramError):
         super().__init__(f"the {level}'s cap of {cap:g} {resource} is reached ({used:g} used)")
 
 
+class Unmetered(CapReached):
+    """A cap that cannot be kept: something was used, and nothing tells how much of it."""
+
+    def __init__(self, level: str, resource: Resource, why: str) -> None:
+        """Say which cap, and why it is blind."""
+        EthogramError.__init__(self, f"the {level}'s cap on {resource} cannot be kept: {why}")
+        self.level = level
+        self.resource = resource
+        self.cap = self.used = float("nan")
+
+
 class Meter(Protocol):
     """What a recorder needs of a budget; engines on other machines put a remote one behind it."""
 
@@ -71,6 +82,10 @@ class Meter(Protocol):
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Replace a reservation by what was really used."""
+        ...
+
+    def unmetered(self, resource: Resource, why: str) -> None:
+        """A call used an unknown amount of a resource; raises `Unmetered` where that is capped."""
         ...
 
 
@@ -109,6 +124,12 @@ class Budget:
         with self._lock:
             for level in self._levels():
                 level.spend(want, used)
+
+    def unmetered(self, resource: Resource, why: str) -> None:
+        """A call used an unknown amount: raises `Unmetered` if any level has a cap on it."""
+        for level in self._levels():
+            if resource in level.caps:
+                raise Unmetered(level.level, resource, why)
 
     def take(self, want: Amounts) -> None:
         """Set aside at this level only."""

@@ -20,6 +20,10 @@ PER = 1_000_000
 """All rates are dollars per so many tokens."""
 CACHED_SHARE = 0.1
 """What a cached token costs beside a fresh one where an own price does not say."""
+LOCAL = "local"
+"""The provider of models that run on the user's own machine: they cost no money by the token."""
+DAY_NS = 86_400_000_000_000
+MINUTE_NS = 60_000_000_000
 KEYS = ("fresh", "cached", "cache_write", "output", "reasoning")
 
 Source = Literal["recorded", "priced", "own"]
@@ -75,8 +79,8 @@ class PriceList:
 
     def quote(self, model: str | None, provider: str | None, when: datetime) -> Quote | str:
         """The price of a model at a moment, or the reason why there is none."""
-        if not model:
-            return "the log does not name the model"
+        if not model:  # only a price for whatever there is can be meant
+            return self._own("", provider, when.date()) or "the log does not name the model"
         key = (model, provider, when)
         if key not in self._found:
             self._found[key] = self._own(model, provider, when.date()) or self._listed(model, provider, when)

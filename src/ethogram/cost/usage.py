@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .prices import PER, PriceList, Quote, Rates, moment
+from .prices import DAY_NS, LOCAL, MINUTE_NS, PER, PriceList, Quote, Rates, moment
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -26,8 +26,6 @@ TOKENS = {
     "reasoning": "reasoning_tokens",
 }
 """Our short names of the columns; all input is fresh + cached + cache write, output includes reasoning."""
-LOCAL = "local"
-"""The provider of models that run on the user's own machine: they cost no money by the token."""
 CODED = ("trace_id", "lane", "kind", "status", "tool", "name", "model", "provider")
 COLUMNS = (
     *CODED,
@@ -37,8 +35,6 @@ COLUMNS = (
 CLASSES = ("first", "after-tool", "after-error", "after-user", "after-model", "after-other")
 """Of a model call, what went before it in its lane: all that a router can know when it chooses a model."""
 SOURCES = ("unpriced", "recorded", "priced", "own")
-DAY_NS = 86_400_000_000_000
-MINUTE_NS = 60_000_000_000
 
 
 class Steps(NamedTuple):

@@ -60,7 +60,7 @@ from .cost_whatif import Prices, as_prices, assumed_cost, given_resolution, mont
 from .order import task_name
 from .outcomes import run_of
 
-__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of", "price_list"]
+__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of", "episode_costs", "price_list"]
 
 WORST = 10
 """How many prefix breaks are listed."""
@@ -81,6 +81,14 @@ def cost_of(
     wanted = msgspec.structs.replace(options or CostOptions(), **settings)
     found = run_of(run, home)
     return _Costing(found, as_prices(prices), wanted).report()
+
+
+def episode_costs(run: Run, prices: Prices = None) -> list[CostEpisode]:
+    """What each episode of a run cost, as `cost_of` prices it; empty where there is nothing to price."""
+    try:
+        return _Costing(run, as_prices(prices), CostOptions()).by_episode()
+    except NotFound:
+        return []
 
 
 class _Costing:
@@ -205,7 +213,7 @@ class _Costing:
             by_step=self._by_step(),
             by_tool=self._by_tool(),
             by_model=self._by_model(),
-            by_episode=self._by_episode(),
+            by_episode=self.by_episode(),
             cache=self._cache(),
             monthly=monthly_at(self.options, run, rate),
             routing=self._routing(run, rate, each) if self.options.routes else None,
@@ -330,7 +338,8 @@ class _Costing:
             first = int(np.argmax(chosen))
             yield tuple(int(c[first]) for c in columns), chosen
 
-    def _by_episode(self) -> list[CostEpisode]:
+    def by_episode(self) -> list[CostEpisode]:
+        """One row per episode."""
         size = len(self.entries)
         calls = np.bincount(self.episode, minlength=size).tolist()
         dark = np.bincount(self.episode, weights=self.dark, minlength=size).astype(int).tolist()

@@ -13,11 +13,15 @@ from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
+from .cost_records import CostEpisode
+from .costs import episode_costs
 from .order import natural, task_name, without_task
 from .register import read_files
 from .result import Result
 
 SCORED = "scored"
+METERS = "meters"
+"""Where the plan of a live run keeps what its agent records all its use of."""
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -68,10 +72,15 @@ class EpisodeRow(msgspec.Struct, kw_only=True):
     totals: Totals
     seconds: float | None
     forgotten: str | None = None
+    cost_usd: float | None = None
 
 
 class RunSummary(Result, kw_only=True):
-    """What is in a run."""
+    """What is in a run. `totals` are what was recorded; `cost_usd` is priced as `ethogram cost` does it.
+
+    It is unknown unless every call is priced and, in a live run, the agent records all its use; `at_least_usd` is what
+    is known of it.
+    """
 
     run: str
     kind: str
@@ -92,13 +101,15 @@ class RunSummary(Result, kw_only=True):
     lost: dict[str, int]
     bytes: int
     notes: list[str] = []
+    cost_usd: float | None = None
+    at_least_usd: float = 0.0
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per episode, totals flat."""
         built = []
         for trace in self.traces:
             row = msgspec.to_builtins(trace)
-            row.update({f: getattr(trace.totals, f) for f in Totals.__struct_fields__})
+            row.update({f: getattr(trace.totals, f) for f in Totals.__struct_fields__ if f != "cost_usd"})
             del row["totals"]
             built.append(row)
         return built
@@ -153,6 +164,7 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         skipped += len(read.report.skipped) + read.report.skipped_more
     tasks = _tasks(entries)
     note = without_task(t.task for t in tasks)
+    costs = {c.trace_id: c for c in episode_costs(found)}
     return RunSummary(
         run=found.name,
         kind=found.info.kind,
@@ -168,12 +180,23 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         formats=dict(sorted(formats.items())),
         totals=_sum(e.totals for e in entries),
         tasks=tasks,
-        traces=[_row(e) for e in entries],
+        traces=[_row(e, costs.get(e.head.trace_id)) for e in entries],
         skipped=skipped,
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
         notes=[note] if note else [],
+        cost_usd=_cost(found, list(costs.values())),
+        at_least_usd=sum(c.at_least_usd for c in costs.values()),
     )
+
+
+def _cost(run: Run, costs: list[CostEpisode]) -> float | None:
+    """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded."""
+    meters = run.info.plan.get(METERS)
+    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs)
+    if not complete or any(c.cost_usd is None for c in costs):
+        return None
+    return sum(c.at_least_usd for c in costs)
 
 
 def _outcomes(run: Run) -> Counter[str]:
@@ -186,7 +209,7 @@ def _outcomes(run: Run) -> Counter[str]:
     return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes)
 
 
-def _row(entry: Entry) -> EpisodeRow:
+def _row(entry: Entry, cost: CostEpisode | None) -> EpisodeRow:
     head = entry.head
     seconds = None
     if head.start_ns is not None and head.end_ns is not None:
@@ -202,6 +225,7 @@ def _row(entry: Entry) -> EpisodeRow:
         totals=entry.totals,
         seconds=seconds,
         forgotten=entry.forgotten,
+        cost_usd=cost.cost_usd if cost is not None and (cost.calls or entry.forgotten) else None,
     )
 
 

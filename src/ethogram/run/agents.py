@@ -31,6 +31,8 @@ from .handle import EpisodeHandle
 from .threads import in_thread
 
 ALL_METERS = frozenset(RESOURCES)
+OWN_METERS = frozenset({"steps", "seconds"})
+"""What the harness counts of a Python agent by itself. Tokens and dollars it sees only as far as they are recorded."""
 GRACE_SECONDS = 5.0
 SILENCE_SECONDS = 3600.0
 MAX_ANSWER = 4 << 20
@@ -126,9 +128,9 @@ class PythonAgent:
     """A callable, sync or async, called with the task and the episode."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        """A sync function runs in a thread; `function.meters` may say that less than everything is counted."""
+        """A sync function runs in a thread; its `meters` name what it records all its use of: `("tokens", "usd")`."""
         self.name = name
-        self.meters: frozenset[str] = frozenset(getattr(function, "meters", ALL_METERS))
+        self.meters: frozenset[str] = OWN_METERS | _declared(function, name)
         self._function = function
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it exists
@@ -144,6 +146,16 @@ class PythonAgent:
         except SystemExit as ended:  # it ends the episode, not the run
             raise AgentCrash(f"the agent called exit({ended.code!r})") from ended
         return answer_of(result)
+
+
+def _declared(function: Callable[..., Any], name: str) -> frozenset[str]:
+    """The resources of which an agent says that it records all its use."""
+    meters = getattr(function, "meters", ())
+    named = [meters] if isinstance(meters, str) else list(meters)
+    for meter in named:
+        if meter not in RESOURCES:
+            raise NotFound.named(f"resource among the meters of {name}", str(meter), list(RESOURCES))
+    return frozenset(named)
 
 
 def answer_of(result: Any) -> Answer:
@@ -323,9 +335,10 @@ class HttpAgent:
                 raise NetworkFault(f"HTTP {response.status_code}")
             if response.status_code >= 400:
                 raise AgentCrash(f"HTTP {response.status_code}: {response.text[:500]}")
-            answer, usage = _http_answer(response)
+            answer, usage, model = _http_answer(response)
             call.done(
                 answer.text or "",
+                model=model,
                 input_tokens=as_int(usage.get("input_tokens", usage.get("prompt_tokens"))),
                 output_tokens=as_int(usage.get("output_tokens", usage.get("completion_tokens"))),
                 cost_usd=as_float(usage.get("cost_usd")),
@@ -333,12 +346,15 @@ class HttpAgent:
         return answer
 
 
-def _http_answer(response: Any) -> tuple[Answer, dict[str, Any]]:
+def _http_answer(response: Any) -> tuple[Answer, dict[str, Any], str | None]:
+    """The answer of an endpoint, what it used, and the model that it names, beside the answer or in its usage."""
     if "json" not in response.headers.get("content-type", ""):
-        return Answer(response.text), {}
+        return Answer(response.text), {}, None
     value = response.json()
-    usage = value.get("usage") if isinstance(value, dict) else None
-    return answer_of(value), usage if isinstance(usage, dict) else {}
+    top = value if isinstance(value, dict) else {}
+    usage = top["usage"] if isinstance(top.get("usage"), dict) else {}
+    model = top.get("model", usage.get("model"))
+    return answer_of(value), usage, model if isinstance(model, str) else None
 
 
 class ScriptedAgent:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,12 +21,13 @@ import msgspec
 from ethogram.capture.clock import Clock, SystemClock
 from ethogram.capture.intake import Intake, SourceReport, TraceBuilder
 from ethogram.capture.recorder import Recorder
-from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.cost import Amounts, Budget, CapReached, Caps, Metering, Unmetered
+from ethogram.cost.budget import Resource
 from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.judge import Evidence
 from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
-from ethogram.trace import Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
+from ethogram.trace import UNMETERED, Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
 from .agents import Agent, AgentCrash, Answer
 from .crashes import Crash, crash_of
@@ -38,6 +39,8 @@ from .threads import in_thread, unless_stopped
 from .verifiers import JudgingFault
 from .workspace import Keep, Workspace
 
+SPENT = frozenset({"tokens", "usd"})
+"""What model calls use: known as far as an agent records them."""
 BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
@@ -68,6 +71,8 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     crash: str | None = None
     crash_at: tuple[str, ...] = ()
     success_at: float = 0.5
+    unmetered: tuple[str, ...] = ()
+    """Resources of which an unknown amount was used beside what is counted here."""
 
     @property
     def passed(self) -> bool | None:
@@ -112,6 +117,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     meta: dict[str, Any] = {}
     conditions: dict[str, Condition] = {}
     environment: Environment = Environment()
+    metering: Metering = Metering()
 
 
 class Executor:
@@ -143,11 +149,13 @@ class Executor:
         self._simulators: dict[str, Callable[..., Any] | None] = {}
         self._report = SourceReport(source="run")
         self.environment = settings.environment.variables()
+        self.prices = settings.metering.calls()
 
     async def execute(self, work: Work) -> EpisodeReport:
         """Carry out an episode; the world's faults are retried, unless the run was stopped meanwhile."""
         started = time.monotonic()
         wasted = Amounts()
+        unmetered: set[str] = set()
         for tries in range(1, self.settings.retries + 2):
             attempt = _Attempt(self, work)
             outcome, fault = await attempt.run()
@@ -157,8 +165,10 @@ class Executor:
             if not await self._pause(fault, tries, work.episode.seed):
                 break
             wasted.add(attempt.budget.used)
+            unmetered |= attempt.meter.unknown
             attempt.builder.abort()
-        attempt.finish(outcome, tries, wasted)
+        unmetered |= attempt.meter.unknown
+        attempt.finish(outcome, tries, wasted, unmetered)
         used = attempt.budget.used
         crash = None if attempt.crash is None else self._redacted(attempt.crash)
         return EpisodeReport(
@@ -175,6 +185,7 @@ class Executor:
             crash=None if crash is None else crash.message,
             crash_at=() if crash is None else crash.frames,
             success_at=self.world.suite.success_at,
+            unmetered=tuple(sorted(unmetered | (SPENT - self.agent.meters))),
         )
 
     def _redacted(self, crash: Crash) -> Crash:
@@ -246,9 +257,9 @@ class _Attempt:
         self.work = work
         self.task = executor.task(work.episode.task)
         self.budget = executor.budget(self.task)
-        self.meter = _Watched(self.budget)
+        self.meter = _Watched(self.budget, executor.settings.metering.allow_unmetered)
         self.builder = executor.builder(work)
-        self.record = Recorder(self.builder, self.meter, executor.clock)
+        self.record = Recorder(self.builder, self.meter, executor.clock, executor.prices)
         self.stopped_by: str | None = None
         self.crash: Crash | None = None
         self.labels: list[Label] = []
@@ -299,7 +310,7 @@ class _Attempt:
             async with limit:
                 answer = await executor.agent.act(handle.task, handle)
         except CapReached as reached:
-            self.stopped_by = f"cap.{reached.resource}"
+            self.stopped_by = f"cap.{reached.resource}"  # `meter.experiment` tells if it is not the episode's own
             blame = executor.world.suite.on_cap
         except (BadInput, MachineFailure):
             raise
@@ -322,6 +333,8 @@ class _Attempt:
             self.meter.close()
             self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
         if self.meter.experiment is not None:
+            if isinstance(self.meter.experiment, Unmetered):
+                self.stopped_by = f"{UNMETERED}.{self.meter.experiment.resource}"
             return Missing("cap.experiment", str(self.meter.experiment)), None
         self.builder.answer = answer.text
         self.builder.meta.update(answer.meta)
@@ -392,12 +405,14 @@ class _Attempt:
             return Scored(0.0, "blame"), None
         return outcome, None
 
-    def finish(self, outcome: Outcome, tries: int, wasted: Amounts) -> None:
-        """Commit the trace with its outcome."""
+    def finish(self, outcome: Outcome, tries: int, wasted: Amounts, unmetered: Set[str]) -> None:
+        """Commit the trace with its outcome, and with what its figures do not cover."""
         builder = self.builder
         builder.outcome = outcome
         if tries > 1:
             builder.meta.update(tries=tries, wasted_usd=wasted.usd, wasted_tokens=int(wasted.tokens))
+        if unmetered:
+            builder.meta[UNMETERED] = ",".join(sorted(unmetered))
         if self.stopped_by is not None:
             why = None if self.crash is None else str(self.crash)
             builder.label("stopped_by", self.stopped_by, by="harness", source="verifier", why=why)
@@ -412,14 +427,18 @@ class _Watched:
     An agent in a thread cannot be ended; once closed, its next call raises, and nothing it does counts any more.
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, allow_unmetered: bool) -> None:
         self._budget = budget
+        self._allow_unmetered = allow_unmetered
         self._closed = False
         self.experiment: CapReached | None = None
+        self.unknown: set[str] = set()
 
     def reserve(self, want: Amounts) -> None:
         if self._closed:
             raise CapReached("episode", "seconds", 0, 0)
+        if isinstance(self.experiment, Unmetered):
+            raise self.experiment
         try:
             self._budget.reserve(want)
         except CapReached as reached:
@@ -429,6 +448,15 @@ class _Watched:
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         self._budget.settle(want, used)
+
+    def unmetered(self, resource: Resource, why: str) -> None:
+        self.unknown.add(resource)
+        try:
+            self._budget.unmetered(resource, why)
+        except Unmetered as blind:
+            if not self._allow_unmetered:
+                self.experiment = blind  # at whatever level: more episodes would spend as blindly
+                raise
 
     def close(self) -> None:
         self._closed = True

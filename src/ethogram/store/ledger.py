@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.trace import Head, Outcome, Ref, Totals, TraceId
+from ethogram.trace import UNMETERED, Head, Outcome, Ref, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
 from .files import Files
@@ -222,7 +222,7 @@ class Slim:
             attempt=head.attempt,
             condition=self._once(head.condition),
             outcome=self._once(head.outcome),
-            meta={k: v for k, v in head.meta.items() if k.startswith("wasted_")} if head.meta else head.meta,
+            meta={k: v for k, v in head.meta.items() if k.startswith("wasted_") or k == UNMETERED},
         )
         return Entry(
             head=slim,

@@ -35,5 +35,6 @@ def make_executor(
         meta=dict(options.meta),
         conditions={c.name: c for c in options.conditions},
         environment=options.environment,
+        metering=options.metering,
     )
     return Executor(SuiteWorld(loaded), agent, writer, budget, settings, task_budget=task_budget)

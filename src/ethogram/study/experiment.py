@@ -178,6 +178,7 @@ class Experiment:
                 max_concurrency=self.options.max_concurrency,
                 caps=self.options.caps if self.options.caps.limited() else None,
                 environment=self.options.environment,
+                metering=self.options.metering,
                 home=self.home,
                 watcher=watcher,
             )
@@ -185,6 +186,7 @@ class Experiment:
             self._hash_copies()
             more = {"experiment": self._record()}
             self.session = run_suite(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
+        self.session.check_caps_kept()
         return self.results()
 
     def _hash_copies(self) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.exploration import Batch, Metadata, Rounds, cell
+from ethogram.lab.runs import METERS
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode, Suite, episode_seed
 from ethogram.plan.grid import Grid, grid_from
@@ -75,14 +76,18 @@ def explore_suite(
     running = msgspec.structs.replace(
         running or RunOptions(), engine=options.engine, max_concurrency=max(options.workers, 1), seed=options.seed
     ).resolved()
-    check_meters(acting, running)
+    check_meters(acting, running, loaded.suite)
     plan = Plan(
         grid=chosen,
         world=loaded.suite.name,
         synthetic=False,
         truth=None,
         settings={"suite_digest": loaded.suite.digest, "agent": spec},
-        record={"suite": loaded.suite.name if isinstance(suite, Suite) else str(suite), "agent": spec},
+        record={
+            "suite": loaded.suite.name if isinstance(suite, Suite) else str(suite),
+            "agent": spec,
+            METERS: sorted(acting.meters),
+        },
     )
 
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
@@ -186,5 +191,6 @@ class SuiteBuyer:
         conditions = tuple(self.grid.condition(p) for p in points)
         options = msgspec.structs.replace(self._options, conditions=conditions)
         session = Session(self._home, self._run, self._loaded, self._agent, self._spec, options)
-        stopped = session.go(episodes, (), Quiet()).stopped
-        self.stopped = "budget" if stopped == "cap.experiment" else stopped
+        result = session.go(episodes, (), Quiet())
+        result.check_caps_kept()
+        self.stopped = "budget" if result.stopped == "cap.experiment" else result.stopped

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ethogram.cost import Caps
+from ethogram.cost import Caps, Metering
 from ethogram.decide import gate as decided
 from ethogram.decide.gate import GateSettings, Judgement
 from ethogram.errors import BadUsage
@@ -26,6 +26,7 @@ from ethogram.lab.gating import (
 from ethogram.lab.moved import Arm, with_traces
 from ethogram.lab.outcomes import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
+from ethogram.run.environment import Environment
 from ethogram.store import Home, Run, open_home
 
 from .options import AllCaps, RunOptions
@@ -43,6 +44,8 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_usd: float | None = None
     max_concurrency: int = 8
     engine: str = "local"
+    environment: Environment = Environment()
+    metering: Metering = Metering()
     confirm: int = 0
     seed: int = 0
     redact: str = "default"
@@ -220,10 +223,14 @@ class _Staged:
                 engine=self.stages.engine,
                 max_concurrency=self.stages.max_concurrency,
                 redact=self.stages.redact,
+                environment=self.stages.environment,
+                metering=self.stages.metering,
                 caps=caps,
                 meta={META: self._promise().text()},
             )
-            return run_suite(self.suite, agent, options, home=self.home).stopped is not None
+            begun = run_suite(self.suite, agent, options, home=self.home)
+            begun.check_caps_kept()
+            return begun.stopped is not None
         run = self.home.resolve(name)
         have = planned_attempts(run, self.loaded, msgspec.convert(run.info.plan["options"], RunOptions))
         short = tuple(t for t in tasks if have.get(t, 0) < count)
@@ -233,10 +240,13 @@ class _Staged:
             tasks=short,
             max_concurrency=self.stages.max_concurrency,
             caps=None if money is None else caps,
+            environment=self.stages.environment,
+            metering=self.stages.metering,
             suite=self.suite,
             agent=agent,
             home=self.home,
         )
+        result.check_caps_kept()
         return result.stopped is not None
 
     def _outcomes(self) -> tuple[Outcomes, Outcomes]:

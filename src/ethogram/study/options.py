@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 
 from ethogram.cost import Caps
+from ethogram.cost import Metering as Metering
 from ethogram.cost.budget import RESOURCES
 from ethogram.errors import BadUsage
+from ethogram.lab.cost_whatif import price_list as price_list
 from ethogram.plan import Condition
 from ethogram.run.environment import Environment
 from ethogram.run.environment import parse_environment as parse_environment
@@ -49,6 +51,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep: str = "never"
     isolation: str = "none"
     environment: Environment = Environment()
+    metering: Metering = Metering()
 
     def recorded(self) -> dict[str, Any]:
         """As `run.json` keeps them: values of environment variables may be secrets and are left out."""
@@ -58,14 +61,18 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def resolved(self) -> RunOptions:
         """With what our environment holds now: checked before a run begins, and the same on every engine."""
-        return msgspec.structs.replace(self, environment=self.environment.resolved())
+        metering = self.metering
+        if metering.prices is None:
+            metering = msgspec.structs.replace(metering, prices=price_list().own)
+        return msgspec.structs.replace(self, environment=self.environment.resolved(), metering=metering)
 
 
 def changed(options: RunOptions, changes: Mapping[str, Any]) -> RunOptions:
-    """Options of a run for its next session: what is not None is changed, and what was passed before still is."""
+    """Options of a run for its next session: what is not None is changed; what was passed before still is."""
     new = {name: value for name, value in changes.items() if value is not None}
-    if "environment" in new:
-        new["environment"] = new["environment"].over(options.environment)
+    for name in ("environment", "metering"):
+        if name in new:
+            new[name] = new[name].over(getattr(options, name))
     return msgspec.structs.replace(options, **new)
 
 

@@ -16,7 +16,7 @@ from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.lab.result import Result
 from ethogram.lab.suites import LoadedSuite, load_suite
 from ethogram.plan import Episode, Suite, plan_episodes
-from ethogram.run.agents import Agent
+from ethogram.run.agents import Agent, PythonAgent
 from ethogram.store import Home, Run
 from ethogram.store.lake import EXTENSIONS
 from ethogram.store.redact import policy_from
@@ -65,14 +65,24 @@ def load(suite: SuiteSpec) -> LoadedSuite:
     return load_suite(suite)
 
 
-def check_meters(agent: Agent, options: RunOptions) -> None:
-    """Refuse a cap on what cannot be metered, before anything runs."""
-    blind = sorted(options.caps.limited() - agent.meters)
-    if blind:
-        raise BadUsage(
-            f"{agent.name} does not let us count its {blind[0]} while it runs, so a cap on it could not be kept; "
-            f"remove the cap, or use a Python agent, which reports its {blind[0]}"
+def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
+    """Refuse a cap on what cannot be metered, before anything runs; the tasks of a suite may have caps too."""
+    if options.metering.allow_unmetered:
+        return
+    capped = options.caps.limited() | {resource for task in suite.tasks for resource in task.caps}
+    blind = sorted(capped - agent.meters)
+    if not blind:
+        return
+    helps = "remove the cap"
+    if isinstance(agent, PythonAgent):
+        helps = (
+            f"if it records every model call (episode.record.model), say so with NAME.meters = {tuple(blind)!r} "
+            "beside the function"
         )
+    raise BadUsage(
+        f"{agent.name} does not let us count all its {blind[0]}, so a cap on it could not be kept; {helps}, or give "
+        "--allow-unmetered: the cap then holds for what is recorded only"
+    )
 
 
 def chosen_tasks(suite: Suite, options: RunOptions) -> tuple[str, ...]:

@@ -10,17 +10,19 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ethogram.cost import Amounts, Budget
-from ethogram.errors import EthogramError
+from ethogram.cost import Amounts, Budget, Metering, PriceList
+from ethogram.errors import BadUsage, EthogramError
+from ethogram.lab.costs import episode_costs
 from ethogram.lab.result import Result
+from ethogram.lab.runs import METERS
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode
 from ethogram.run.agents import Agent
 from ethogram.run.engines.local import Engine, LocalEngine
-from ethogram.run.executor import EpisodeReport, Work
+from ethogram.run.executor import SPENT, EpisodeReport, Work
 from ethogram.store import Entry, Home, Run, compact, ledger
 from ethogram.store.stop import POLL_SECONDS, pulled
-from ethogram.trace import Missing, Scored
+from ethogram.trace import UNMETERED, Missing, Scored
 
 from .executors import make_executor
 from .options import RunOptions
@@ -29,8 +31,10 @@ from .options import RunOptions
 class RunResult(Result, kw_only=True):
     """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do.
 
-    `executed` counts episodes of this session, `crashed` those of them that ended by the agent's own fault; `crash` is
-    what the first of these said and `crash_at` where, its last frames; both are redacted.
+    `cost_usd` and `tokens` are unknown unless the agent records all its use and every call is priced; `at_least_usd`
+    and `at_least_tokens` are what was recorded. `why` says more about `stopped`. `executed` counts episodes of this
+    session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of these said
+    and `crash_at` where, its last frames; both are redacted.
     """
 
     run: str
@@ -39,10 +43,14 @@ class RunResult(Result, kw_only=True):
     missing: dict[str, int]
     not_run: int
     successes: int
-    cost_usd: float
-    tokens: int
+    cost_usd: float | None
+    tokens: int | None
     seconds: float
+    at_least_usd: float = 0.0
+    at_least_tokens: int = 0
+    model_calls: int = 0
     stopped: str | None = None
+    why: str | None = None
     executed: int = 0
     crashed: int = 0
     crash: str | None = None
@@ -52,6 +60,11 @@ class RunResult(Result, kw_only=True):
     def measurable(self) -> bool:
         """Whether something was scored, and not every episode of this session crashed."""
         return self.scored > 0 and not (self.executed and self.crashed == self.executed)
+
+    def check_caps_kept(self) -> None:
+        """Raise if a cap could not be kept: for loops that would otherwise go on buying."""
+        if self.stopped == UNMETERED:
+            raise BadUsage(f"{self.why}; what was run so far is in run {self.run!r}")
 
 
 class RunInterrupted(KeyboardInterrupt):
@@ -91,17 +104,45 @@ class Books(msgspec.Struct, frozen=True):
     live: tuple[Entry, ...]
     total: Amounts
     tasks: dict[str, Amounts]
+    unmetered: set[str]
+    """Resources of which some episode used an unknown amount."""
 
 
 def read_books(run: Run) -> Books:
     """Read the ledger once; wasted tries and replaced outcomes were paid for too."""
     segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
-    books = Books(ledger.standing(segments).live, Amounts(), {})
+    books = Books(ledger.standing(segments).live, Amounts(), {}, set())
     for entry in (e for s in segments for e in s.entries):
         used = _used(entry)
         books.total.add(used)
         books.tasks.setdefault(entry.head.task, Amounts()).add(used)
+        books.unmetered.update(_unmetered(entry, run))
     return books
+
+
+def _unmetered(entry: Entry, run: Run) -> set[str]:
+    """What of an episode's use is unknown: as it was recorded, or, of runs that recorded none of it, by its totals."""
+    if METERS in run.info.plan:
+        return set(filter(None, str(entry.head.meta.get(UNMETERED) or "").split(",")))
+    totals = entry.totals
+    silent = {"usd": totals.cost_usd is None, "tokens": totals.input_tokens is totals.output_tokens is None}
+    return {name for name, unsaid in silent.items() if unsaid and totals.model_calls}
+
+
+def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
+    """Add what earlier calls without a price cost by prices that are known now; gives why that is still unknown."""
+    if "usd" not in books.unmetered:
+        return None
+    priced = {e.trace_id: e.cost_usd for e in episode_costs(run, PriceList(metering.prices or ()))}
+    for entry in (e for e in books.live if "usd" in _unmetered(e, run)):
+        cost, head = priced.get(entry.head.trace_id), entry.head
+        if cost is None:
+            return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
+        more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
+        books.total.add(more)
+        books.tasks[head.task].add(more)
+    books.unmetered.discard("usd")
+    return None
 
 
 def _used(entry: Entry) -> Amounts:
@@ -138,6 +179,7 @@ class Session:
         self.stopped: str | None = None
         self.crashed = 0
         self.first_crash: EpisodeReport | None = None
+        self.why: str | None = None
         self._polled = 0.0
 
     def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
@@ -146,12 +188,13 @@ class Session:
         self.run.forget_cache()
         books = read_books(self.run)
         work = work_left(books, episodes, retry)
+        self._check_spent(books)
         redone = {w.episode.id for w in work}
         threshold = self.loaded.suite.success_at
         watcher.started(
             self.run.name,
             len(episodes),
-            [_old_report(e, threshold) for e in books.live if e.head.episode not in redone],
+            [_old_report(e, threshold, self.run) for e in books.live if e.head.episode not in redone],
             self.options.caps.experiment.usd,
         )
         count = 0
@@ -163,7 +206,8 @@ class Session:
                 self.crashed += 1
                 self.first_crash = self.first_crash or done
             if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
-                self.stopped = "cap.experiment"
+                blind = (done.stopped_by or "").startswith(UNMETERED)
+                self.stopped, self.why = (UNMETERED, done.outcome.detail) if blind else ("cap.experiment", self.why)
             watcher.done(done)
 
         if work:
@@ -183,6 +227,18 @@ class Session:
         if self.stopped == "interrupted":
             raise RunInterrupted(result)
         return result
+
+    def _check_spent(self, books: Books) -> None:
+        """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
+        metering = self.options.metering
+        if "usd" not in self.options.caps.limited() or metering.allow_unmetered:
+            return
+        why = price_gaps(self.run, books, metering)
+        if why is not None:
+            raise BadUsage(
+                f"what run {self.run.name!r} has spent so far is not known ({why}), so the cap on usd could not be "
+                "kept; give prices with --price, or --allow-unmetered"
+            )
 
     def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine:
         """The engine; `tasks` is what earlier sessions spent on each."""
@@ -218,6 +274,8 @@ class Session:
         entries = [e for e in books.live if e.head.episode in planned]
         missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
         threshold = self.loaded.suite.success_at
+        price_gaps(self.run, books, self.options.metering)
+        unknown = books.unmetered | (SPENT - self.agent.meters)
         return RunResult(
             run=self.run.name,
             planned=len(episodes),
@@ -225,10 +283,14 @@ class Session:
             missing=dict(sorted(missing.items())),
             not_run=len(episodes) - len(entries),
             successes=sum(isinstance(e.head.outcome, Scored) and e.head.outcome.success(threshold) for e in entries),
-            cost_usd=books.total.usd,
-            tokens=int(books.total.tokens),
+            cost_usd=None if "usd" in unknown else books.total.usd,
+            tokens=None if "tokens" in unknown else int(books.total.tokens),
             seconds=seconds,
+            at_least_usd=books.total.usd,
+            at_least_tokens=int(books.total.tokens),
+            model_calls=sum(e.totals.model_calls for e in entries),
             stopped=self.stopped,
+            why=self.why,
             executed=executed,
             crashed=self.crashed,
             crash=None if self.first_crash is None else self.first_crash.crash,
@@ -244,7 +306,7 @@ def _number(value: Any) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _old_report(entry: Entry, threshold: float) -> EpisodeReport:
+def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
     head, used = entry.head, _used(entry)
     return EpisodeReport(
         episode=head.episode,
@@ -256,4 +318,5 @@ def _old_report(entry: Entry, threshold: float) -> EpisodeReport:
         tokens=used.tokens,
         usd=used.usd,
         success_at=threshold,
+        unmetered=tuple(sorted(_unmetered(entry, run))),
     )

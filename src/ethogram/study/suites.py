@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.cost import Amounts
+from ethogram.cost import Amounts, Metering
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.runs import METERS
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode, Suite
 from ethogram.run.agents import Agent, load_agent
@@ -49,7 +50,7 @@ def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions | None = No
     options = msgspec.structs.replace(options or RunOptions(), **given)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
-    check_meters(acting, options)
+    check_meters(acting, options, loaded.suite)
     return describe(loaded, acting.name, options, episodes, len(episodes), Amounts())
 
 
@@ -71,7 +72,7 @@ def run_suite(
     lake = home if isinstance(home, Home) else open_home(home)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
-    check_meters(acting, options)
+    check_meters(acting, options, loaded.suite)
     policy_from(options.redact)
     spec = agent if isinstance(agent, str) else acting.name
     record = {
@@ -81,6 +82,7 @@ def run_suite(
         "success_at": loaded.suite.success_at,
         "tasks": list(dict.fromkeys(e.task for e in episodes)),
         "agent": spec,
+        METERS: sorted(acting.meters),
         "options": options.recorded(),
         "planned": len(episodes),
         "provenance": _provenance(),
@@ -112,6 +114,7 @@ def resume_run(
     max_concurrency: int | None = None,
     caps: AllCaps | None = None,
     environment: Environment | None = None,
+    metering: Metering | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
@@ -122,8 +125,8 @@ def resume_run(
     `k` raises the attempts of all tasks, or of `tasks`: the episodes are those that a run with that k would have had.
     A suite or an agent that was made in Python must be given again.
     """
-    changes = {"engine": engine, "max_concurrency": max_concurrency, "caps": caps, "environment": environment}
-    known = _reopen(run, suite, agent, home, changes)
+    changes = {"engine": engine, "max_concurrency": max_concurrency, "caps": caps}
+    known = _reopen(run, suite, agent, home, {**changes, "environment": environment, "metering": metering})
     episodes = known.episodes
     _check_reasons(retry)
     longer = _longer(known, k, tasks)
@@ -145,12 +148,14 @@ def plan_resume(
     engine: str | None = None,
     caps: AllCaps | None = None,
     environment: Environment | None = None,
+    metering: Metering | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
 ) -> RunPlan:
     """What `resume_run` would run, with an upper bound of its price; nothing is called and nothing is written."""
-    known = _reopen(run, suite, agent, home, {"engine": engine, "caps": caps, "environment": environment})
+    changes = {"engine": engine, "caps": caps, "environment": environment, "metering": metering}
+    known = _reopen(run, suite, agent, home, changes)
     _check_reasons(retry)
     longer = _longer(known, k, tasks)
     episodes = known.episodes if longer is None else episodes_of(longer, known.agent.name, known.options)
@@ -200,7 +205,7 @@ def _reopen(
             f"the suite {plan['suite']!r} has changed since {found.name!r} began; restore it, or begin a new run"
         )
     acting = load_agent(agent or plan["agent"])
-    check_meters(acting, options)
+    check_meters(acting, options, loaded.suite)
     spec = agent if isinstance(agent, str) else plan["agent"]
     known = _Known(lake, found, loaded, acting, spec, options, planned_attempts(found, loaded, options))
     if found.entries and not {e.id for e in known.episodes} & {e.head.episode for e in found.entries}:

@@ -19,7 +19,7 @@ from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
 from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
-from .trace import TOKEN_FIELDS, Head, Origin, Totals, Trace, message_order, total
+from .trace import TOKEN_FIELDS, UNMETERED, Head, Origin, Totals, Trace, message_order, total
 
 __all__ = [
     "KINDS",
@@ -28,6 +28,7 @@ __all__ = [
     "STEP_KINDS",
     "SUCCESS_AT",
     "TOKEN_FIELDS",
+    "UNMETERED",
     "EpisodeId",
     "File",
     "Head",

@@ -17,6 +17,9 @@ from .signature import signature
 from .span import Param, Span
 from .steps import Placed, inner_ids, parents, step_order
 
+UNMETERED = "unmetered"
+"""Where a live trace keeps the resources of which an unknown amount was used beside its totals, e.g. `tokens,usd`."""
+
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where a trace came from: the format, the file's name and the hash of its bytes."""

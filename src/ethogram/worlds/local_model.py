@@ -116,6 +116,8 @@ def complete(messages: list[dict[str, str]], schema: dict[str, Any], seed: int, 
 class LocalAgent:
     """A small tool-using agent: asks the model for one call at a time until it answers."""
 
+    meters = ("tokens", "usd")
+
     def __init__(self, temperature: float = TEMPERATURE, max_steps: int = MAX_STEPS, hint: str = "") -> None:
         """`hint` is added to the system prompt: a version of the agent that may be better or worse."""
         self.temperature = temperature

@@ -1,7 +1,8 @@
 """A small agent to begin with. Replace `solve` by your own: it is called with the task and the episode.
 
 The episode offers tools (every call is recorded), `record` for model calls, `rng` for randomness that repeats,
-`remaining` for what is left of the budget, and `workspace` for the task's files.
+`remaining` for what is left of the budget, and `workspace` for the task's files. An agent that records all its model
+calls says so with `meters`; without that, `--max-usd` is refused.
 """
 
 import re
@@ -21,3 +22,6 @@ def solve(task, episode):
         except LookupError:
             return f"There is no such item: {item}"
     return str(total)
+
+
+solve.meters = ("tokens", "usd")  # all that it uses is recorded (it calls no model), so a cap on dollars can be kept
