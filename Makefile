@@ -53,8 +53,9 @@ pictures: setup browser ## the pictures of README and docs, made anew
 bench: setup ## claims of speed and memory, side by side with the naive way or a peer
 	$(BIN)/python bench/run.py
 
-validity: setup ## long simulations and fuzzing
-	ETHOGRAM_LONG=1 $(BIN)/python -m pytest --timeout 0 -n 2 --dist loadgroup tests/faults tests/capture tests/validity
+validity: setup ## long simulations with seeds drawn anew, their figures printed; long fuzzing and faults
+	ETHOGRAM_LONG=1 ETHOGRAM_SEED=$${ETHOGRAM_SEED:-$$(date +%s)} $(BIN)/python -m pytest --timeout 0 -rP -n 2 --dist loadgroup tests/validity
+	ETHOGRAM_LONG=1 $(BIN)/python -m pytest --timeout 0 -n 2 --dist loadgroup tests/faults tests/capture
 
 clean: ## remove what can be made again
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache build dist
