@@ -36,14 +36,16 @@ def by_attempt(run: Run, task: str) -> dict[int, TraceId]:
 
 @here
 @pytest.mark.parametrize("case", ["empty", "identical", "single_edit"])
-@pytest.mark.parametrize("signature", ["traxr", "structural"])
-def test_the_figures_of_traxr(home: Home, expected: dict[str, Any], case: str, signature: str) -> None:
+@pytest.mark.parametrize("signature", [None, "traxr", "structural"])
+def test_the_figures_of_traxr(home: Home, expected: dict[str, Any], case: str, signature: str | None) -> None:
     import_logs(DATA / "traxr" / f"{case}.json", home=home, run="traxr", redact="none")
     sides = {e.head.condition: e.head.trace_id for e in load("traxr", home=home).entries}
     found = diff(sides["clean"], sides["perturbed"], signature=signature, home=home)
     want = expected["traxr"][f"{case}.json"]
     edits = want["edit_distance"]
     assert found.d_norm == pytest.approx(edits["normalized"])
+    assert found.edits is not None
+    assert found.control_flow is not None
     assert (found.edits.substitutions, found.edits.insertions, found.edits.deletions) == (
         edits["substitutions"],
         edits["insertions"],
@@ -58,9 +60,37 @@ def test_the_figures_of_traxr(home: Home, expected: dict[str, Any], case: str, s
     first = found.traxr
     assert (first.position if first else None) == want["divergence_normalized_position"]
     assert (first.type if first else None) == want["first_divergence_type"]
-    if signature == "traxr":  # the log's own numbers of turns are among its events
+    assert found.signature == (signature or "traxr")  # its own logs are read in its own signature by default
+    if signature != "structural":  # the log's own numbers of turns are among its events
         assert (first.step if first else None) == want["first_divergence_step"]
         assert (found.first.turns, found.second.turns) == (want["baseline_steps"], want["perturbed_steps"])
+
+
+def test_a_result_file_of_traxr_is_read_as_traxr_reads_it(home: Home, tmp_path: Path) -> None:
+    def events(*operations: str) -> list[dict[str, Any]]:
+        payloads = [{"tool_name": "table", "operation": o, "success": True} for o in operations]
+        return [
+            {"event_type": "tool_invocation", "sequence_index": i, "step_num": i, "agent_name": "a", "payload": p}
+            for i, p in enumerate(payloads)
+        ]
+
+    runs = {"baseline": ("read", "sum"), "noise_floor_1": ("read", "sum"), "s.csv::column_swap": ("read", "max")}
+    pair = {"item_id": "s.csv", "perturbation": "column_swap", "status_perturbed": "ok", "task_success": False}
+    written = {
+        "fingerprint": {"question": "Which?"},
+        "noise_floor_runs": 1,
+        "pairs": [pair],
+        "answers": dict.fromkeys(runs, "4"),
+        "traces": {label: {"run_label": label, "events": events(*done)} for label, done in runs.items()},
+    }
+    (tmp_path / "results.json").write_text(json.dumps(written))
+    import_logs(tmp_path / "results.json", home=home, run="t")
+    about: dict[str, Any] = {"condition": "s.csv::column_swap", "baseline_condition": "clean", "draws": 99}
+    found = divergence("t", "t", home=home, **about)
+    assert (found.signature, found.mean_of_means, found.noise_floor.max) == ("traxr", 0.5, 0.0)
+    assert [p.within_noise_floor for p in found.pairs] == [False]
+    house = divergence("t", "t", signature="structural", home=home, **about)
+    assert house.mean_of_means == 0.0  # the structural signature does not know operations
 
 
 @here

@@ -9,8 +9,10 @@ import pytest
 
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
+from ethogram.capture.peek import peek_at
+from ethogram.capture.readers.traxr import sniff
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import Ref, Span, Trace
+from ethogram.trace import Missing, Ref, Scored, Span, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")
@@ -182,9 +184,74 @@ def test_one_broken_side_keeps_the_other() -> None:
     assert [s.where for s in report.skipped] == ["the document, clean_trace"]
 
 
+def results(**more: Any) -> dict[str, Any]:
+    """A result file as traxr writes it: no times, answers apart, a pair per perturbation."""
+    labels = ["baseline", "noise_floor_1", "sales.csv::column_swap", "sales.csv::null_content"]
+    pair = {"item_id": "sales.csv", "delivery": "round_trip", "status_baseline": "ok", "status_perturbed": "ok"}
+    bare = [{k: v for k, v in e.items() if k != "timestamp"} for e in EXTERNAL]
+    return {
+        "fingerprint": {"agent_kind": "external", "seed": 42, "files": ["sales.csv"], "question": "Which total?"},
+        "noise_floor": 0.0,
+        "noise_floor_runs": 1,
+        "pairs": [
+            {**pair, "perturbation": "column_swap", "task_success": False, "d_norm": 0.0},
+            {**pair, "perturbation": "null_content", "status_perturbed": "crashed", "task_success": None},
+            {**pair, "perturbation": "ocr_noise", "status_perturbed": "skipped", "warnings": ["no text in it"]},
+        ],
+        "answers": {
+            "baseline": "4",
+            "noise_floor_1": "4",
+            "sales.csv::column_swap": "5",
+            "sales.csv::null_content": None,
+        },
+        "aggregates": {},
+        "traces": {n: {"run_label": n, "event_count": len(bare), "events": bare} for n in labels},
+        **more,
+    }
+
+
+def test_a_result_file_is_an_experiment() -> None:
+    written = json.dumps(results(), sort_keys=True, indent=2).encode()
+    assert sniff(peek_at(bytes_source("x.json", written))) > 90
+    traces, report = read_traces(bytes_source("x.json", written), None)
+    assert [(t.head.condition, t.head.attempt, t.answer) for t in traces] == [
+        ("clean", 0, "4"),
+        ("clean", 1, "4"),
+        ("sales.csv::column_swap", 0, "5"),
+        ("sales.csv::null_content", 0, None),
+    ]
+    assert {t.head.task for t in traces} == {"Which total?"}
+    assert [t.head.outcome for t in traces[:3]] == [Missing("unscored")] * 2 + [Scored(0.0, "task_success")]
+    assert [[(label.name, label.value) for label in t.labels] for t in traces] == [
+        [],
+        [],
+        [],
+        [("stopped_by", "crash.traxr")],
+    ]
+    assert traces[2].head.meta["perturbation_type"] == "column_swap"
+    assert json.loads(str(traces[2].head.meta["summary"]))["d_norm"] == 0.0
+    assert [(s.where, s.why) for s in report.skipped] == [
+        ("the document, sales.csv::ocr_noise", "traxr did not run it: no text in it")
+    ]
+
+
+def test_a_result_file_without_traces_says_so() -> None:
+    given = results()
+    del given["traces"]
+    traces, report = read(given)
+    assert traces == []
+    assert "include_traces" in report.skipped[-1].why
+
+
+def test_a_single_trace() -> None:
+    (trace,), report = read({"run_label": "baseline", "event_count": 10, "events": BUILT_IN})
+    assert (trace.head.task, trace.answer, len(trace.spans), report.skipped) == ("baseline", "4", 10, [])
+
+
 def test_rough_handling(rough: Callable[[str, bytes], None], samples: dict[str, bytes]) -> None:
     rough("traxr", samples["traxr"])
     rough("traxr", json.dumps(case(EXTERNAL[:4], BUILT_IN[:2])).encode())
+    rough("traxr", json.dumps(results(pairs=[])).encode())
 
 
 # The figures of expected.json; the analysis itself is not the reader's, but must be possible from its spans.
