@@ -170,6 +170,59 @@ def test_factors_are_told_apart(call, home):
     assert document(call("field", "grid", "--condition", "noise=1, hint=0", "--json"))["K"] == 20
 
 
+AGENT = """
+def solve(task, episode):
+    settings = episode.condition
+    for _ in range(1 + episode.seed % 3 + 2 * (settings["tests"] == "on")):
+        episode.tools["look"]()
+    return "yes" if episode.seed % 5 < (4 if settings["tests"] == "on" else 1) + settings["hint"] else "no"
+"""
+
+
+@pytest.fixture
+def factors(env):
+    """A suite of two tasks and an agent that looks at the settings it is run under, in the working folder."""
+    Path("suite").mkdir()
+    tasks = [f"- {{id: {i}, prompt: 'Really?', expected: 'yes', checks: [equals]}}\n" for i in "ab"]
+    Path("suite/tasks.yaml").write_text("".join(tasks))
+    Path("suite/tools.py").write_text("def tools(task, episode):\n    return {'look': lambda: 1}\n")
+    Path("agent.py").write_text(AGENT)
+
+
+def test_from_a_run_under_conditions_to_its_effects(call, factors):
+    given = [f"--condition=tests={t},hint={h}" for t in ("off", "on") for h in (0, 1)]
+    ran = call("run", "suite", "--agent", "agent.py:solve", "-k", "8", "--run", "f", *given)
+    assert ran.code == 0, ran
+    assert "next: ethogram field f --ablate" in ran.out
+    data = document(call("field", "f", "--ablate", "--json"))["ablation"]
+    assert data["factors"] == {"tests": ["off", "on"], "hint": ["0", "1"]}
+    assert [e["name"] for e in data["effects"]] == ["tests=on", "hint=1", "tests=on × hint=1"]
+    tests = data["effects"][0]
+    assert tests["convergence"]["low"] > 1
+    assert tests["adjusted"].keys() == {"width", "convergence", "pass_rate", "centre"}
+    said = call("field", "f", "--ablate")
+    assert "convergence ×" in said.out
+    again = call("run", "--resume", "f", "--condition", "tests=off,hint=0")
+    assert again.code == 64
+    for word in ("tests", "tests=", "=on", "tests=on,tests=off"):
+        refused = call("run", "suite", "--agent", "agent.py:solve", "--condition", word)
+        assert refused.code == 64
+        assert "is not a condition; write for example --condition tests=on" in refused.err
+    twice = call("run", "suite", "--agent", "agent.py:solve", "--condition", "hint=1", "--condition", "hint=1")
+    assert (twice.code, "given twice" in twice.err) == (64, True)
+
+
+def test_the_points_of_an_exploration_are_ablated_by_their_settings(call, factors):
+    Path("grid.yaml").write_text("parameters:\n  tests: ['off', 'on']\n  hint: [0, 1]\n")
+    grid = ["--grid", "grid.yaml", "--max-episodes", "64", "--run", "ex"]
+    explored = call("explore", "suite", "--agent", "agent.py:solve", *grid)
+    assert explored.code in (0, 2), explored
+    data = document(call("field", "ex", "--ablate", "--json"))["ablation"]
+    found = {name: sorted(levels) for name, levels in data["factors"].items()}
+    assert found == {"tests": ["off", "on"], "hint": ["0", "1"]}
+    assert any("chooses how often" in note for note in data["notes"])
+
+
 def test_one_outcome_class_cannot_be_decided(call, imported):
     imported("good", [r for r in log() if r["reward"] == 1.0])
     said = call("field", "good")

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from ethogram.errors import BadInput, BadUsage
 from ethogram.measure import Ablation, Field, FieldComparison, ablate, compare_fields
@@ -160,6 +161,41 @@ def test_effects_are_contrasts_of_conditions() -> None:
     assert found.effects[2].width.value == pytest.approx(np.exp(logs[3] - logs[2] - logs[1] + logs[0]))
     assert None not in rates
     assert found.effects[1].pass_rate.value == pytest.approx((rates[1] + rates[3] - rates[0] - rates[2]) / 2)  # type: ignore[operator]
+
+
+def passes(count: int, of: int = 10) -> Field:
+    """One task, so many passes of ten; the points only vary."""
+    points = np.random.default_rng(count).gamma(2.0, 1.0, (of, 3))
+    return Field.from_arrays(points, np.array([1.0] * count + [0.0] * (of - count)), NAMES, tasks=["t"] * of)
+
+
+def test_convergence_is_ablated_as_a_ratio() -> None:
+    found = ablate([({"tests": "off"}, passes(5)), ({"tests": "on"}, passes(8))])
+    effect = found.effects[0].convergence
+    assert effect.value == pytest.approx(2.0)  # √(.8 / .2) over √(.5 / .5)
+    ends = np.array([binomtest(k, 10).proportion_ci(method="wilson") for k in (5, 8)])
+    (off_low, off_high), (on_low, on_high) = 0.5 * np.log(ends / (1 - ends))
+    assert effect.low == pytest.approx(np.exp(np.log(2) - np.hypot(np.log(2) - on_low, off_high)), rel=1e-6)
+    assert effect.high == pytest.approx(np.exp(np.log(2) + np.hypot(on_high - np.log(2), off_low)), rel=1e-6)
+    assert found.effects[0].p["convergence"] == pytest.approx(found.effects[0].adjusted["convergence"])
+
+
+def test_conditions_that_always_pass_have_no_finite_ratio() -> None:
+    one = ablate([({"tests": "off"}, passes(5)), ({"tests": "on"}, passes(10))]).effects[0]
+    assert (one.convergence.value, one.convergence.high) == (np.inf, np.inf)
+    assert one.convergence.low is not None
+    assert one.convergence.low > 0
+    both = ablate([({"tests": "off"}, passes(10)), ({"tests": "on"}, passes(10))]).effects[0]
+    assert both.convergence.value is None
+    assert "not defined" in (both.convergence.why or "")
+    assert both.p["convergence"] == 1.0
+
+
+def test_effects_on_convergence_are_contrasts_of_conditions() -> None:
+    found = ablate(design({"tests": 1.0}))
+    logs = [np.log(c.convergence.value) for c in found.cells if c.convergence.value is not None]
+    assert found.effects[1].convergence.value == pytest.approx(np.exp((logs[1] + logs[3] - logs[0] - logs[2]) / 2))
+    assert found.effects[2].convergence.value == pytest.approx(np.exp(logs[3] - logs[2] - logs[1] + logs[0]))
 
 
 def test_three_levels_and_a_named_reference() -> None:

@@ -224,7 +224,7 @@ def test_drift_that_is_there() -> None:
 def test_effects_of_factors() -> None:
     """A 2 × 2 design with a main effect on width, one on the centre and an interaction on the pass rate."""
     suite = Suite(6, 5)
-    held = np.zeros(6)
+    held = np.zeros(8)
     n = REPLICATES // 2
     for rng in replicates(7, n):
         levels, cells = suite.levels(rng), []
@@ -243,6 +243,8 @@ def test_effects_of_factors() -> None:
             covers(b.dimensions["x0"], 0.4 / sd),
             covers(both.pass_rate, 0.3),
             covers(a.pass_rate, 0.15),
+            covers(both.convergence, np.sqrt(0.7 / 0.3 * 0.6 / 0.4)),
+            covers(a.convergence, (0.7 / 0.3 * 0.6 / 0.4) ** 0.25),
         ]
-    print(f"\nfactors: width ×2, ×1, ×1, centre, interaction and main effect on the rate: {np.round(held / n, 3)}")
+    print(f"\nfactors: width ×2, ×1, ×1, centre, both effects on rate and convergence: {np.round(held / n, 3)}")
     assert all(at_least(share, 0.93, n) for share in held / n)

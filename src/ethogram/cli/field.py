@@ -224,13 +224,26 @@ def _print_ablation(out: Console, result: FieldResult) -> None:
         [
             e.name,
             *_cells(e.width),
-            *_cells(e.pass_rate),
+            *_cells(e.convergence),
             *_cells(e.centre),
+            *_cells(e.pass_rate),
             _number(min(e.adjusted.values(), default=None)),
         ]
         for e in found.effects
     ]
-    out.print(table(["effect", "width ratio", "", "pass rate", "", "centre (widths)", "", "least adjusted p"], rows))
+    columns = [
+        "effect",
+        "width ×",
+        "",
+        "convergence ×",
+        "",
+        "centre (widths)",
+        "",
+        "pass rate +",
+        "",
+        "least adjusted p",
+    ]
+    out.print(table(columns, rows))
     for note in found.notes:
         out.print(printable(note), style="dim", markup=False)
 

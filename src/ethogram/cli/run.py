@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.study.options import RunOptions, parse_caps, parse_environment, parse_meta
+from ethogram.study.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
 from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
@@ -32,6 +32,10 @@ def command(
     limit: Annotated[int | None, typer.Option(help="Only the first N tasks.")] = None,
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task; with --resume -k, more attempts of it; may be repeated.")
+    ] = None,
+    condition: Annotated[
+        list[str] | None,
+        typer.Option(help="Run every task under these settings, name=value,…; repeat to compare them."),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag the run; may be repeated.")] = None,
     meta: Annotated[list[str] | None, typer.Option(help="A fact about the agent, key=value; may be repeated.")] = None,
@@ -76,6 +80,7 @@ def command(
         "limit": limit,
         "tags": tuple(tag) if tag else None,
         "meta": parse_meta(tuple(meta)) if meta else None,
+        "conditions": parse_conditions(tuple(condition)) if condition else None,
         "retries": retries,
         "redact": redact,
         "keep": keep,
@@ -109,7 +114,7 @@ def command(
                 result = run_suite(str(suite), str(agent), options, home=home, watcher=watching)
     except RunInterrupted as interrupted:
         result = interrupted.result
-    return _finish(result, json)
+    return _finish(result, json, conditions=len(options.conditions))
 
 
 def _options(said: dict[str, Any], max_concurrency: int | None) -> RunOptions:
@@ -125,7 +130,7 @@ STOPPED = {
 HINTS = {"cap.experiment": " --max-usd MORE", "unmetered": " --retry cap.experiment --price MODEL=FRESH/OUTPUT"}
 
 
-def _finish(result: RunResult, json: bool) -> int:
+def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
     """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured.
 
     A run that ends at its budget did what it was told.
@@ -161,7 +166,8 @@ def _finish(result: RunResult, json: bool) -> int:
     broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
     if broken and not result.stopped:
         out.print(f"what the world broke is run again with: ethogram run --resume {result.run} {broken}", style="dim")
-    out.print(f"next: ethogram show {result.run}", style="dim")
+    effects = f"ethogram field {result.run} --ablate; " if conditions > 1 else ""
+    out.print(f"next: {effects}ethogram show {result.run}", style="dim")
     return code
 
 

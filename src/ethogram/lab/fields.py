@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,11 +26,15 @@ from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 
+from .exploration import Rounds
 from .field_files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
 from .field_results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 from .outcomes import chosen_entries, run_of
 
 NOT_SET = "not set"
+EXPLORE = "explore"
+LEAST_OF_POINT = 3
+"""So many runs of a task under one setting let its spread within the task be known."""
 T = TypeVar("T")
 
 
@@ -305,24 +309,65 @@ def _against_corridor(
 def _ablated(loaded: Loaded, names: Sequence[str], runs: Sequence[Run], level: float) -> Ablation:
     settings = _settings(runs, sorted({e.head.condition for e in loaded.entries}))
     field = loaded.field(names, loaded.tasks)
-    return ablate(conditions_of(field, [settings[e.head.condition] for e in loaded.entries]), level=level)
+    parts = conditions_of(field, [settings[e.head.condition] for e in loaded.entries])
+    notes: list[str] = []
+    if any(r.info.kind == EXPLORE for r in runs):
+        parts, notes = _well_bought(parts)
+    found = ablate(parts, level=level)
+    return msgspec.structs.replace(found, notes=(*found.notes, *notes))
+
+
+def _well_bought(parts: list[tuple[dict[str, str], Field]]) -> tuple[list[tuple[dict[str, str], Field]], list[str]]:
+    """The points of an exploration that were bought often enough at every task to know their spread."""
+    tasks = {t for _, field in parts for t in field.tasks}
+    kept = [
+        (s, f) for s, f in parts if set(f.tasks) == tasks and int(np.bincount(f.task_index).min()) >= LEAST_OF_POINT
+    ]
+    if len(kept) < 2:
+        raise Refused(
+            f"{len(kept)} of {len(parts)} settings were bought {LEAST_OF_POINT} times or more at each of "
+            f"{len(tasks)} tasks, and an ablation needs two; explore with more rounds, or run the settings that matter "
+            "with: ethogram run SUITE --agent AGENT -k 6 --condition name=value"
+        )
+    gone = len(parts) - len(kept)
+    told = (
+        f"{gone} of {len(parts)} settings were bought fewer than {LEAST_OF_POINT} times at some task and are left out"
+    )
+    chose = (
+        "an exploration chooses how often it runs each setting by the outcomes it sees; for effects that decide, run "
+        "the settings anew: ethogram run SUITE --agent AGENT -k 6 --condition name=value"
+    )
+    return kept, [told, chose] if gone else [chose]
 
 
 def _settings(runs: Sequence[Run], conditions: Sequence[str]) -> dict[str, dict[str, str]]:
-    """What each condition sets: from the run's plan, else from names such as `tests=on, model=a`."""
-    planned: dict[str, dict[str, Any]] = {}
+    """What each condition sets: from the run's plan or its grid, else from names such as `tests=on, model=a`."""
+    planned: dict[str, Mapping[str, Any]] = {}
     for run in runs:
-        options = run.info.plan.get("options")
-        listed = options.get("conditions", []) if isinstance(options, dict) else []
-        planned |= {c.name: c.settings for c in msgspec.convert(listed, list[Condition])}
+        for name, given in _planned_settings(run, conditions).items():
+            if planned.setdefault(name, given) != given:
+                raise BadUsage(f"the condition {name!r} has other settings in run {run.name!r}; ablate the runs apart")
     found = {name: {k: str(v) for k, v in (planned.get(name) or _named_settings(name)).items()} for name in conditions}
     factors = list(dict.fromkeys(f for s in found.values() for f in s))
     if len(conditions) < 2 or not factors:
         raise BadUsage(
-            f"run {runs[0].name!r} has no two conditions that set factors, so there is nothing to ablate; "
-            "run it under conditions with settings, or name them such as tests=on"
+            f"run {runs[0].name!r} has no two conditions that set factors, so there is nothing to ablate; run it under "
+            "some: ethogram run SUITE --agent AGENT -k 6 --condition tests=on --condition tests=off"
         )
     return {name: {f: s.get(f, NOT_SET) for f in factors} for name, s in found.items()}
+
+
+def _planned_settings(run: Run, conditions: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The settings that a run keeps with its conditions; an exploration keeps them with its grid."""
+    if run.info.kind == EXPLORE:
+        metadata = Rounds(run).metadata()
+        if metadata is None:
+            return {}
+        points = (metadata.grid.condition(i) for i in range(len(metadata.grid)))
+        return {c.name: c.settings for c in points if c.name in conditions}
+    options = run.info.plan.get("options")
+    listed = options.get("conditions", []) if isinstance(options, dict) else []
+    return {c.name: c.settings for c in msgspec.convert(listed, list[Condition])}
 
 
 def _named_settings(name: str) -> dict[str, str]:

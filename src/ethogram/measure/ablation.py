@@ -21,12 +21,14 @@ from ethogram.stats import contrast, interval, multiplicity, spread
 from . import twin
 from .columns import Floats
 from .field import Field
+from .rate_contrasts import convergence_contrast, pass_rate_contrast
 
 Settings = Mapping[str, object]
+METRICS = ("width", "convergence", "pass_rate", "centre")
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
-    """One effect on width (a ratio), on the pass rate, which is all that convergence says, and on the centre.
+    """One effect on width (a ratio), on convergence (a ratio) and the pass rate that it follows, and on the centre.
 
     `p` is per metric, `adjusted` the same with Holm over all effects; `centre` is a distance in widths, `dimensions`
     its components in standard deviations.
@@ -36,6 +38,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["main", "interaction"]
     levels: dict[str, str]
     width: Estimate
+    convergence: Estimate
     pass_rate: Estimate
     centre: Estimate
     dimensions: dict[str, Estimate]
@@ -95,7 +98,7 @@ def conditions_of(field: Field, settings: Sequence[Settings]) -> list[tuple[dict
 def ablate(
     conditions: Sequence[tuple[Settings, Field]], *, reference: Settings | None = None, level: float = 0.95
 ) -> Ablation:
-    """Main effects and two-way interactions on width, pass rate and centre, each with an interval.
+    """Main effects and two-way interactions on width, convergence, pass rate and centre, each with an interval.
 
     The reference level of a factor is the first that is seen, unless `reference` names it.
     """
@@ -260,14 +263,16 @@ def _effect(
     count = sum(p.part.K for _, p in used)
     p: dict[str, float] = {}
     width, p_width = _width_effect(used, level, count)
-    passes, p_pass = _pass_effect(used, level, count)
+    fields = [(w, p.part) for w, p in used]
+    passes, p_pass = pass_rate_contrast(fields, level, count)
+    converged, p_converged = convergence_contrast(fields, level, count)
     centre, dimensions, p_centre = _centre_effect(used, covariance, df, alive, level, count)
-    for metric, value in (("width", p_width), ("pass_rate", p_pass), ("centre", p_centre)):
+    for metric, value in zip(METRICS, (p_width, p_converged, p_pass, p_centre), strict=True):
         if value is not None:
             p[metric] = value
     return Effect(
-        name=wanted.name, kind=wanted.kind, levels=wanted.levels, width=width, pass_rate=passes, centre=centre,
-        dimensions=dimensions, p=p,
+        name=wanted.name, kind=wanted.kind, levels=wanted.levels, width=width, convergence=converged,
+        pass_rate=passes, centre=centre, dimensions=dimensions, p=p,
     )  # fmt: skip
 
 
@@ -287,44 +292,6 @@ def _width_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int)
     df = spread.welch_df(variances, [p.width.df for _, p in used])
     low, high = spread.log_interval(value, sum(variances), df, level)
     return Estimate(value=value, low=float(low), high=float(high), **common), spread.log_test(value, sum(variances), df)
-
-
-def _pass_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int) -> tuple[Estimate, float | None]:
-    """A sum of rates with weights: intervals of the rates put together (MOVER: Zou and Donner 2008)."""
-    common: dict[str, Any] = {
-        "level": level, "n": count, "of": "trajectories",
-        "method": "difference of pass rates over conditions; Wilson intervals put together (MOVER)",
-    }  # fmt: skip
-
-    def ends(at: float) -> tuple[float, float, float] | None:
-        value, below, above = 0.0, 0.0, 0.0
-        for weight, cell in used:
-            rate = twin.pass_rate(cell.part, at)
-            if rate.value is None or rate.low is None or rate.high is None:
-                return None
-            near, far = (rate.low, rate.high) if weight > 0 else (rate.high, rate.low)
-            value += weight * rate.value
-            below += (weight * (rate.value - near)) ** 2
-            above += (weight * (far - rate.value)) ** 2
-        return value, value - below**0.5, value + above**0.5
-
-    found = ends(level)
-    if found is None:
-        return Estimate(value=None, why="some condition has no outcome; score its runs first", **common), None
-    value, low, high = found
-
-    def holds_nought(at: float) -> bool:
-        wider = ends(at)
-        assert wider is not None
-        return wider[1] <= 0 <= wider[2]
-
-    # p is 1 minus the level at which the interval just holds 0
-    inside, outside = 1 - 1e-9, 0.0
-    for _ in range(20):
-        middle = 0.5 * (inside + outside)
-        inside, outside = (middle, outside) if holds_nought(middle) else (inside, middle)
-    p = 1.0 if value == 0 else 1 - inside
-    return Estimate(value=float(value), low=float(low), high=float(high), **common), p
 
 
 def _centre_effect(
@@ -376,7 +343,7 @@ def _cell(settings: dict[str, str], cell: _Cell, level: float) -> Cell:
 def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
     """Holm over all effects, metric by metric."""
     found: list[dict[str, float]] = [{} for _ in effects]
-    for metric in ("width", "pass_rate", "centre"):
+    for metric in METRICS:
         known = [i for i, e in enumerate(effects) if metric in e.p]
         if known:
             for i, value in zip(known, multiplicity.holm([effects[i].p[metric] for i in known]), strict=True):

@@ -112,3 +112,32 @@ def parse_meta(pairs: tuple[str, ...]) -> dict[str, str]:
             raise BadUsage(f"{pair!r} is not a fact; write for example --meta temperature=0.7")
         found[key] = value
     return found
+
+
+def parse_conditions(words: tuple[str, ...]) -> tuple[Condition, ...]:
+    """Conditions from words such as `tests=on,temperature=0.5`: each is named by its word, and keeps its settings.
+
+    Numbers, true and false are read as such, everything else as text; the agent finds them in `episode.condition`.
+    """
+    made = []
+    for word in words:
+        settings = {}
+        for pair in word.split(","):
+            key, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals or not key or not value or key in settings:
+                raise BadUsage(f"{word!r} is not a condition; write for example --condition tests=on,temperature=0.5")
+            settings[key] = _plain_value(value)
+        made.append(Condition(name=",".join(f"{k}={v}" for k, v in settings.items()), settings=settings))
+    names = [c.name for c in made]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise BadUsage(f"the condition {twice!r} is given twice")
+    return tuple(made)
+
+
+def _plain_value(text: str) -> str | float | int | bool:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, int | float | bool) else text
