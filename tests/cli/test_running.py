@@ -62,6 +62,24 @@ def test_score_again(call, document, suite):
     assert document("score", "night")["successes"] == document("show", "night")["scored"]
 
 
+def test_answers_that_are_data_are_held_against_what_the_task_expects(call, document, env):
+    Path("suite.yaml").write_text(
+        "- {id: right, expected: {total: 6}, checks: [json]}\n"
+        "- {id: wrong, expected: {total: 7}, checks: [json]}\n"
+        "- {id: text, expected: '{\"total\": 6}', checks: [json]}\n"
+        "- {id: none, checks: [json]}\n"
+        "- {id: day, checks: [json_schema: {schema: {properties: {day: {format: date}}}}]}\n"
+    )
+    Path("agent.py").write_text('def solve(task, episode):\n    return \'{"total": 6, "day": "tomorrow"}\'\n')
+    Path("plain.py").write_text("def solve(task, episode):\n    return '{\"total\": 6}'\n")
+    document("run", "suite.yaml", "--agent", "plain.py:solve", "--run", "plain")
+    scores = {t["task"]: t["mean"] for t in document("show", "plain")["tasks"]}
+    assert scores == {"right": 1, "wrong": 0, "text": 1, "none": 1, "day": 1}
+    document("run", "suite.yaml", "--agent", "agent.py:solve", "--run", "dated")
+    scores = {t["task"]: t["mean"] for t in document("show", "dated")["tasks"]}
+    assert scores == {"right": 0, "wrong": 0, "text": 0, "none": 1, "day": 0}
+
+
 def test_drill(document):
     found = document("drill")
     assert found["ok"] is True

@@ -44,6 +44,61 @@ def test_json(answer: str, settings: dict[str, Any], wanted: float) -> None:
     assert score("json", answer, **settings) == wanted
 
 
+@pytest.mark.parametrize(
+    ("expected", "answer", "settings", "wanted"),
+    [
+        ({"a": 1}, '{"a": 1}', {}, 1),
+        ({"a": 1}, '{"a": 2}', {}, 0),
+        ({"a": 1}, '{"a": 1, "b": 2}', {"extra": True}, 1),
+        ('{"a": 1}', '{"a": 1}', {}, 1),  # written as a text of JSON
+        ('{"a": 1}', '{"a": 2}', {}, 0),
+        ("Paris", '"Paris"', {}, 1),
+        ("Paris", '{"city": "Paris"}', {}, 0),
+        ({"a": 1}, '{"a": 2}', {"expected": {"a": 2}}, 1),  # its own setting goes first
+        ({"a": 1}, '{"b": 2}', {"has": {"b": 2}}, 1),  # a check on paths looks at these
+        (None, '{"a": 2}', {}, 1),
+        ([2, 1], "[1, 2]", {"unordered": True}, 1),
+    ],
+)
+def test_json_compares_with_what_the_task_expects(expected: Any, answer: str, settings: Any, wanted: float) -> None:
+    assert CHECKS["json"](Evidence(answer=answer, expected=expected), settings).score == wanted
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("date", "2026-11-16", "2026-13-16"),
+        ("date-time", "2026-11-16T10:00:00Z", "2026-11-16 10:00"),
+        ("date-time", "2026-11-16T10:00:00.123456789+01:30", "2026-11-16T25:00:00Z"),
+        ("date-time", "2016-12-31T23:59:60Z", "2026-11-16T10:00:00+01:60"),
+        ("time", "10:00:00Z", "10:00"),
+        ("email", "ada@example.org", "ada"),
+        ("ipv4", "10.0.0.1", "10.0.0.256"),
+        ("ipv6", "::1", ":::1"),
+        ("uuid", "8b7f1b1e-6a0f-4c59-9f35-0d7f0a0f5b5e", "8b7f"),
+        ("uri", "https://example.org/a?b=c#d", "example.org/a"),
+        ("uri", "urn:isbn:0451450523", "https://exa mple.org"),
+        ("uri", "http://[::1]:80/", "http://example.org:port/"),
+        ("hostname", "a-b.example.org", "-a.example.org"),
+        ("duration", "P3DT4H", "P"),
+        ("duration", "P2W", "P1DT"),
+        ("regex", "a+", "a("),
+    ],
+)
+def test_formats_are_checked(kind: str, good: str, bad: str) -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "format": kind}}}
+    assert score("json_schema", f'{{"x": "{good}"}}', schema=schema) == 1
+    assert score("json_schema", f'{{"x": "{bad}"}}', schema=schema) == 0
+    assert score("json_schema", '{"x": 3}', schema={"properties": {"x": {"format": kind}}}) == 1  # of texts only
+
+
+def test_a_format_that_nothing_checks_is_refused() -> None:
+    with pytest.raises(BadInput, match="the format 'iri'"):
+        score("json_schema", '"x"', schema={"anyOf": [{"format": "iri"}]})
+    assert score("json_schema", '"x"', schema={"format": "of-our-own"}) == 1  # a note, by the standard
+    assert score("json_schema", '"iri"', schema={"enum": [{"format": "iri"}, "iri"]}) == 1
+
+
 SCHEMA = {"type": "object", "required": ["city"], "properties": {"city": {"type": "string"}}}
 
 

@@ -342,6 +342,11 @@ class TraceBuilder:
         self._sink.span(span)
         return span_id
 
+    def lasted(self, start_ns: int, end_ns: int) -> None:
+        """The time from when the agent got its task until it had ended, which its spans need not cover."""
+        self._start = start_ns if self._start is None else min(self._start, start_ns)
+        self._end = end_ns if self._end is None else max(self._end, end_ns)
+
     def usage(self) -> tuple[float, float]:
         """Tokens and dollars of the model spans so far."""
         return self._used[0], self._used[1]

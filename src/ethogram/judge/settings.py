@@ -120,7 +120,10 @@ class Numeric(Settings):
 
 
 class Json(Settings):
-    """`json`: the answer parses; with `expected` it means the same, with `has` it says so at some paths."""
+    """`json`: the answer parses and means what is expected here or in the task; with `has` it says so at some paths.
+
+    Where nothing is expected, it has to parse, no more; `json_schema: true` demands only that, whatever is expected.
+    """
 
     expected: Any = msgspec.UNSET
     has: dict[str, Any] = {}

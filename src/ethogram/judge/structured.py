@@ -10,6 +10,7 @@ import msgspec
 from ethogram.errors import BadInput, MissingExtra
 
 from .checks import Evidence, Verdict, answered, is_veiled, register, short
+from .formats import UNCHECKED, format_checker, formats_in
 from .settings import Json, JsonSchema
 from .values import ABSENT, Loose, at_path, difference
 
@@ -50,11 +51,12 @@ def json(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     if verdict is not None:
         return verdict
     loose = Loose(unordered=rule.unordered, redact=evidence.redact)
-    if rule.expected is not msgspec.UNSET:
+    expected = _expected(rule, evidence, value)
+    if expected is not msgspec.UNSET:
         kept = value
-        if rule.extra and isinstance(value, dict) and isinstance(rule.expected, dict):
-            kept = {k: v for k, v in value.items() if k in rule.expected}
-        found = difference(rule.expected, kept, loose)
+        if rule.extra and isinstance(value, dict) and isinstance(expected, dict):
+            kept = {k: v for k, v in value.items() if k in expected}
+        found = difference(expected, kept, loose)
         if found is not None:
             return Verdict(0.0, found)
     for path, expected in rule.has.items():
@@ -62,7 +64,23 @@ def json(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
         found = f"{path}: is missing" if there is ABSENT else difference(expected, there, loose, path)
         if found is not None:
             return Verdict(0.0, found)
-    return Verdict(1.0, "the answer is JSON" + (" and says what it should" if rule.has else ""))
+    says = rule.has or expected is not msgspec.UNSET
+    return Verdict(1.0, "the answer is JSON" + (" and says what it should" if says else ""))
+
+
+def _expected(rule: Json, evidence: Evidence, value: Any) -> Any:
+    """What the whole answer should be: the check's own setting, else, where no path is named, what the task expects.
+
+    A task may write it as a text of JSON.
+    """
+    if rule.expected is not msgspec.UNSET:
+        return rule.expected
+    if rule.has or evidence.expected is None:
+        return msgspec.UNSET
+    if isinstance(evidence.expected, str) and not isinstance(value, str):
+        read = parsed(evidence.expected, fenced=False)
+        return evidence.expected if read is _NO_JSON else read
+    return evidence.expected
 
 
 @register("json_schema")
@@ -107,4 +125,9 @@ def validator(schema: Any) -> Any:
         shape.check_schema(schema)
     except jsonschema.SchemaError as error:
         raise BadInput(f"the JSON schema is not valid: {error.message}") from None
-    return shape(schema, registry=Registry())
+    unknown = sorted(formats_in(schema) & UNCHECKED)
+    if unknown:
+        raise BadInput(
+            f"the JSON schema demands the format {unknown[0]!r}, which nothing here checks; demand it by a 'pattern'"
+        )
+    return shape(schema, registry=Registry(), format_checker=format_checker())

@@ -38,7 +38,14 @@ _ALL = (
         better="less",
         formula="fresh input + cache read + cache write + output, over leaf model spans",
     ),
-    Metric(name="seconds", unit="s", better="less", formula="end of the trace minus its start"),
+    Metric(
+        name="seconds",
+        unit="s",
+        better="less",
+        version=2,
+        formula="of a live episode, wall clock from when the agent got its task until it had ended; "
+        "of a log, end of the trace minus its start",
+    ),
     Metric(name="tool_calls", unit="calls", better="less", formula="tool spans"),
     Metric(name="errors", unit="errors", better="less", formula="steps whose status is an error"),
 )

@@ -300,7 +300,7 @@ class _Attempt:
         )
         answer = Answer(None)
         blame: Blame = "verify"
-        began = time.monotonic()
+        began, began_ns = time.monotonic(), executor.clock.now_ns()
         limit = asyncio.timeout(None)
         try:
             await self._equip(handle, folder, condition)
@@ -331,6 +331,7 @@ class _Attempt:
                 blame = executor.world.suite.on_crash
         finally:
             self.meter.close()
+            self.builder.lasted(began_ns, executor.clock.now_ns())
             self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
         if self.meter.experiment is not None:
             if isinstance(self.meter.experiment, Unmetered):

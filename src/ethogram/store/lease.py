@@ -7,8 +7,11 @@ moment at least one sees the other. A lease of a process that is gone counts for
 from __future__ import annotations
 
 import os
+import secrets
+import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -23,16 +26,23 @@ FOLDER = "writers"
 BELIEVED_NS = 86_400_000_000_000
 """How long a lease from another machine is believed without being renewed."""
 RENEW_NS = 3_600_000_000_000
+SESSION_RENEW_S = 30.0
+SESSION_BELIEVED_NS = 180_000_000_000
+"""A session renews its lease often, so that one which was lost with its machine does not bar the next for a day."""
 
 
 class Lease(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who writes: enough to tell whether that process still lives. `alone` tolerates no writer beside it."""
+    """Who writes: enough to tell whether that process still lives. `alone` tolerates no writer beside it.
+
+    A `session` buys episodes: two of them would pay twice for the same ones.
+    """
 
     pid: int
     boot: str
     born: str
     seen_ns: int
     alone: bool = False
+    session: bool = False
 
 
 def take(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
@@ -51,10 +61,67 @@ def take(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
     return lease
 
 
-def renew(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
+@contextmanager
+def session(files: Files, path: str) -> Iterator[None]:
+    """Hold the lease of the one session that buys episodes of a run; a second one is refused while the first lives."""
+    name = f"session-{secrets.token_hex(5)}"
+    renew(files, path, name, session=True)
+    try:
+        check_idle(files, path, but=name)
+    except Locked:
+        release(files, path, name)
+        raise
+    over = threading.Event()
+
+    def keep() -> None:
+        while not over.wait(SESSION_RENEW_S):
+            with suppress(Exception):  # the writers of the session tell what is wrong with its home
+                if files.exists(_path(path, name)):
+                    renew(files, path, name, session=True)
+
+    thread = threading.Thread(target=keep, name="ethogram-session", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        release(files, path, name)
+
+
+def check_idle(files: Files, path: str, but: str = "") -> None:
+    """Refuse if a session, other than the one named, is buying episodes of a run."""
+    others = [held for other, held in leases(files, path).items() if other != but and held.session]
+    going = next((held for held in others if is_alive(held, SESSION_BELIEVED_NS)), None)
+    if going is None:
+        return
+    where = f"process {going.pid}" + ("" if going.boot == _machine() else " on another machine")
+    run = path.rpartition("/")[2]
+    raise Locked(
+        f"run {run!r} is still going ({where}), and a second session would pay for the same episodes again; wait for "
+        f"it, or stop it with: ethogram kill {run}"
+    )
+
+
+def check_there(files: Files, path: str, name: str) -> None:
+    """Refuse to write into a run whose lease has gone: somebody has removed or moved the home."""
+    if not files.exists(_path(path, name)):
+        raise vanished(files, path)
+
+
+def vanished(files: Files, path: str) -> NotFound:
+    """What to say of a run that is no longer where it was written."""
+    run = path.rpartition("/")[2]
+    return NotFound(
+        f"run {run!r} has vanished from {files.address} while it was being written: what it held is lost; see what "
+        "removed or moved it, and begin a new run"
+    )
+
+
+def renew(files: Files, path: str, name: str, *, alone: bool = False, session: bool = False) -> Lease:
     """Publish a lease, or publish it again: on other machines a lease is believed only so long."""
     pid = os.getpid()
-    lease = Lease(pid, _machine(), _born(pid), time.time_ns(), alone)
+    lease = Lease(pid, _machine(), _born(pid), time.time_ns(), alone, session)
     files.publish(_path(path, name), msgspec.json.encode(lease))
     return lease
 
@@ -73,10 +140,10 @@ def leases(files: Files, path: str) -> dict[str, Lease]:
     return found
 
 
-def is_alive(held: Lease) -> bool:
-    """Whether a writer may still be at work; one on another machine is believed for a day."""
+def is_alive(held: Lease, believed_ns: int = BELIEVED_NS) -> bool:
+    """Whether a writer may still be at work; one on another machine is believed for so long, by default a day."""
     if held.boot != _machine():
-        return time.time_ns() - held.seen_ns < BELIEVED_NS
+        return time.time_ns() - held.seen_ns < believed_ns
     try:
         os.kill(held.pid, 0)
     except ProcessLookupError:

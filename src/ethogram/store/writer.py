@@ -21,7 +21,7 @@ from ethogram.trace import Ref, TraceId
 
 from . import ledger
 from .files import Files
-from .lease import RENEW_NS, release, renew, take
+from .lease import RENEW_NS, check_there, release, renew, take
 from .ledger import DataFile, Entry, Place
 from .redact import Redacted, Redactor
 from .segment import TextRow, parquet_bytes, text_table, traces_table
@@ -154,6 +154,8 @@ class RunWriter:
             self._stop_timer()
             self._close_group()
             try:
+                if self._waiting:
+                    check_there(self.files, self.path, self.name)
                 while self._waiting:
                     self._publish_group(self._waiting[0])
                     self._remember(self._waiting.pop(0))

@@ -20,7 +20,7 @@ from ethogram.plan import Episode
 from ethogram.run.agents import Agent
 from ethogram.run.engines.local import Engine, LocalEngine
 from ethogram.run.executor import SPENT, EpisodeReport, Work
-from ethogram.store import Entry, Home, Run, compact, ledger
+from ethogram.store import Entry, Home, Run, compact, lease, ledger
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.trace import UNMETERED, Missing, Scored
 
@@ -183,8 +183,20 @@ class Session:
         self._polled = 0.0
 
     def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
-        """Run what is left to run."""
+        """Run what is left to run; one session at a time."""
         started = time.monotonic()
+        with lease.session(self.run.files, self.run.path):
+            executed = self._buy(episodes, retry, watcher)
+        if executed and self.stopped != "interrupted":
+            with suppress(EthogramError):  # many small files are a nuisance, not a failure of the run
+                compact(self.run)
+        result = self._result(episodes, executed, time.monotonic() - started)
+        if self.stopped == "interrupted":
+            raise RunInterrupted(result)
+        return result
+
+    def _buy(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> int:
+        """Run what the ledger lacks; gives how many episodes that were."""
         self.run.forget_cache()
         books = read_books(self.run)
         work = work_left(books, episodes, retry)
@@ -220,13 +232,7 @@ class Session:
                 self.stopped = "interrupted"
             finally:
                 engine.close()
-            if self.stopped != "interrupted":
-                with suppress(EthogramError):  # many small files are a nuisance, not a failure of the run
-                    compact(self.run)
-        result = self._result(episodes, count, time.monotonic() - started)
-        if self.stopped == "interrupted":
-            raise RunInterrupted(result)
-        return result
+        return count
 
     def _check_spent(self, books: Books) -> None:
         """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
@@ -261,13 +267,20 @@ class Session:
         now = time.monotonic()
         if now - self._polled >= POLL_SECONDS:
             self._polled = now
+            self._check_there()
             if pulled(self.run.files, self.run.path) is not None:
                 self.stopped = "killed"
         if self.stopped is None and budget.exhausted() is not None:
             self.stopped = "cap.experiment"
         return self.stopped is not None
 
+    def _check_there(self) -> None:
+        """A home that vanished keeps nothing: to go on would be to pay for nothing."""
+        if not self.run.files.exists(f"{self.run.path}/run.json"):
+            raise lease.vanished(self.run.files, self.run.path)
+
     def _result(self, episodes: Sequence[Episode], executed: int, seconds: float) -> RunResult:
+        self._check_there()
         self.run.forget_cache()
         books = read_books(self.run)
         planned = {e.id for e in episodes}

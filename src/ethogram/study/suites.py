@@ -19,6 +19,7 @@ from ethogram.run.agents import Agent, load_agent
 from ethogram.run.environment import Environment
 from ethogram.run.executor import EpisodeReport as EpisodeReport
 from ethogram.store import Home, Run, open_home
+from ethogram.store.lease import check_idle
 from ethogram.store.redact import is_marked, policy_from
 from ethogram.store.stop import release
 from ethogram.trace import REASONS
@@ -129,6 +130,7 @@ def resume_run(
     known = _reopen(run, suite, agent, home, {**changes, "environment": environment, "metering": metering})
     episodes = known.episodes
     _check_reasons(retry)
+    check_idle(known.run.files, known.run.path)
     longer = _longer(known, k, tasks)
     if longer is not None:
         episodes = episodes_of(longer, known.agent.name, known.options)
