@@ -125,27 +125,44 @@ def _module(place: str) -> Any:
 
 
 class PythonAgent:
-    """A callable, sync or async, called with the task and the episode."""
+    """A callable, sync or async, called with the task and, unless it takes one argument only, the episode."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         """A sync function runs in a thread; its `meters` name what it records all its use of: `("tokens", "usd")`."""
         self.name = name
         self.meters: frozenset[str] = OWN_METERS | _declared(function, name)
         self._function = function
+        self._takes = _arguments(function, name)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it exists
         )
 
     async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
         """Call it."""
+        given = (task, episode)[: self._takes]
         try:
             if self._async:
-                result = await self._function(task, episode)
+                result = await self._function(*given)
             else:
-                result = await in_thread(self._function, task, episode)
+                result = await in_thread(self._function, *given)
         except SystemExit as ended:  # it ends the episode, not the run
             raise AgentCrash(f"the agent called exit({ended.code!r})") from ended
         return answer_of(result)
+
+
+def _arguments(function: Callable[..., Any], name: str) -> int:
+    """How many of task and episode the function takes; one that takes neither is refused before anything runs."""
+    if not callable(function):
+        raise BadUsage(f"{name} is a {type(function).__name__}, not an agent: name a function of the task")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in, and silent about itself
+        return 2
+    for count in (2, 1):
+        with suppress(TypeError):
+            signature.bind(*range(count))
+            return count
+    raise BadUsage(f"{name}{signature} cannot be called with the task alone nor with task and episode")
 
 
 def _declared(function: Callable[..., Any], name: str) -> frozenset[str]:
