@@ -196,12 +196,12 @@ def test_from_a_run_under_conditions_to_its_effects(call, factors):
     assert "next: ethogram field f --ablate" in ran.out
     data = document(call("field", "f", "--ablate", "--json"))["ablation"]
     assert data["factors"] == {"tests": ["off", "on"], "hint": ["0", "1"]}
-    assert [e["name"] for e in data["effects"]] == ["tests=on", "hint=1", "tests=on × hint=1"]
-    tests = data["effects"][0]
+    assert [e["name"] for e in data["effects"]] == ["hint=1", "tests=on", "hint=1 × tests=on"]
+    tests = data["effects"][1]
     assert tests["convergence"]["low"] > 1
     assert tests["adjusted"].keys() == {"width", "convergence", "pass_rate", "centre"}
     said = call("field", "f", "--ablate")
-    assert "convergence ×" in said.out
+    assert "convergence, ratio" in said.out
     again = call("run", "--resume", "f", "--condition", "tests=off,hint=0")
     assert again.code == 64
     for word in ("tests", "tests=", "=on", "tests=on,tests=off"):

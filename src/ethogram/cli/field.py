@@ -220,30 +220,17 @@ def _print_ablation(out: Console, result: FieldResult) -> None:
     base = ", ".join(f"{k}={v}" for k, v in found.reference.items())
     out.print()
     out.print(f"effects against {printable(base)}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
-    rows = [
-        [
-            e.name,
-            *_cells(e.width),
-            *_cells(e.convergence),
-            *_cells(e.centre),
-            *_cells(e.pass_rate),
-            _number(min(e.adjusted.values(), default=None)),
-        ]
-        for e in found.effects
-    ]
-    columns = [
-        "effect",
-        "width ×",
-        "",
-        "convergence ×",
-        "",
-        "centre (widths)",
-        "",
-        "pass rate +",
-        "",
-        "least adjusted p",
-    ]
-    out.print(table(columns, rows))
+    rows = []
+    for effect in found.effects:
+        metrics = (
+            ("width, ratio", "width", effect.width),
+            ("convergence, ratio", "convergence", effect.convergence),
+            ("centre, in widths", "centre", effect.centre),
+            ("pass rate, difference", "pass_rate", effect.pass_rate),
+        )
+        for title, metric, estimate in metrics:
+            rows.append([effect.name, title, *_cells(estimate), _number(effect.adjusted.get(metric))])
+    out.print(table(["effect", "on", "", f"{100 * result.level:g} %", "p, adjusted"], rows))
     for note in found.notes:
         out.print(printable(note), style="dim", markup=False)
 

@@ -20,6 +20,10 @@ Weighted = Sequence[tuple[float, Field]]
 """Conditions with their weights in a contrast."""
 
 
+ROUNDING = 1e-12
+"""A contrast below this is what rounding leaves of none."""
+
+
 class _Interval(NamedTuple):
     value: float
     low: float
@@ -76,6 +80,7 @@ def _combined(
         near, far = (low, high) if weight > 0 else (high, low)
         rows.append((float(weight), value, near, far))  # numpy would warn of inf - inf, which is expected here
     value = sum(w * v for w, v, _, _ in rows)
+    value = 0.0 if abs(value) < ROUNDING else value
     if isinf(value) or isnan(value):
         low, high = (sum(w * row[i] for w, *row in rows) for i in (1, 2))
         return _Interval(value, -inf if isnan(low) else low, inf if isnan(high) else high)
