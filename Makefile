@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser demo test check format bench validity docs pictures clean
+.PHONY: help setup browser bubble demo test check format bench validity docs pictures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -31,7 +31,14 @@ browser: ## a browser for the browser tests, where this machine lets us install 
 	          || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends chromium >/dev/null 2>&1; }; }; } \
 	|| echo "no chromium here and none can be installed: browser tests will be skipped"
 
-test: setup browser check ## everything that must hold: checks, then all tests
+bubble: ## bubblewrap for the tests of isolation, where this machine lets us install it
+	@command -v bwrap >/dev/null 2>&1 \
+	|| { test "$$(id -u)" = 0 && command -v apt-get >/dev/null 2>&1 && echo "installing bubblewrap for the tests of isolation" \
+	     && { apt-get install -y --no-install-recommends bubblewrap >/dev/null 2>&1 \
+	          || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends bubblewrap >/dev/null 2>&1; }; }; } \
+	|| echo "no bubblewrap here and none can be installed: tests of isolation will be skipped"
+
+test: setup browser bubble check ## everything that must hold: checks, then all tests
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: setup ## format, lint, strict types, generated files

@@ -367,8 +367,8 @@ def test_no_child_outlives_a_command(folder: Path) -> None:
 def test_a_flood_of_output_is_cut(folder: Path) -> None:
     done = run_process(["sh", "-c", "yes | head -c 12000000"], folder=folder, timeout=30)
     assert done.code == 0
-    assert len(done.stdout) <= MAX_OUTPUT + 20
-    assert "[...]" in done.stdout
+    assert len(done.stdout) <= MAX_OUTPUT + 50
+    assert f"\n[... {12_000_000 - MAX_OUTPUT} bytes left out ...]\n" in done.stdout
     endless = run_process(["yes"], folder=folder, timeout=60)
     assert endless.code is None
     assert endless.seconds < 30
@@ -474,6 +474,36 @@ def test_a_test_that_is_missing_or_skipped_failed(repo: Repo) -> None:
     assert "not among the tests that ran" in label.why
 
 
+PYTEST_CALL = "import pytest\ndef add(a, b):\n    {call}\ndef double(a):\n    {call}\n"
+EASY = (
+    "import pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n"
+    "    out = yield\n    out.get_result().outcome = 'passed'\n    out.get_result().longrepr = None\n"
+)
+LIAR = (
+    "class Any:\n    def __eq__(self, other):\n        return {equal}\n    __hash__ = None\n"
+    "def add(a, b):\n    return Any()\ndef double(a):\n    return 2 * a\n"
+)
+FORGED = (
+    "import atexit, glob, json, os\n"
+    "def forge():\n"
+    "    for name in glob.glob('../report-*'):\n"
+    "        lines = open(name).read().split(chr(10), 1)\n"
+    "        open(name, 'w').write(lines[0] + chr(10) + lines[1].replace('failed', 'passed'))\n"
+    "    os._exit(0)\n"
+    "atexit.register(forge)\n" + BUGGY
+)
+REGISTERED = (
+    "import gc, pytest\n"
+    "class Easy:\n"
+    "    @pytest.hookimpl(hookwrapper=True)\n"
+    "    def pytest_runtest_makereport(self, item, call):\n"
+    "        out = yield\n"
+    "        if 'probe' not in item.nodeid:\n"
+    "            out.get_result().outcome, out.get_result().longrepr = 'passed', None\n"
+    "for o in gc.get_objects():\n"
+    "    if isinstance(o, pytest.PytestPluginManager):\n"
+    "        o.register(Easy())\n"
+)
 CHEATS = {
     "tests that always pass": {"tests/test_calc.py": "def test_double(): pass\n"},
     "a conftest that rewrites results": {
@@ -486,6 +516,46 @@ CHEATS = {
     "a site of its own": {"sitecustomize.py": "import os; os._exit(0)\n"},
     "printing results": {"calc.py": BUGGY + f"print('PASSED {FAIL[0]}')\n"},
     "leaving early": {"calc.py": "import os\nos._exit(0)\n"},
+    "leaving in good order": {"calc.py": "import sys\nsys.exit(0)\n"},
+    "calling xfail": {"calc.py": "import pytest\npytest.xfail('later')\n"},
+    "calling xfail in a function": {"calc.py": PYTEST_CALL.format(call="pytest.xfail('later')")},
+    "skipping": {"calc.py": PYTEST_CALL.format(call="pytest.skip('later')")},
+    "ending the session": {"calc.py": PYTEST_CALL.format(call="pytest.exit('done', 0)")},
+    "options in pyproject.toml": {
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '-p easy'\n",
+        "easy.py": EASY,
+    },
+    "options in setup.cfg": {"setup.cfg": "[tool:pytest]\naddopts = -p easy\n", "easy.py": EASY},
+    "options in tox.ini": {"tox.ini": "[pytest]\naddopts = -p easy\n", "easy.py": EASY},
+    "options beside the tests": {"tests/pytest.ini": "[pytest]\naddopts = -p easy\n", "easy.py": EASY},
+    "an object that equals everything": {"calc.py": LIAR.format(equal="True")},
+    "an object that equals every number": {"calc.py": LIAR.format(equal="isinstance(other, int)")},
+    "a number that equals everything": {"calc.py": LIAR.replace("class Any:", "class Any(int):").format(equal="True")},
+    "a list of objects that equal everything": {
+        "calc.py": LIAR.format(equal="True").replace("return Any()", "return Any() if a else [Any()]")
+    },
+    "a report of its own": {"calc.py": FORGED},
+    "another way to run functions": {
+        "calc.py": "import _pytest.python\n_pytest.python.Function.runtest = lambda self: None\n" + BUGGY
+    },
+    "another way to make reports": {
+        "calc.py": "import _pytest.reports as r\nold = r.TestReport.__init__\n"
+        "def new(self, *a, **k):\n    old(self, *a, **k)\n    self.outcome, self.longrepr = 'passed', None\n"
+        "r.TestReport.__init__ = new\n" + BUGGY
+    },
+    "other code for the tests": {
+        "calc.py": "import gc, types\n"
+        "def add(a, b):\n    for f in gc.get_objects():\n"
+        "        if isinstance(f, types.FunctionType) and f.__name__ in ('test_add', 'test_double'):\n"
+        "            f.__code__ = (lambda *a, **k: None).__code__\n    return a + b\n"
+        "def double(a):\n    return 0\n"
+    },
+    "a plugin registered from inside": {"calc.py": REGISTERED + BUGGY},
+    "marks put on the test module": {
+        "calc.py": "import sys, pytest\n"
+        "f = sys._getframe()\nwhile f and 'test_calc' not in f.f_code.co_filename:\n    f = f.f_back\n"
+        "f.f_globals['pytestmark'] = pytest.mark.xfail\n" + BUGGY
+    },
 }
 
 
@@ -493,7 +563,84 @@ CHEATS = {
 def test_an_agent_cannot_cheat_by(repo: Repo, cheat: str) -> None:
     for name, text in CHEATS[cheat].items():
         (repo.folder / name).write_text(text)
-    assert repo.judge().value == 0
+    label = repo.judge()
+    assert label.value == 0
+    assert label.why is not None
+    assert label.why.splitlines()[0] != "FAIL_TO_PASS 2/2, PASS_TO_PASS 2/2"
+
+
+@pytest.mark.parametrize("name", ["pyproject.toml", "setup.cfg", "tox.ini"])
+def test_settings_of_a_workspace_do_not_reach_a_runner_of_ones_own(repo: Repo, name: str) -> None:
+    section = {"pyproject.toml": "tool.pytest.ini_options", "setup.cfg": "tool:pytest", "tox.ini": "pytest"}[name]
+    value = "'-p easy'" if name == "pyproject.toml" else "-p easy"
+    (repo.folder / name).write_text(f"[{section}]\naddopts = {value}\n")
+    (repo.folder / "easy.py").write_text(EASY)
+    assert repo.judge(command="python -m pytest -q").value == 0
+
+
+def test_the_suites_own_settings_are_kept_and_those_of_the_agent_are_not(repo: Repo) -> None:
+    text = "[project]\nname = 'x'\n[tool.pytest.ini_options]\npython_functions = 'check_*'\npythonpath = ['lib']\n"
+    tests = "from calc import add\nfrom more import one\ndef check_one():\n    assert add(one, one) == 2\n"
+    files = {"pyproject.toml": text, "tests/test_one.py": tests, "lib/more.py": "one = 1\n"}
+    refs = dict(repo.task.files)
+    for name, body in files.items():
+        for place in (repo.root / "files", repo.folder):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(body)
+        refs[name] = FileRef(f"files/{name}", digest("file", body.encode()))
+    own = repo._replace(task=Task(id="swe", files=refs))
+    named = {"fail_to_pass": ["tests/test_one.py::check_one"], "pass_to_pass": []}
+    assert own.judge(**named).value == 0
+    (repo.folder / "pyproject.toml").write_text(text.replace("check_*", "nothing_*"))
+    (repo.folder / "calc.py").write_text(MENDED)
+    for command in (None, "python -m pytest -q"):
+        label = own.judge(**named, **({} if command is None else {"command": command}))
+        assert label.value == 1, label.why
+
+
+def test_honest_classes_may_be_compared(repo: Repo) -> None:
+    tests = """
+import unittest
+from unittest import mock
+import pytest
+from calc import Money, Point
+
+
+def test_points():
+    assert Point(1) == Point(1)
+    assert [Point(1)] != [Point(2)]
+    assert Money(3) == 3
+    assert Money(3) in [Money(1), Money(3)]
+    assert Point(1) == mock.ANY
+    assert Money(1) < Money(2) <= Money(2)
+    assert 0.1 + 0.2 == pytest.approx(0.3)
+
+
+class TestMoney(unittest.TestCase):
+    def test_equal(self):
+        self.assertEqual(Money(3), Money(3))
+        self.assertIn(3, [Money(3)])
+        self.assertNotEqual(Money(3), 4)
+"""
+    code = """
+from dataclasses import dataclass
+@dataclass
+class Point:
+    x: int
+class Money:
+    def __init__(self, n): self.n = n
+    def __eq__(self, other): return self.n == getattr(other, "n", other)
+    def __lt__(self, other): return self.n < other.n
+    def __le__(self, other): return self.n <= other.n
+"""
+    (repo.root / "hidden.py").write_text(tests)
+    (repo.folder / "calc.py").write_text(code)
+    label = repo.judge(
+        fail_to_pass=["tests/test_m.py::test_points", "tests/test_m.py::TestMoney::test_equal"],
+        pass_to_pass=[],
+        test_files={"tests/test_m.py": "hidden.py"},
+    )
+    assert label.value == 1, label.why
 
 
 def test_an_agent_cannot_cheat_by_links(repo: Repo, tmp_path: Path) -> None:
@@ -612,7 +759,7 @@ def test_the_pieces_around_a_runner(tmp_path: Path) -> None:
     report.write_text(
         "<s><testcase classname='m' name='t'/><testcase classname='m' name='t'><error message='late'/></testcase></s>"
     )
-    assert read_report(report) == {"m.t": (False, "late")}
+    assert read_report(report) == {"m.t": ("error", "late")}
 
 
 def test_a_repositorys_own_tests_are_asked_whatever_the_agent_made_of_them(tmp_path: Path) -> None:

@@ -6,9 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -216,7 +214,8 @@ def test_a_bundle_is_a_repository_and_files_lie_over_it(repository: tuple[Path, 
     with Workspace(task, root, keep="always") as workspace:
         assert (workspace.path / "first.txt").read_text() == "laid over"
         assert (workspace.path / "code.py").read_text() == "bug = True\n"
-        kept = workspace.path
+    kept = workspace.kept
+    assert kept is not None
     assert git(kept, "status", "--porcelain") == "M first.txt"
     assert git(kept, "fsck") == ""
     remove(kept)
@@ -234,7 +233,7 @@ def test_no_such_commit_is_the_sandboxs_fault(repository: tuple[Path, str, str],
 def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match="never, failure or always"):
         Workspace(Task(id="t"), tmp_path, keep="sometimes")
-    with pytest.raises(BadUsage, match="none or bwrap"):
+    with pytest.raises(BadUsage, match=r"none, bwrap or bwrap\+network"):
         Workspace(Task(id="t"), tmp_path, isolation="docker")
 
 
@@ -251,30 +250,9 @@ def test_without_isolation_a_command_stays_as_it_is(tmp_path: Path) -> None:
 
 
 def test_the_bubble_is_closed_unless_opened(tmp_path: Path) -> None:
-    words = bubble(["ls"], tmp_path, hide=[Path("/secret")])
+    words = bubble(["ls"], [tmp_path])
     assert words[-2:] == ["--", "ls"]
     assert "--unshare-all" in words
     assert "--share-net" not in words
     assert words.index("--tmpfs") < words.index("--bind"), "the workspace lies on top of the empty /tmp"
-    assert "--share-net" in bubble(["ls"], tmp_path, network=True)
-
-
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed on this machine")
-def test_inside_the_bubble_only_the_workspace_can_be_written(tmp_path: Path) -> None:
-    outside = tmp_path / "outside.txt"
-    code = f"open('in.txt', 'w').write('x')\nopen({str(outside)!r}, 'w')"
-    with Workspace(with_file(tmp_path), tmp_path, isolation="bwrap", base=tmp_path / "base") as workspace:
-        probe = subprocess.run(workspace.wrap(["true"]), capture_output=True, text=True, check=False, timeout=120)
-        if probe.returncode != 0:
-            pytest.skip(f"bubblewrap may not be used here: {probe.stderr.strip()}")
-        done: Any = subprocess.run(
-            workspace.wrap([sys.executable, "-c", code]), capture_output=True, check=False, timeout=120
-        )
-        assert (workspace.path / "in.txt").read_text() == "x"
-        assert done.returncode != 0
-        net = "import socket; socket.create_connection(('127.0.0.1', 9), 1)"
-        said = subprocess.run(
-            workspace.wrap([sys.executable, "-c", net]), capture_output=True, text=True, check=False, timeout=120
-        )
-        assert said.returncode != 0
-    assert not outside.exists()
+    assert "--share-net" in bubble(["ls"], [tmp_path], network=True)

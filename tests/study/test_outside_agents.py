@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,6 +21,7 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.agents import HttpAgent, load_agent
 from ethogram.run.faults import RateLimited
+from ethogram.run.supervisor import descendants
 from ethogram.store import Home
 from ethogram.study.options import AllCaps
 from ethogram.study.suites import run_suite
@@ -64,14 +69,81 @@ def test_a_command_that_is_out_of_time_goes_with_its_children(home: Home, tmp_pa
 def test_long_words_of_a_command_are_cut_and_its_last_error_is_kept(home: Home, tmp_path: Path) -> None:
     script = tmp_path / "agent.py"
     script.write_text(
-        "import sys\nsys.stderr.write('x' * 9_000_000 + '\\nthe end')\nprint('y' * 9_000_000)\nsys.exit(3)\n"
+        "import sys\nsys.stderr.write('x' * 9_000_000 + '\\nthe end')\n"
+        "print('first' + 'y' * 9_000_000 + 'last', end='')\nsys.exit(3)\n"
     )
     run_suite(suite(), f"cmd: python {script}", home=home, name="a")
     (entry,) = home.run("a").entries
     assert home.run("a").head(entry).meta["crash"] == "AgentCrash: exit code 3: the end"
-    answer = home.run("a").trace(entry).answer
-    assert answer is not None
-    assert len(answer) == 4 << 20
+    trace = home.run("a").trace(entry)
+    assert trace.answer is not None
+    assert trace.answer.startswith("firsty")
+    assert trace.answer.endswith("ylast"), "an answer stands at the end"
+    lost = 9_000_009 - (4 << 20)
+    assert f"[... {lost} bytes left out ...]" in trace.answer
+    (span,) = trace.spans
+    assert span.truncated
+    assert home.run("a").head(entry).meta["left_out"] == lost
+
+
+AWAY = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        for fd in (0, 1, 2):
+            os.close(fd)
+        open(sys.argv[1], "w").write(str(os.getpid()))
+        time.sleep(300)
+    os._exit(0)
+while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
+    time.sleep(0.01)
+print(42, end="")
+"""
+
+
+def test_a_child_that_leaves_its_session_ends_with_the_episode(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AWAY)
+    result = run_suite(suite(), f"cmd: python {tmp_path}/agent.py {tmp_path}/child", home=home, name="a")
+    assert result.successes == 1
+    assert gone(int((tmp_path / "child").read_text()))
+
+
+def test_a_program_that_ends_by_a_signal_is_told_apart(home: Home) -> None:
+    result = run_suite(suite(), "cmd: sh -c 'kill -SEGV $$'", home=home, name="a")
+    assert result.crash == "AgentCrash: exit code -11: no message"
+
+
+def test_when_ethogram_is_killed_its_agents_end_and_the_next_run_sweeps(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(AWAY + "time.sleep(300)\n")
+    (tmp_path / "tasks.yaml").write_text(
+        "- {id: t, expected: '42', meta: {workspace: true}, checks: [{kind: equals}]}\n"
+    )
+    temp = tmp_path / "temp"
+    temp.mkdir()
+    env = {**os.environ, "TMPDIR": str(temp), "ETHOGRAM_HOME": str(tmp_path / "home")}
+    words = [str(Path(sys.executable).with_name("ethogram")), "run", "tasks.yaml", "--agent"]
+    child = tmp_path / "child"
+    process = subprocess.Popen([*words, f"cmd: python agent.py {child}"], cwd=tmp_path, env=env)
+    until = time.monotonic() + 60
+    while not (child.exists() and child.read_text()) and time.monotonic() < until:
+        time.sleep(0.02)
+    family = [int(child.read_text()), *descendants(process.pid)]
+    assert len(family) >= 3, "the supervisor, the agent and its child"
+    process.kill()
+    process.wait(timeout=60)
+    assert all(gone(pid) for pid in family)
+    (left,) = temp.glob("ethogram-*")
+    assert {p.name.partition("-")[0] for p in left.iterdir()} == {"lock", "ws", "cmd"}
+    with subprocess.Popen(["sh", "-c", "read wait"], stdin=subprocess.PIPE) as living:
+        held = temp / f"ethogram-{living.pid}-held"
+        held.mkdir()
+        with (held / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # a run that still lives
+            done = subprocess.run([*words, "cmd: echo 42"], cwd=tmp_path, env=env, capture_output=True, timeout=120)
+            assert done.returncode == 0, done.stderr
+            assert list(temp.glob("ethogram-*")) == [held]
+        living.communicate(b"")
 
 
 def test_a_command_finds_files_of_the_workspace_first_and_then_ours(

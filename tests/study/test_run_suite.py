@@ -17,7 +17,7 @@ from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.runs import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
-from ethogram.run.agents import AgentCrash, ScriptedAgent
+from ethogram.run.agents import AgentCrash, Answer, ScriptedAgent
 from ethogram.run.faults import NetworkFault, RateLimited
 from ethogram.store import Home, open_home
 from ethogram.study.options import AllCaps, RunOptions, parse_caps, parse_meta
@@ -92,6 +92,31 @@ def test_the_agents_own_crash_is_scored_and_labelled(home: Home) -> None:
     assert outcomes(home, "a")["t0", 0] == Scored(0.0, outcomes(home, "a")["t0", 0].by)
     labels = {x.name: x.value for x in home.run("a").labels()}
     assert labels["stopped_by"] == "crash.ValueError"
+
+
+@pytest.mark.parametrize("shape", ["plain", "answer", "dict"])
+def test_an_answer_that_equals_everything_is_read_as_plain_text(home: Home, shape: str) -> None:
+    class Anything(str):
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __str__(self) -> str:
+            return self
+
+        def _itself(self, *args: Any) -> Anything:
+            return self
+
+        __hash__ = str.__hash__
+        casefold = strip = lower = _itself
+
+    def agent(task: Task, episode: Any) -> Any:
+        text = Anything("?")
+        return {"plain": text, "answer": Answer(text), "dict": {"answer": text}}[shape]
+
+    for settings in ({}, {"ignore_space": False}, {"ignore_case": False, "ignore_space": False}):
+        task = Task(id="t", prompt="?", expected="42", checks=(Check(kind="equals", settings=settings),))
+        run_suite(Suite(name="s", tasks=(task,)), agent, home=home, name=f"r{len(home.names())}")
+    assert [home.run(name).entries[0].head.outcome.value for name in home.names()] == [0.0] * 3  # type: ignore[union-attr]
 
 
 def test_what_a_crashed_agent_left_is_checked(home: Home) -> None:

@@ -52,7 +52,7 @@ def command(
     retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures, 2 if not said.")] = None,
     redact: Annotated[str | None, typer.Option(help="default, secrets, or none.")] = None,
     keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
-    isolation: Annotated[str | None, typer.Option(help="none (default), or bwrap where it is installed.")] = None,
+    isolation: Annotated[str | None, typer.Option(help="none (default), bwrap, or bwrap+network.")] = None,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,

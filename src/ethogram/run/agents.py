@@ -10,13 +10,12 @@ import inspect
 import os
 import shlex
 import shutil
-import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeGuard, cast
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast
 
 import msgspec
 
@@ -28,6 +27,9 @@ from ethogram.trace import Message, Text, ToolCall
 
 from .faults import NetworkFault, RateLimited, WorldTimeout
 from .handle import EpisodeHandle
+from .processes import Supervision, kept_of, kill_family
+from .scratch import scratch_folder
+from .supervisor import PATIENCE_SECONDS
 from .threads import in_thread
 
 ALL_METERS = frozenset(RESOURCES)
@@ -35,7 +37,6 @@ OWN_METERS = frozenset({"steps", "seconds"})
 """What the harness counts of a Python agent by itself. Tokens and dollars it sees only as far as they are recorded."""
 GRACE_SECONDS = 5.0
 SILENCE_SECONDS = 3600.0
-MAX_ANSWER = 4 << 20
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -176,19 +177,20 @@ def _declared(function: Callable[..., Any], name: str) -> frozenset[str]:
 
 
 def answer_of(result: Any) -> Answer:
-    """An answer from what a callable or an endpoint gave back."""
+    """An answer from what a callable or an endpoint gave back: plain text, whose comparisons nobody can redefine."""
     if isinstance(result, Answer):
-        return result
-    if result is None or isinstance(result, str):
-        return Answer(result)
+        return msgspec.structs.replace(result, text=_text_of(result.text))
     if isinstance(result, dict) and "answer" in result:
-        answer = result["answer"]
-        text = (
-            answer if isinstance(answer, str) or answer is None else msgspec.json.encode(answer, enc_hook=str).decode()
-        )
         meta = result.get("meta")
-        return Answer(text, meta if isinstance(meta, dict) else {})
-    return Answer(msgspec.json.encode(result, enc_hook=str).decode())
+        return Answer(_text_of(result["answer"]), meta if isinstance(meta, dict) else {})
+    return Answer(_text_of(result))
+
+
+def _text_of(value: Any) -> str | None:
+    """A text as it is, anything else as JSON; of a subclass of `str`, what it holds and none of its methods."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    return None if value is None else msgspec.json.encode(value, enc_hook=str).decode()
 
 
 class CommandAgent:
@@ -214,10 +216,10 @@ class CommandAgent:
 
     async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
         """Run it in the workspace."""
-        with tempfile.TemporaryDirectory(prefix="ethogram-cmd-") as folder:
-            task_file, trace_file = Path(folder) / "task.json", Path(folder) / "trace"
+        with scratch_folder("cmd") as folder:
+            task_file, trace_file = folder / "task.json", folder / "trace"
             task_file.write_bytes(msgspec.json.encode(task))
-            workspace = episode.workspace or Path(folder)
+            workspace = episode.workspace or folder
             argv = [self._place(part, workspace).replace("{task}", str(task_file)) for part in self.argv]
             env = {
                 **episode.environment,
@@ -226,8 +228,13 @@ class CommandAgent:
                 "ETHOGRAM_TASK": str(task_file),
             }
             with episode.record.span(self.argv[0], "agent") as span:
-                out, err, code = await _communicate(argv, task.prompt.encode(), env, workspace)
+                programs = [Path(word).resolve() for word in argv if word.startswith(str(self.folder))]
+                isolated = episode.wrap(argv, list(dict.fromkeys((workspace, folder))), programs)
+                out, err, code, left_out = await _communicate(isolated, task.prompt.encode(), env, workspace)
                 span.attributes = {"exit_code": code, "stderr": err[-20_000:]}
+                if left_out:
+                    span.truncated = True
+                    episode.meta["left_out"] = left_out
                 if trace_file.exists():
                     from ethogram.capture.graft import graft
 
@@ -266,45 +273,55 @@ def _settings(task: Task, episode: EpisodeHandle) -> dict[str, str]:
     return settings
 
 
-async def _communicate(argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path) -> tuple[str, str, int]:
-    """Run a process group; when cancelled it is asked to end, then ended. What it left running goes with it.
+class _Said(NamedTuple):
+    """What a program wrote and how it ended; `left_out` counts the bytes of its output that were not kept."""
+
+    out: str
+    err: str
+    code: int
+    left_out: int
+
+
+async def _communicate(argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path) -> _Said:
+    """Run a program under a supervisor; when cancelled it is asked to end, then ended. What it started goes with it.
 
     Its words go through files, not pipes: a child that outlives it and keeps a pipe open would keep us waiting.
     """
+    line = Supervision()
     with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         asked.write(stdin)
         asked.seek(0)
         try:
             process = await asyncio.create_subprocess_exec(
-                *argv, stdin=asked, stdout=out, stderr=err, env=env, cwd=folder, start_new_session=True
+                *line.words(argv, GRACE_SECONDS),
+                stdin=asked,
+                stdout=out,
+                stderr=err,
+                env=env,
+                cwd=folder,
+                start_new_session=True,
+                pass_fds=(line.theirs,),
             )
+            line.started()
+            try:
+                code = await process.wait()
+            except asyncio.CancelledError:
+                line.stop()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(process.wait(), GRACE_SECONDS + PATIENCE_SECONDS)
+                raise
+            finally:
+                if process.returncode is None:
+                    kill_family(process.pid)
+            line.raise_start_error()
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.EACCES, errno.ENOEXEC):
                 raise
             raise BadUsage(f"the command {argv[0]!r} cannot be started: {error.strerror}") from None
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            for sign in (signal.SIGTERM, signal.SIGKILL):
-                _signal(process.pid, sign)
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(process.wait(), GRACE_SECONDS)
-                    break
-            raise
         finally:
-            _signal(process.pid, signal.SIGKILL)
-        return _said(out), _said(err, last=True), code
-
-
-def _signal(group: int, sign: signal.Signals) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, sign)
-
-
-def _said(file: IO[bytes], *, last: bool = False) -> str:
-    """What was written: the beginning of it, or the last of it, where it is long."""
-    file.seek(max(0, os.fstat(file.fileno()).st_size - MAX_ANSWER) if last else 0)
-    return file.read(MAX_ANSWER).decode("utf-8", "replace")
+            line.cut()
+        said, lost = await in_thread(kept_of, out)
+        return _Said(said, (await in_thread(kept_of, err))[0], code, lost)
 
 
 class HttpAgent:

@@ -6,9 +6,7 @@ commit is fetched once, alone, into a mirror, and workspaces are cloned from tha
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import subprocess
 import tempfile
 import threading
@@ -18,6 +16,7 @@ from pathlib import Path
 from ethogram.plan import Repository
 
 from .faults import SandboxFault
+from .scratch import new_folder
 
 SECONDS = 600.0
 BRANCH = "main"
@@ -61,8 +60,7 @@ def _mirror(source: Path, commit: str) -> Path:
         if not source.exists():
             raise SandboxFault(f"there is no repository at {source.name!r} in the suite")
         if not _folder:
-            _folder.append(Path(tempfile.mkdtemp(prefix="ethogram-mirrors-")))
-            atexit.register(shutil.rmtree, _folder[0], ignore_errors=True)
+            _folder.append(new_folder("mirrors"))
         mirror = Path(tempfile.mkdtemp(prefix="m-", dir=_folder[0]))
         if source.is_file():
             # a bundle serves no commit by its hash, a clone of it does

@@ -114,6 +114,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 2
     keep: Keep = "never"
     isolation: str = "none"
+    home: str = ""
+    """The folder of the home, which isolated agents must not see; empty where it is no folder."""
     meta: dict[str, Any] = {}
     conditions: dict[str, Condition] = {}
     environment: Environment = Environment()
@@ -268,8 +270,13 @@ class _Attempt:
     async def run(self) -> tuple[Outcome, Fault | None]:
         """Carry out; gives the outcome, and the fault if the world was to blame."""
         executor = self.executor
+        settings = executor.settings
         workspace = Workspace(
-            self.task, executor.world.root, keep=executor.settings.keep, isolation=executor.settings.isolation
+            self.task,
+            executor.world.root,
+            keep=settings.keep,
+            isolation=settings.isolation,
+            hide=[Path(settings.home)] if settings.home else (),
         )
         try:
             async with workspace:
@@ -297,6 +304,7 @@ class _Attempt:
             condition=seen_by_agent(condition.settings),
             attempt=episode.attempt,
             environment=executor.environment,
+            wrap=workspace.wrap_agent,
         )
         answer = Answer(None)
         blame: Blame = "verify"

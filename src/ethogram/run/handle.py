@@ -64,10 +64,11 @@ class EpisodeHandle:
         condition: Mapping[str, Any] | None = None,
         attempt: int = 0,
         environment: Mapping[str, str] | None = None,
+        wrap: Callable[..., list[str]] | None = None,
     ) -> None:
         """Built by the harness; `task` is what the agent may see of it (`Task.for_agent`).
 
-        `environment` is what a program may know of ours, for agents that start one.
+        `environment` is what a program may know of ours and `wrap` isolates it, for agents that start one.
         """
         self.task = task
         self.seed = seed
@@ -79,6 +80,7 @@ class EpisodeHandle:
         self.condition: Mapping[str, Any] = condition or {}
         self.environment: Mapping[str, str] = environment or {}
         self.meta: dict[str, Any] = {}
+        self.wrap: Callable[..., list[str]] = wrap or (lambda argv, folders, programs=(): list(argv))
         self._budget = budget
         self._simulator: Callable[[EpisodeHandle, str], Any] | None = None
 

@@ -1,24 +1,30 @@
-"""Processes that verify: bounded in time and output, and gone, with all their children, when they are done."""
+"""Processes of agents and checks: bounded in time and output, and gone, with all their children, when they are done."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
+from .supervisor import PATIENCE_SECONDS, descendants
+
 MAX_OUTPUT = 4 << 20
 """Bytes of output that are kept; a process that writes sixteen times as much is ended."""
 FLOOD = 16
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
+_HARMLESS = frozenset({"PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED"})
+"""What may be set for Python and changes nothing that is imported."""
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,33 +42,101 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
         return lines[-1].strip()[:300] if lines else "no output"
 
 
+class Supervision:
+    """The line to the supervisor of one program, which ends the program's whole family when the line is cut.
+
+    Start `words(argv)` with `pass_fds=(supervision.theirs,)`, then call `started`.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is started yet."""
+        self._ours, self._theirs = socket.socketpair()
+
+    @property
+    def theirs(self) -> int:
+        """The supervisor's end of the line."""
+        return self._theirs.fileno()
+
+    def words(self, argv: Sequence[str], grace: float = 0.0) -> list[str]:
+        """The command that runs a program under a supervisor; `grace` is the time between `stop` and its kill."""
+        program = str(Path(__file__).with_name("supervisor.py"))
+        return [sys.executable, "-I", "-S", program, str(self.theirs), f"{grace:g}", *argv]
+
+    def started(self) -> None:
+        """The supervisor has its end: ours alone keeps it going from now on."""
+        self._theirs.close()
+
+    def stop(self) -> None:
+        """Ask the program to end, and kill what is left of its family after the grace."""
+        with suppress(OSError):
+            self._ours.send(b"T")
+
+    def cut(self) -> None:
+        """Kill the whole family at once."""
+        self._theirs.close()
+        self._ours.close()
+
+    def raise_start_error(self) -> None:
+        """Raise what kept the program from starting, if anything did."""
+        self._ours.setblocking(False)
+        with suppress(BlockingIOError, ConnectionError):
+            if number := self._ours.recv(16).decode().split():
+                raise OSError(int(number[0]), os.strerror(int(number[0])))
+
+
+def kill_family(pid: int) -> None:
+    """Kill a process and all below it: for a supervisor that does not answer any more."""
+    for one in (*descendants(pid), pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(one, signal.SIGKILL)
+
+
 def run_process(
-    command: str | Sequence[str], *, folder: Path, timeout: float, env: Mapping[str, str] | None = None
+    command: str | Sequence[str],
+    *,
+    folder: Path,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+    stdin: bytes = b"",
 ) -> Finished:
-    """Run a command (a text goes through the shell) in a folder, and end its whole process group.
+    """Run a command (a text goes through the shell) in a folder, and end it with everything that it started.
 
     Output goes to files, not pipes, so that a child that outlives its parent cannot keep us waiting.
     """
     started = time.monotonic()
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(  # noqa: S603 - running the suite's own commands is what this is for
-            command,
-            shell=isinstance(command, str),
-            cwd=folder,
-            env=dict(env) if env is not None else clean_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+    argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
+    line = Supervision()
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        told.write(stdin)
+        told.seek(0)
         try:
+            process = subprocess.Popen(  # noqa: S603 - running the suite's own commands is what this is for
+                line.words(argv),
+                cwd=folder,
+                env=dict(env) if env is not None else clean_environment(),
+                stdin=told,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+                pass_fds=(line.theirs,),
+            )
+            line.started()
             in_time = _wait(process.pid, started + timeout, (out, err))
+            code = _end(process, line) if not in_time else process.wait()
+            line.raise_start_error()
         finally:
-            # the leader is not reaped yet, so its number, and that of its group, still belong to it
-            _end_group(process.pid)
-            code = process.wait()
+            line.cut()
         seconds = time.monotonic() - started
-        return Finished(code=code if in_time else None, stdout=_text(out), stderr=_text(err), seconds=seconds)
+        return Finished(code=code if in_time else None, stdout=kept_of(out)[0], stderr=kept_of(err)[0], seconds=seconds)
+
+
+def _end(process: subprocess.Popen[bytes], line: Supervision) -> int:
+    line.stop()
+    try:
+        return process.wait(PATIENCE_SECONDS + 1)
+    except subprocess.TimeoutExpired:
+        kill_family(process.pid)
+        return process.wait()
 
 
 def _wait(pid: int, deadline: float, outputs: Sequence[IO[bytes]]) -> bool:
@@ -78,28 +152,27 @@ def _wait(pid: int, deadline: float, outputs: Sequence[IO[bytes]]) -> bool:
     return True
 
 
-def _end_group(leader: int) -> None:
-    try:
-        os.killpg(leader, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
-
-
-def _text(file: IO[bytes]) -> str:
-    """What was written: the beginning and the end where it is long."""
+def kept_of(file: IO[bytes]) -> tuple[str, int]:
+    """What was written to a file, and how many bytes of it were left out: of a long output both ends are kept."""
     size = os.fstat(file.fileno()).st_size
     file.seek(0)
     if size <= MAX_OUTPUT:
-        return file.read().decode("utf-8", "replace")
-    head = file.read(MAX_OUTPUT // 2)
+        return file.read().decode("utf-8", "replace"), 0
+    head = file.read(MAX_OUTPUT // 2).decode("utf-8", "replace")
     file.seek(size - MAX_OUTPUT // 2)
-    return (head + b"\n[...]\n" + file.read(MAX_OUTPUT // 2)).decode("utf-8", "replace")
+    tail = file.read(MAX_OUTPUT // 2).decode("utf-8", "replace")
+    return head + left_out(size - MAX_OUTPUT) + tail, size - MAX_OUTPUT
+
+
+def left_out(count: int) -> str:
+    """The mark in place of what was left out of the middle."""
+    return f"\n[... {count} bytes left out ...]\n"
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Our environment without what looks like a secret, and with our Python first: an agent's code will run in it."""
     kept = {k: v for k, v in os.environ.items() if not _SECRET.search(k)}
     kept["PATH"] = os.pathsep.join(p for p in (str(Path(sys.executable).parent), kept.get("PATH", "")) if p)
+    kept = {k: v for k, v in kept.items() if not k.startswith("PYTHON") or k in _HARMLESS}
     kept["PYTHONDONTWRITEBYTECODE"] = "1"
-    kept.pop("PYTHONPATH", None)
     return {**kept, **(more or {})}

@@ -1,117 +1,178 @@
 """Tests as verifiers: FAIL_TO_PASS must pass and PASS_TO_PASS must not break, in a clean copy of the workspace.
 
 The agent's tests are not asked: the files of the named tests come from the suite again, and settings that could
-bend the runner (`conftest.py`, `pytest.ini`, …) are the suite's own or gone. That stops shortcuts; against code
-that attacks the runner from inside its process, isolate it and read what it did.
+bend the runner (`conftest.py`, `pytest.ini`, pytest's part of `pyproject.toml`, …) are the suite's own or gone. An
+expected failure counts only where the suite's own test file speaks of xfail. Without a `command` the tests run under
+`pytest_runner`, which signs its results. That stops shortcuts; against code that attacks the runner from inside its
+process, isolate it and read what it did.
 """
 
 from __future__ import annotations
 
-import os
+import hashlib
+import hmac
 import re
+import secrets
 import shlex
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 import msgspec
 
 from ethogram.judge import Verdict
 from ethogram.judge.endstate import NamedTests
-from ethogram.plan import FileRef, Task
 
-from .checkout import committed_file, committed_names
 from .faults import VerifierFault
 from .processes import Finished, clean_environment, run_process
-from .workspace import clean_copy, original, put, remove
+from .scratch import scratch_folder
+from .testfiles import Bench as Bench
+from .testfiles import expected_failures, is_own, no_failures, own_names, restore, settings_file
+from .workspace import clean_copy
 
-GUARDED = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "sitecustomize.py", "usercustomize.py"})
-_RUNNER = "import os, sys, pytest; sys.path.insert(0, os.getcwd()); sys.exit(pytest.main(sys.argv[1:]))"
-_PYTEST = ["{python}", "-P", "-c", _RUNNER, "-q", "-p", "no:cacheprovider"]
+_RUNNER = str(Path(__file__).with_name("pytest_runner.py"))
+_PYTEST = ["{python}", "-P", _RUNNER, "-q", "-p", "no:cacheprovider", "--confcutdir={workspace}"]
 _PYTEST_PROBE = ["{python}", "-P", "-c", "import pytest"]
 _REPORTED = ["--rootdir={workspace}", "--junitxml={report}", "{files}"]
 
 
-class Bench(msgspec.Struct, frozen=True):
-    """What a verifier works with: the task, the suite's folder, and a way to isolate what it runs."""
+class Result(NamedTuple):
+    """What became of a test, and what it said; an expected failure passed only where the suite expects it."""
 
-    task: Task
-    root: Path
-    wrap: Callable[..., list[str]] | None = None
+    outcome: str
+    message: str = ""
 
-    def isolated(self, command: str | list[str], folder: Path, start: Path) -> str | list[str]:
-        """The command, isolated where that was asked for."""
-        if self.wrap is None:
-            return command
-        argv = ["/bin/sh", "-c", command] if isinstance(command, str) else command
-        return self.wrap(argv, folder, start)
+    def passed(self, may_xfail: bool) -> bool:
+        """Whether it counts as passed."""
+        return self.outcome == "passed" or (self.outcome == "xfailed" and may_xfail)
 
 
-Result = tuple[bool, str]
-"""Whether a test passed, and what it said."""
+class Judged(NamedTuple):
+    """Whether a named test passed, and what it said."""
+
+    good: bool
+    message: str
 
 
 def run_named_tests(workspace: Path, rule: NamedTests, bench: Bench) -> Verdict:
     """1 if and only if every named test passes."""
-    with tempfile.TemporaryDirectory(prefix="ethogram-verify-", ignore_cleanup_errors=True) as temp:
-        folder = Path(temp).resolve()
+    with scratch_folder("verify") as folder:
         copy = folder / "work"
         clean_copy(workspace, copy)
         restore(copy, rule, bench)
-        command = rule.command if rule.command is not None else _PYTEST
-        one_by_one = "{test}" in (command if isinstance(command, str) else " ".join(command))
-        run = _one_by_one if one_by_one else _all_at_once
-        results = run(command, rule, bench, folder, copy)
-    return _verdict(rule, results)
+        place = _Place(folder, copy, settings_file(copy, rule, bench))
+        if rule.command is None:
+            results = _signed(rule, bench, place)
+        elif "{test}" in (rule.command if isinstance(rule.command, str) else " ".join(rule.command)):
+            results = _one_by_one(rule.command, rule, bench, place)
+        else:
+            results = _all_at_once(rule.command, rule, bench, place)
+        declared = {
+            f: expected_failures(copy / f) if is_own(f, rule, bench) else no_failures for f in rule.files_of_tests()
+        }
+    return _verdict(rule, {test: _judged(test, results[test], declared) for test in rule.tests})
 
 
-def _verdict(rule: NamedTests, results: Mapping[str, Result]) -> Verdict:
+class _Place(NamedTuple):
+    """Where tests are run: a folder of our own, the copy inside it, and the settings of pytest."""
+
+    folder: Path
+    copy: Path
+    settings: str
+
+
+def _judged(test: str, result: Result, declared: Mapping[str, Callable[[str], bool]]) -> Judged:
+    file, _, names = test.partition("::")
+    if result.passed(declared[file](names)):
+        return Judged(True, "")
+    if result.outcome == "xfailed":
+        return Judged(False, "it called xfail, which the suite's test does not")
+    return Judged(False, " ".join(result.message.split())[:200])
+
+
+def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> Verdict:
     def passed(tests: Sequence[str]) -> int:
-        return sum(results[t][0] for t in tests)
+        return sum(results[t].good for t in tests)
 
     parts = [("FAIL_TO_PASS", rule.fail_to_pass), ("PASS_TO_PASS", rule.pass_to_pass)]
     lines = [", ".join(f"{name} {passed(tests)}/{len(tests)}" for name, tests in parts if tests)]
-    for test in sorted(rule.tests, key=lambda t: results[t][0]):
-        good, said = results[test]
-        lines.append(f"{'passed' if good else 'failed'} {test}{f': {said}' if said else ''}")
-    return Verdict(float(all(good for good, _ in results.values())), "\n".join(lines))
+    for test in sorted(rule.tests, key=lambda t: results[t].good):
+        good, message = results[test]
+        lines.append(f"{'passed' if good else 'failed'} {test}{f': {message}' if message else ''}")
+    return Verdict(float(all(r.good for r in results.values())), "\n".join(lines))
 
 
 # ---- running ----
 
 
-def _one_by_one(
-    command: str | list[str], rule: NamedTests, bench: Bench, folder: Path, copy: Path
-) -> dict[str, Result]:
+def _signed(rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
+    """Our own runner: what it reports is believed only with the signature of a key that it alone was told."""
+    report, key = place.folder / f"report-{secrets.token_hex(8)}", secrets.token_bytes(32)
+    probe = place.folder / f"probe-{secrets.token_hex(8)}"
+    probe.mkdir()
+    present = _present(rule, place)
+    if not present:
+        return dict.fromkeys(rule.tests, Result("absent", "there is no such file"))
+    own = sorted(n for n in own_names(rule, bench) if n.endswith(".py"))
+    order = {"key": key.hex(), "report": str(report), "probe": str(probe), "own": own}
+    values = {"files": present, "workspace": [str(place.copy)]}
+    command = [*_PYTEST, "-c", place.settings, "--rootdir={workspace}", "{files}"]
+    done = _run(values, command, rule, bench, place, rule.timeout, msgspec.json.encode(order))
+    found, problem = read_signed(report, key)
+    if problem is not None:
+        return dict.fromkeys(rule.tests, Result("failed", problem))
+    if not found:
+        _probe(rule, bench, place.folder, done)
+    absent = Result("absent", "not among the tests that ran" if found else _ended(done, rule))
+    return {test: found.get(dotted(test), absent) for test in rule.tests}
+
+
+def read_signed(report: Path, key: bytes) -> tuple[dict[str, Result], str | None]:
+    """Results of our own runner by dotted name, and what makes all of them worthless; nothing without a signature."""
+    try:
+        signature, _, data = report.read_bytes().partition(b"\n")
+    except OSError:
+        return {}, None
+    if not hmac.compare_digest(signature, hmac.new(key, data, hashlib.sha256).hexdigest().encode()):
+        return {}, "the results were not written by the test runner"
+    told = msgspec.json.decode(data, type=dict[str, Any])
+    return {dotted(t): Result(r["outcome"], r["message"]) for t, r in told["tests"].items()}, told["problem"]
+
+
+def _one_by_one(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
     results: dict[str, Result] = {}
     left = rule.timeout
     for test in rule.tests:
-        done = _run({"test": [test]}, command, rule, bench, folder, copy, max(0.1, left))
+        done = _run({"test": [test]}, command, rule, bench, place, max(0.1, left))
         left -= done.seconds
-        results[test] = (done.code == 0, "" if done.code == 0 else _ended(done, rule))
+        results[test] = Result("passed") if done.code == 0 else Result("failed", _ended(done, rule))
     return results
 
 
-def _all_at_once(
-    command: str | list[str], rule: NamedTests, bench: Bench, folder: Path, copy: Path
-) -> dict[str, Result]:
+def _all_at_once(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
     """One run, its results read from a JUnit file: what tests print cannot pass for a result there."""
     words = command if isinstance(command, str) else " ".join(command)
     if "{report}" not in words:
         command = f"{command} {' '.join(_REPORTED)}" if isinstance(command, str) else [*command, *_REPORTED]
-    report = folder / "report.xml"
-    present = [f for f in rule.files_of_tests() if (copy / f).is_file()]
+    report = place.folder / f"report-{secrets.token_hex(8)}.xml"
+    present = _present(rule, place)
     if not present:
-        return dict.fromkeys(rule.tests, (False, "there is no such file"))
-    values = {"files": present, "tests": rule.tests, "report": [str(report)], "workspace": [str(copy)]}
-    done = _run(values, command, rule, bench, folder, copy, rule.timeout)
+        return dict.fromkeys(rule.tests, Result("absent", "there is no such file"))
+    values = {"files": present, "tests": rule.tests, "report": [str(report)], "workspace": [str(place.copy)]}
+    done = _run(values, command, rule, bench, place, rule.timeout)
     found = read_report(report)
     if not found:
-        _probe(rule, bench, folder, done)
-    absent = "not among the tests that ran" if found else _ended(done, rule)
-    return {test: found.get(dotted(test), (False, absent)) for test in rule.tests}
+        _probe(rule, bench, place.folder, done)
+    absent = Result("absent", "not among the tests that ran" if found else _ended(done, rule))
+    if done.code != 0 and found and all(r.outcome in ("passed", "xfailed") for r in found.values()):
+        return dict.fromkeys(rule.tests, Result("failed", f"every test passed, and yet: {_ended(done, rule)}"))
+    return {test: found.get(dotted(test), absent) for test in rule.tests}
+
+
+def _present(rule: NamedTests, place: _Place) -> list[str]:
+    return [f for f in rule.files_of_tests() if (place.copy / f).is_file()]
 
 
 def _run(
@@ -119,14 +180,19 @@ def _run(
     command: str | list[str],
     rule: NamedTests,
     bench: Bench,
-    folder: Path,
-    copy: Path,
+    place: _Place,
     timeout: float,
+    stdin: bytes = b"",
 ) -> Finished:
     words = filled(command, {**values, "suite": [str(bench.root)]})
-    env = {k: v for k, v in clean_environment(rule.env).items() if not k.startswith("PYTEST_") or k in rule.env}
     try:
-        done = run_process(bench.isolated(words, folder, copy), folder=copy, timeout=timeout, env=env)
+        done = run_process(
+            bench.isolated(words, place.folder, place.copy),
+            folder=place.copy,
+            timeout=timeout,
+            env=_environment(rule, place),
+            stdin=stdin,
+        )
     except (FileNotFoundError, PermissionError) as error:
         raise VerifierFault(f"the tests cannot be run: {error}") from error
     if done.code is None and rule.on_timeout == "fault":
@@ -134,6 +200,15 @@ def _run(
     if done.code == 127 and isinstance(words, str):
         raise VerifierFault(f"the shell found no such test runner: {done.last_words}")
     return done
+
+
+def _environment(rule: NamedTests, place: _Place) -> dict[str, str]:
+    """What tests see of our environment: nothing that bends Python or pytest, and the settings of pytest for a
+    `command` that runs it."""
+    kept = {k: v for k, v in clean_environment().items() if not k.startswith("PYTEST_")}
+    if rule.command is not None:
+        kept["PYTEST_ADDOPTS"] = shlex.join(["-c", place.settings])
+    return {**kept, **rule.env}
 
 
 def _probe(rule: NamedTests, bench: Bench, folder: Path, done: Finished) -> None:
@@ -170,7 +245,7 @@ def _ended(done: Finished, rule: NamedTests) -> str:
 
 
 def read_report(report: Path) -> dict[str, Result]:
-    """Results of a JUnit file by dotted name; nothing if there is no readable file. An expected failure passed."""
+    """Results of a JUnit file by dotted name; nothing if there is no readable file."""
     try:
         tree = ElementTree.parse(report)  # noqa: S314 - expat bounds the growth of entities
     except (OSError, ElementTree.ParseError):
@@ -179,10 +254,13 @@ def read_report(report: Path) -> dict[str, Result]:
     for case in tree.iter("testcase"):
         name = ".".join(n for n in (case.get("classname"), case.get("name")) if n)
         wrong = next((c for c in case if c.tag in ("failure", "error", "skipped")), None)
-        good = wrong is None or (wrong.tag == "skipped" and wrong.get("type") == "pytest.xfail")
-        said = "" if good or wrong is None else " ".join((wrong.get("message") or wrong.tag).split())[:200]
-        if name not in found or found[name][0]:
-            found[name] = (good, said)
+        if wrong is None:
+            result = Result("passed")
+        else:
+            expected = wrong.tag == "skipped" and wrong.get("type") == "pytest.xfail"
+            result = Result("xfailed" if expected else wrong.tag, wrong.get("message") or wrong.tag)
+        if name not in found or found[name].outcome == "passed":
+            found[name] = result
     return found
 
 
@@ -191,43 +269,6 @@ def dotted(test: str) -> str:
     base, bracket, parameters = test.removeprefix("./").partition("[")
     file, *names = base.split("::")
     return ".".join([file.removesuffix(".py").replace("/", "."), *names]) + bracket + parameters
-
-
-# ---- what the suite says the tests are ----
-
-
-def restore(copy: Path, rule: NamedTests, bench: Bench) -> None:
-    """Put the suite's own test files in place of whatever the agent made of them."""
-    hidden = rule.test_files if isinstance(rule.test_files, dict) else {}
-    for name, path in hidden.items():
-        put(copy, name, original(bench.root, FileRef(path, rule.sources.get(path, "")), bench.task.id))
-    for name in dict.fromkeys((*rule.test_files, *rule.files_of_tests())):
-        if name not in hidden and (data := _own(name, bench)) is not None:
-            put(copy, name, data)
-    _guard(copy, bench, set(hidden))
-
-
-def _own(name: str, bench: Bench) -> bytes | None:
-    """A file as the agent was given it; None if it was not."""
-    task = bench.task
-    if name in task.files:
-        return original(bench.root, task.files[name], task.id)
-    return committed_file(task.repository, bench.root, name) if task.repository is not None else None
-
-
-def _guard(copy: Path, bench: Bench, hidden: set[str]) -> None:
-    """What bends the runner is as it was given, or gone."""
-    task = bench.task
-    given = set(task.files) | set(committed_names(task.repository, bench.root) if task.repository else ())
-    for name in sorted(n for n in given if n.rpartition("/")[2] in GUARDED and n not in hidden):
-        data = _own(name, bench)
-        if data is not None:
-            put(copy, name, data)
-    for place, folders, files in os.walk(copy):
-        for name in (*files, *folders):
-            path = Path(place) / name
-            if name in GUARDED and path.relative_to(copy).as_posix() not in given | hidden:
-                path.unlink() if path.is_symlink() or not path.is_dir() else remove(path)
 
 
 # ---- filling in ----

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -33,6 +32,7 @@ from ethogram.trace import Label, Outcome
 
 from .faults import Fault, VerifierFault, is_machine_failure
 from .processes import clean_environment, run_process
+from .scratch import scratch_folder
 from .testing import Bench, filled, run_named_tests
 
 MAX_BYTES = 32 << 20
@@ -194,8 +194,8 @@ def check_sql_row(evidence: Evidence, rule: SqlRow, bench: Bench) -> Verdict:
     inside = evidence.workspace.resolve()
     if not database.is_file() or not database.resolve().is_relative_to(inside):
         return Verdict(0.0, f"there is no database {rule.database!r}")
-    with tempfile.TemporaryDirectory(prefix="ethogram-verify-") as temp:
-        copy = Path(temp) / "copy.db"
+    with scratch_folder("verify") as folder:
+        copy = folder / "copy.db"
         for ending in ("", "-wal", "-shm", "-journal"):
             part = database.with_name(database.name + ending)
             if part.is_file():

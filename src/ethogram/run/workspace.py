@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import stat
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
@@ -19,9 +20,13 @@ from ethogram.trace import digest
 
 from .checkout import check_out
 from .faults import SandboxFault, is_machine_failure
+from .scratch import kept_folder, new_folder
+from .scratch import remove as remove
 
 Keep = Literal["never", "failure", "always"]
-Isolation = Literal["none", "bwrap"]
+Isolation = Literal["none", "bwrap", "bwrap+network"]
+SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/run/systemd/resolve")
+"""What programs need of a machine to run at all; of everything else the isolated see nothing."""
 
 
 class Workspace:
@@ -35,10 +40,9 @@ class Workspace:
         keep: str = "never",
         isolation: str = "none",
         base: Path | None = None,
-        network: bool = False,
         hide: Sequence[Path] = (),
     ) -> None:
-        """`root` is the suite's folder, `base` where workspaces are made, `hide` what the isolated must not see."""
+        """`root` is the suite's folder, `base` where workspaces are made, `hide` what isolated agents must not see."""
         if keep not in get_args(Keep):
             raise BadUsage(f"workspaces cannot be kept {keep!r}; choose never, failure or always")
         check_isolation(isolation)
@@ -46,7 +50,6 @@ class Workspace:
         self.root = root
         self.keep = keep
         self.isolation = isolation
-        self.network = network
         self.hide = tuple(hide)
         self.failed = False
         self.kept: Path | None = None
@@ -76,7 +79,7 @@ class Workspace:
         if self._path is None:
             return
         if self.keep == "always" or (self.keep == "failure" and (self.failed or kind is not None)):
-            self.kept = self._path
+            self.kept = kept_folder(self._path) if self._base is None else self._path
         else:
             remove(self._path)
         self._path = None
@@ -101,42 +104,75 @@ class Workspace:
             raise
 
     def _fill(self) -> None:
-        if self._base is not None:
+        if self._base is None:
+            self._path = new_folder("ws")
+        else:
             self._base.mkdir(parents=True, exist_ok=True)
-        self._path = Path(tempfile.mkdtemp(prefix="ethogram-ws-", dir=self._base)).resolve()
+            self._path = Path(tempfile.mkdtemp(prefix="ws-", dir=self._base)).resolve()
         if self.task.repository is not None:
             check_out(self.task.repository, self.root, self._path)
         for name, ref in self.task.files.items():
             put(self._path, name, original(self.root, ref, self.task.id), _is_program(self.root / ref.path))
 
-    def wrap(self, argv: Sequence[str], folder: Path | None = None, start: Path | None = None) -> list[str]:
-        """A command that runs isolated, if isolation was asked for: it may write in `folder` and starts in `start`."""
+    def wrap(
+        self, argv: Sequence[str], folder: Path | None = None, start: Path | None = None, show: Sequence[Path] = ()
+    ) -> list[str]:
+        """A command that runs isolated, if isolation was asked for.
+
+        It may write in `folder`, starts in `start`, and may read `show` besides what every program needs.
+        """
         if self.isolation == "none":
             return list(argv)
-        return bubble(argv, folder or self.path, start=start, network=self.network, hide=self.hide)
+        network = self.isolation.endswith("+network")
+        return bubble(argv, [folder or self.path], start=start, network=network, show=show)
+
+    def wrap_agent(self, argv: Sequence[str], folders: Sequence[Path], programs: Sequence[Path] = ()) -> list[str]:
+        """The command of an agent, isolated if that was asked for: it may write in `folders` and starts in the first.
+
+        It sees the files of its command (`programs`) and what lies beside them, but neither the suite nor the home.
+        """
+        if self.isolation == "none":
+            return list(argv)
+        hide = [self.root.resolve(), *self.hide]
+        beside = [p.parent for p in programs if not any(p.is_relative_to(h) for h in hide)]
+        network = self.isolation.endswith("+network")
+        return bubble(argv, folders, network=network, show=beside, hide=hide, then_show=programs)
 
 
 def check_isolation(isolation: str) -> None:
     """Refuse an isolation that does not exist, or not on this machine."""
     if isolation not in get_args(Isolation):
-        raise BadUsage(f"there is no isolation {isolation!r}; choose none or bwrap")
-    if isolation == "bwrap" and shutil.which("bwrap") is None:
+        raise BadUsage(f"there is no isolation {isolation!r}; choose none, bwrap or bwrap+network")
+    if isolation != "none" and shutil.which("bwrap") is None:
         raise BadUsage("isolation with bubblewrap was asked for, but there is no 'bwrap' here; install bubblewrap")
 
 
 def bubble(
     argv: Sequence[str],
-    folder: Path,
+    folders: Sequence[Path],
     *,
     start: Path | None = None,
     network: bool = False,
+    show: Sequence[Path] = (),
     hide: Sequence[Path] = (),
+    then_show: Sequence[Path] = (),
 ) -> list[str]:
-    """A command inside bubblewrap: the system read-only, this folder writable, no network unless allowed."""
-    words = ["bwrap", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]  # noqa: S108
-    for place in hide:
-        words += ["--tmpfs", str(place)]
-    words += ["--bind", str(folder), str(folder), "--chdir", str(start or folder)]
+    """A command inside bubblewrap: system and Python read-only, `folders` writable, nothing else, and no network.
+
+    `show` is read-only too; `hide` is empty even where it lies in what is shown; `then_show` is seen all the same.
+    """
+    words = ["bwrap", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc"]  # noqa: S108
+    python = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])]
+    for place in dict.fromkeys([*SYSTEM, *python, *map(str, show)]):
+        words += ["--ro-bind-try", place, place]
+    for hidden in hide:
+        if any(hidden.is_relative_to(place) for place in (*map(Path, SYSTEM), *map(Path, python), *show)):
+            words += ["--tmpfs", str(hidden)]
+    for file in then_show:
+        words += ["--ro-bind-try", str(file), str(file)]
+    for folder in folders:
+        words += ["--bind", str(folder), str(folder)]
+    words += ["--chdir", str(start or folders[0]), "--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/tmp"]  # noqa: S108
     words += ["--unshare-all", *(["--share-net"] if network else []), "--die-with-parent", "--new-session"]
     return [*words, "--", *argv]
 
@@ -192,21 +228,3 @@ def clean_copy(folder: Path, target: Path) -> None:
         return gone
 
     shutil.copytree(folder, target, symlinks=True, ignore=left_behind, dirs_exist_ok=True)
-
-
-def remove(folder: Path) -> None:
-    """Remove a folder, also where an agent took its own rights away; what will not go is left to the system."""
-
-    def mend(function: Callable[..., Any], path: str, info: Any) -> None:
-        try:
-            os.chmod(os.path.dirname(path), stat.S_IRWXU)
-            if not os.path.islink(path):
-                os.chmod(path, stat.S_IRWXU)
-            if os.path.isdir(path) and not os.path.islink(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                function(path)
-        except OSError:
-            return
-
-    shutil.rmtree(folder, onerror=mend)

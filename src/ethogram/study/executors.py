@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from ethogram.cost import Budget
 from ethogram.lab.suites import LoadedSuite
@@ -32,6 +33,7 @@ def make_executor(
         retries=options.retries,
         keep=options.keep,  # type: ignore[arg-type]
         isolation=options.isolation,
+        home=str(Path(home.files.reach).resolve()) if Path(home.files.reach).is_dir() else "",
         meta=dict(options.meta),
         conditions={c.name: c for c in options.conditions},
         environment=options.environment,

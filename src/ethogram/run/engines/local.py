@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ethogram.run.executor import EpisodeReport, Executor, Work
+from ethogram.run.scratch import sweep
 from ethogram.run.threads import unless_stopped
 
 Report = Callable[[EpisodeReport], None]
@@ -83,6 +84,7 @@ class LocalEngine:
 
     def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; a notebook, whose own loop is running, waits for it too."""
+        sweep()  # what a killed run left behind
         try:
             asyncio.get_running_loop()
         except RuntimeError:

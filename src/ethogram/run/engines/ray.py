@@ -18,6 +18,7 @@ from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import EthogramError, MachineFailure
 from ethogram.run.engines.local import Report, Stop
 from ethogram.run.executor import EpisodeReport, Executor, Work
+from ethogram.run.scratch import sweep
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8
@@ -105,6 +106,7 @@ class Worker:
 
     def __init__(self, make: MakeExecutor, caps: Caps, task_caps: Caps, keeper: Any, concurrency: int) -> None:
         """Build the executor here, on the worker's own machine."""
+        sweep()
         experiment = RemoteBudget(caps, keeper)
         self._executor = make(experiment, lambda task: RemoteBudget(task_caps, keeper, task, experiment))
         self._concurrency = concurrency
