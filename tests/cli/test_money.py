@@ -157,6 +157,33 @@ def test_explorations_experiments_and_gates_refuse_too(call, document, suite):
         assert "has no price" in said.err
 
 
+def test_a_part_that_is_known_is_not_taken_for_the_whole(document, suite):
+    Path("agent.py").write_text(
+        AGENT + "\ndef half(task, episode):\n    priced(task, episode)\n    return nameless(task, episode)\n"
+        "\nhalf.meters = ('tokens', 'usd')\n"
+    )
+    found = document("run", suite, "--agent", "agent.py:half", "--run", "a", "-k", "4")
+    assert (found["cost_usd"], found["at_least_usd"]) == (None, pytest.approx(4 * PRICE))
+    assert document("plan", "a", "--drop", "0.5")["cost_usd"] is None
+    shown = document("show", "a")
+    assert (shown["cost_usd"], shown["at_least_usd"]) == (None, pytest.approx(4 * PRICE))
+
+
+def test_a_command_that_leaves_its_log_is_priced_afterwards(document, suite):
+    Path("act.py").write_text(
+        "import json, os\n"
+        "reply = {'role': 'assistant', 'content': '42'}\n"
+        "use = {'prompt_tokens': 100_000, 'completion_tokens': 20_000}\n"
+        "log = {'model': 'gpt-4o', 'messages': [{'role': 'user', 'content': '?'}],\n"
+        "       'choices': [{'message': reply}], 'usage': use}\n"
+        "open(os.environ['ETHOGRAM_TRACE'], 'w').write(json.dumps(log) + '\\n')\n"
+        "print('42', end='')\n"
+    )
+    found = document("run", suite, "--agent", "cmd: python act.py", "--run", "a")
+    assert (found["cost_usd"], found["at_least_tokens"]) == (None, 120_000)
+    assert found["at_least_usd"] == pytest.approx(PRICE)
+
+
 def test_a_meter_that_does_not_exist_is_named(call, suite):
     Path("agent.py").write_text("def solve(task, episode):\n    return '42'\n\nsolve.meters = 'dollars'\n")
     said = call("run", suite, "--agent", "agent.py:solve")

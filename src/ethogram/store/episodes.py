@@ -83,6 +83,7 @@ class _Facts(msgspec.Struct, frozen=True, eq=False, gc=False):
     model: Param = None
     temperature: Param = None
     scaffold: Param = None
+    unmetered: Param = None
 
 
 class _Segment(msgspec.Struct, frozen=True):
@@ -162,7 +163,7 @@ def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> E
     return Episodes(
         names={name: tuple(numbers) for name, numbers in reader.numbers.items()},
         figures={name: columns.pop(name) for name in figures},
-        said={name: _said(facts, name) for name in _Facts.__struct_fields__},
+        said={name: _said(facts, name) for name in ("model", "temperature", "scaffold")},
         replaced=len(episodes) - len(live),
         files=tuple(f for s in segments for f in s.header.files),
         **columns,
@@ -202,7 +203,12 @@ def _column(records: Sequence[Any], name: str, kind: Any) -> Any:
 
 def _figure(entries: Sequence[Any], name: str) -> Any:
     if name != "seconds":
-        return _column(entries, f"totals.{name}", float)
+        column = _column(entries, f"totals.{name}", float)
+        resource = "usd" if name == "cost_usd" else "tokens" if name.endswith("_tokens") else ""
+        for i, entry in enumerate(entries if resource else ()):
+            if entry.head.meta.unmetered and resource in str(entry.head.meta.unmetered):
+                column[i] = np.nan  # a part of it is not known, and the rest would be read as the whole
+        return column
     times = [(e.head.start_ns, e.head.end_ns) for e in entries]
     return np.array([np.nan if a is None or b is None else (b - a) / 1e9 for a, b in times], dtype=float)
 

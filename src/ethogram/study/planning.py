@@ -76,8 +76,8 @@ def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
     helps = "remove the cap"
     if isinstance(agent, PythonAgent):
         helps = (
-            f"if it records every model call (episode.record.model), say so with NAME.meters = {tuple(blind)!r} "
-            "beside the function"
+            "if it records every model call (episode.record.model), say so with "
+            f"{agent.name.rpartition(':')[2]}.meters = {tuple(blind)!r} beside it"
         )
     raise BadUsage(
         f"{agent.name} does not let us count all its {blind[0]}, so a cap on it could not be kept; {helps}, or give "
