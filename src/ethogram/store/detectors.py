@@ -12,6 +12,7 @@ import base64
 import binascii
 import json
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import lru_cache
@@ -29,7 +30,7 @@ _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _DIGITS = b"0123456789"
 _NAME = _LETTERS + _DIGITS + b"_-"
 _HEX = _DIGITS + b"abcdef"
-_PLAIN = _HEX + b"-:.TZ+/="
+PLAIN = _HEX + b"-:.TZ+/="
 _RUN = 20  # no provider's token is shorter
 _LONG_RUN = re.compile(b"w" * _RUN + b"w*")
 _TAIL = re.compile(rb"[-_.](?<=([A-Za-z0-9]{2}[-_.]))")
@@ -38,7 +39,24 @@ _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 _CLUSTER = re.compile(rb"0(?<!00)(?!000-00-00[a,])[0 \-./()]{6,}")
 # Typographic spaces and hyphens that models and web pages put into numbers; one character each, so offsets hold.
 _FOLDED = dict(zip("\u00a0\u202f\u2009\u2010\u2011\u2012\u2013\u2018\u2019\u201c\u201d", b"   ----''\"\"", strict=True))
-_ODD = re.compile("[" + "".join(_FOLDED) + "]")
+# Letters and digits in other clothes: full-width, mathematical, circled.
+_ORNATE = "\uff01-\uff5e\U0001d400-\U0001d7ff\u2460-\u24ff\u2070-\u209c\u2100-\u214e\U0001f130-\U0001f189"
+_WIDTHLESS = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff"
+_ODD = re.compile("[" + "".join(_FOLDED) + _ORNATE + _WIDTHLESS + "]")
+_UNSEEN = re.compile("[" + _WIDTHLESS + "]")
+UNSEEN = b"\x01"
+"""Stands for a character that takes no room."""
+
+
+@lru_cache(maxsize=2048)
+def _plain(odd: str) -> int:
+    """The ASCII character that an odd one stands for; itself as `?` where there is none."""
+    if odd in _FOLDED:
+        return _FOLDED[odd]
+    if _UNSEEN.match(odd):
+        return UNSEEN[0]
+    plain = unicodedata.normalize("NFKC", odd)
+    return ord(plain) if len(plain) == 1 and plain.isascii() else ord("?")
 
 
 def _classes(groups: dict[bytes, bytes], other: bytes) -> bytes:
@@ -56,17 +74,17 @@ _SHAPE_CLASS = _classes({_DIGITS: b"0", _LETTERS + b"_\0": b"a"} | {bytes([c]): 
 class View:
     """One text, seen in the ways that detectors read it; `raw`, `low` and `shape` have the text's own offsets."""
 
-    __slots__ = ("low", "raw", "runs", "shape", "tails")
+    __slots__ = ("classes", "low", "raw", "runs", "shape", "tails")
 
     def __init__(self, raw: bytes) -> None:
         """Each view is one pass in C; what it saves is a pass for each detector."""
         self.raw = raw
         self.low = raw.lower()
-        classes = raw.translate(_TOKEN_CLASS)
+        self.classes = classes = raw.translate(_TOKEN_CLASS)
         # The long runs alone, each once: the only places where a provider's token can be. Order does not matter,
         # and runs without any letter beyond f, such as hashes, ids and times, have no prefix to find.
         runs = {raw[m.start() : m.end()] for m in _LONG_RUN.finditer(classes)}
-        self.runs = b"\n".join([run for run in runs if run.strip(_PLAIN)])
+        self.runs = b"\n".join([run for run in runs if run.strip(PLAIN)])
         # The last letters before each separator in those runs: most prefixes end so, and one look finds them all.
         self.tails = set(_TAIL.findall(self.runs))
         self.shape = raw.translate(_SHAPE_CLASS)
@@ -77,15 +95,15 @@ class View:
 
 
 def as_bytes(text: str) -> bytes:
-    """The text as one ASCII byte per character; an escaped line break becomes two real ones."""
+    """The text as one ASCII byte per character, wide and ornate letters plain; an escaped line break is a real one."""
     raw = text.encode("ascii", "replace")
     if not text.isascii():
         patched = bytearray(raw)
         for match in _ODD.finditer(text):
-            patched[match.start()] = _FOLDED[match[0]]
+            patched[match.start()] = _plain(match[0])
         raw = bytes(patched)
     if b"\\" in raw:
-        raw = raw.replace(b"\\n", b"\n\n").replace(b"\\r", b"\r\r").replace(b"\\t", b"\t\t")
+        raw = raw.replace(b"\\n", b"\r\n").replace(b"\\r", b"\r\r").replace(b"\\t", b"\t\t")
     return raw
 
 
@@ -212,11 +230,14 @@ def _assigned(view: View, match: re.Match[bytes], start: int, end: int) -> Span 
     return start, end
 
 
-def _mixed(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
-    """A digit, or both cases, behind the prefix: what a random body has and a word has not."""
-    body = view.raw[start:end]
+def is_mixed(body: bytes) -> bool:
+    """Whether there is a digit, or both cases: what a random string has and a word has not."""
     digits, lower, upper, _ = _kinds_of_characters(body)
-    return (start, end) if (digits or (lower and upper)) and not _readable(body) else None
+    return bool(digits or (lower and upper)) and not _readable(body)
+
+
+def _mixed(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+    return (start, end) if is_mixed(view.raw[start:end]) else None
 
 
 def _aws_id(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:

@@ -32,6 +32,7 @@ from .detectors import (
     labelled_at,
     telling_kind,
 )
+from .disguise import readings
 
 Action = Literal["redact", "keep", "drop", "hash"]
 KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
@@ -177,8 +178,12 @@ class Redactor:
         self._tails = {t: [(o, row, anchor) for o, row, anchor, tail in runs if tail == t] for _, _, _, t in runs if t}
         self._plain = [(order, row, anchor) for order, row, anchor, tail in runs if not tail]
         self._loose = [r for r in rows if r[1].sweep == "run" and not r[1].anchors]
-        self._texts = [r for r in rows if r[1].sweep in ("raw", "word")]
+        frequent = [(row.sweep == "word", anchor, (order, row)) for order, row in rows for anchor in row.anchors
+                    if row.sweep in ("raw", "word")]  # fmt: skip
+        places = dict.fromkeys((words, anchor) for words, anchor, _ in frequent)
+        self._texts = [(*place, [each for *where, each in frequent if tuple(where) == place]) for place in places]
         self._numbers = not self._on.isdisjoint(PERSONAL_KINDS)
+        self._secrets = not self._on.isdisjoint(SECRET_KINDS)
 
     def _wants(self, row: Detector) -> bool:
         # A value given to a name may turn out to be of a more telling kind, so those rows always run.
@@ -193,14 +198,13 @@ class Redactor:
         if len(text) < _SHORTEST and not self._patterns:
             return ()
         marks = [m.span() for m in _MARK.finditer(text)] if "[REDACTED:" in text else []
-        raw = bytearray(as_bytes(text)) if self._on else bytearray()
+        raw = as_bytes(text) if self._on else b""
         hits: list[_Hit] = []
         fresh = marks
         # What a mark replaces may have hidden something, so look again until nothing more is found.
         for _ in range(_PASSES):
-            for start, end in fresh if raw else ():
-                raw[start:end] = bytes(end - start)
-            found = self._once(text, bytes(raw), sorted(marks + [hit[:2] for hit in hits]))
+            raw = _blanked(raw, fresh) if raw and fresh else raw
+            found = self._once(text, raw, sorted(marks + [hit[:2] for hit in hits]))
             if not found:
                 break
             hits += found
@@ -253,15 +257,27 @@ class Redactor:
 
     def _once(self, text: str, raw: bytes, taken: list[tuple[int, int]]) -> list[_Hit]:
         """One search: of overlapping hits the earliest stays, then the longest, then the first of the table."""
-        hits = list(self._own(text, taken))
+        hits = list(self._own(text, taken)) if self._patterns else []
         if self._on:
             view = View(raw)
             hits += [hit for hit in self._scan(view) if hit[3] in self._on]
+            if self._secrets:
+                hits += self._disguised(raw, view)
         kept: list[_Hit] = []
         for hit in sorted(hits, key=lambda h: (h[0], -h[1], h[2])):
             if not kept or hit[0] >= kept[-1][1]:
                 kept.append(hit)
         return kept
+
+    def _disguised(self, raw: bytes, view: View) -> Iterator[_Hit]:
+        """Secrets that stand in the text encoded, escaped, spaced out or broken over lines."""
+        reading = readings(raw, view)
+        if not reading:
+            return
+        plain = reading.text()
+        for start, end, order, kind in self._scan_secrets(View(plain)):
+            if kind in self._on and reading.is_disguised(start, end, plain):
+                yield (*reading.bounds(start, end), order, kind)
 
     def _own(self, text: str, taken: list[tuple[int, int]]) -> Iterator[_Hit]:
         """The caller's own patterns, on the text with each mark shrunk to one NUL, which no match may hold."""
@@ -281,13 +297,19 @@ class Redactor:
                 match = regex.search(view, crossed + 1 if crossed >= 0 else max(match.end(), match.start() + 1))
 
     def _scan(self, view: View) -> Iterator[_Hit]:
-        if view.runs:
-            yield from self._scan_runs(view)
-        for order, row in self._texts:
-            for anchor in row.anchors:
-                yield from _in_text(order, row, view, anchor)
+        yield from self._scan_secrets(view)
         if self._numbers:
             yield from _numbers(view, len(self._patterns))
+
+    def _scan_secrets(self, view: View) -> Iterator[_Hit]:
+        if view.runs:
+            yield from self._scan_runs(view)
+        for words, anchor, rows in self._texts:
+            data = view.low if words else view.raw
+            first = data.find(anchor)
+            if first >= 0:
+                for order, row in rows:
+                    yield from _in_text(order, row, view, anchor, first)
 
     def _scan_runs(self, view: View) -> Iterator[_Hit]:
         """Providers' tokens: looked for in the long runs, then matched in the text itself."""
@@ -299,6 +321,13 @@ class Redactor:
             if row.regex.search(view.runs):
                 spans = ((row.take(view, match)) for match in row.regex.finditer(view.raw))
                 yield from ((*span, order, row.kind) for span in spans if span is not None)
+
+
+def _blanked(raw: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
+    patched = bytearray(raw)
+    for start, end in spans:
+        patched[start:end] = bytes(end - start)
+    return bytes(patched)
 
 
 def _at_anchor(order: int, row: Detector, view: View, anchor: bytes) -> Iterator[_Hit]:
@@ -316,12 +345,11 @@ def _at_anchor(order: int, row: Detector, view: View, anchor: bytes) -> Iterator
         pos = view.raw.find(anchor, after)
 
 
-def _in_text(order: int, row: Detector, view: View, anchor: bytes) -> Iterator[_Hit]:
-    """The same for rows of frequent anchors: once one is there, the pattern itself searches, and far faster."""
+def _in_text(order: int, row: Detector, view: View, anchor: bytes, first: int) -> Iterator[_Hit]:
+    """The same for rows of frequent anchors: from the `first` one on the pattern itself searches, and far faster."""
     words = row.sweep == "word"
     data = view.low if words else view.raw
-    pos = data.find(anchor)
-    match = row.regex.search(data, pos) if pos >= 0 else None
+    match = row.regex.search(data, first)
     while match is not None:
         span = row.take(view, match)
         if span is not None:

@@ -1,0 +1,265 @@
+"""Secrets in disguise: encoded, escaped, spaced out, broken over lines. What is hidden is written plainly beside the
+text, and read by the same detectors.
+
+Each disguise has a cheap test that ordinary text fails. Where it does not, a window of the text is written out as it
+would read without the disguise, and every part of the window remembers where it stood. All windows of a text are
+joined to one, with NUL between them, which no pattern crosses: so the detectors run once more, and no oftener.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+from .detectors import PLAIN, UNSEEN, View, is_mixed
+
+LEFT, RIGHT = 72, 200
+"""How much plain text around a disguise is read with it: a name before it, and the rest of a token behind it."""
+_SHORTEST = 20
+
+# Characters that are written as several, each by its sign; the last ones take no room at all.
+_CODES = (
+    (b"%", re.compile(rb"%(?:25)*([2-7][0-9A-Fa-f])")),
+    (b"\\", re.compile(rb"\\(?:x|u(?:00|\{0{0,4}))([2-7][0-9A-Fa-f])\}?")),
+    (b"&", re.compile(rb"&#(?:[xX]0*([2-7][0-9A-Fa-f])|0*(\d{2,3}));")),
+)
+_UNSEEN = re.compile(UNSEEN + b"+")
+_TOKEN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:/=~+-@")
+_GAP = 200
+
+# A secret goes on in the next line, perhaps behind an indent, a quotation mark or a sign of continuation. One of the
+# two parts is long, and what stands at the break is no mark of punctuation: so most lines are passed over in one look.
+_PART, _EDGE = rb"[\w+/=.%-]", rb"[\w+/=-]"
+_PARTS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.%-"
+_INDENT = rb"[ \t\r\n>|#*+\"'`]*+"
+
+
+def _broken(before: bytes) -> bytes:
+    """A break behind a part of a token and `before`: eight characters and four more, or four and twelve more."""
+    eight = b"(?<=" + _PART + b"{7}" + _EDGE + before + rb"\n)" + _INDENT + b"(?=" + _PART + b"{4})"
+    four = b"(?<=" + _PART + b"{3}" + _EDGE + before + rb"\n)" + _INDENT + b"(?=" + _PART + b"{12})"
+    eight, four = (part + b"(?=" + _PART + rb"*?(?:\d|[a-z][A-Z]))" for part in (eight, four))
+    return b"(?<=" + _EDGE + before + rb"\n)(?:" + eight + b"|" + four + b")"
+
+
+_BREAK = re.compile(
+    rb"\n(?<=[\w+/=\-\"'\\\r]\n)(?:" + b"|".join(map(_broken, (b"", rb"[\"'\\\r]", rb" \\", rb"[\"'] [+\\]"))) + b")"
+)
+_WORD = re.compile(_PART + b"*+")
+_MARKS = b"\"'`\\ +=\r"
+_MOST_LINES = 12
+_HASH = 32
+_SEPARATED = re.compile(rb"[-_.]")
+_PREFIX = re.compile(rb"[g-zG-Z]\w*[-_]")
+_BLOCK = 60
+
+# Characters one by one, with something else between them: every second byte of a stretch is a space.
+_ONE_BY_ONE = re.compile(rb"(?<!w)w(?: {1,2}w){8,}(?!w)")
+_APART, _BESIDE = b" " * 16, b" w" * 16
+_STRETCH = 4096
+_CLASS = re.compile(rb"w+")
+
+# Groups of four digits of base64 that can only be printable ASCII; chance gives five of them once in a million.
+_QUANTUM = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]"
+_BASE64 = re.compile(rb"(?:" + _QUANTUM + rb"){5,}(?:[\w+/-]{2,3}(?![\w+/-])={0,2})?")
+_LONG = 1024
+_PRINTABLE = bytes(range(32, 127)) + b"\t\n\r"
+
+
+class Piece(NamedTuple):
+    """A part of a window and where it stood: as it is, as one character (`code`), or in base64 (`base64`)."""
+
+    text: bytes
+    start: int
+    end: int
+    form: str = "plain"
+
+    def origin(self, offset: int) -> tuple[int, int]:
+        """Where a character of it stood."""
+        if self.form == "plain":
+            return self.start + offset, self.start + offset + 1
+        if self.form == "code":
+            return self.start, self.end
+        quantum = self.start + 4 * (offset // 3)
+        return quantum, min(self.end, quantum + 4)
+
+
+_BETWEEN = Piece(b"\n\0\n", 0, 0)
+"""Behind a window and before the next: a token may end or begin there, and none goes across."""
+
+
+class Reading:
+    """Windows of one text, written out; `bounds` of a hit in them are those of the original."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Piece] = []
+        self._at: list[int] = []
+        self._joins: list[int] = []
+        self._size = 0
+        self._put(_BETWEEN)
+
+    def __bool__(self) -> bool:
+        return len(self._pieces) > 1
+
+    def add(self, pieces: list[Piece], *, joined: bool = False) -> None:
+        """A window; `joined` means that each piece stood in a line of its own."""
+        for number, piece in enumerate(pieces):
+            if joined and number:
+                self._joins.append(self._size)
+            self._put(piece)
+        self._put(_BETWEEN)
+
+    def _put(self, piece: Piece) -> None:
+        self._at.append(self._size)
+        self._pieces.append(piece)
+        self._size += len(piece.text)
+
+    def text(self) -> bytes:
+        """All windows, with NUL between them."""
+        return b"".join(piece.text for piece in self._pieces)
+
+    def bounds(self, start: int, end: int) -> tuple[int, int]:
+        """Where a hit stands in the original."""
+        return self._origin(start)[0], self._origin(end - 1)[1]
+
+    def _origin(self, at: int) -> tuple[int, int]:
+        number = bisect_right(self._at, at) - 1
+        return self._pieces[number].origin(at - self._at[number])
+
+    def is_disguised(self, start: int, end: int, text: bytes) -> bool:
+        """Whether something of a hit was written otherwise; and if lines were joined, what follows looks like more
+        of the same, and not like the first word of the next line."""
+        number = bisect_right(self._joins, end - 1) - 1
+        if number >= 0 and self._joins[number] > start:
+            return is_mixed(text[self._joins[number] : end]) and text[end : end + 1] not in (b"=", b":", b"(")
+        low, high = self.bounds(start, end)
+        return high - low != end - start
+
+
+def readings(raw: bytes, view: View) -> Reading:
+    """A text without its disguises, where it has any; `raw` is the text as detectors read it."""
+    found = Reading()
+    units = _units(raw)
+    if units:
+        _decoded(found, raw, units)
+    if b"\n" in raw:
+        _lines(found, raw)
+    _spaced(found, raw, view.classes)
+    runs = view.runs
+    if len(runs) > 4 * _LONG:  # what is text at all is text from its beginning
+        runs = b"\n".join([run[:_LONG] for run in runs.split(b"\n")])
+    for piece in set(_BASE64.findall(runs)):
+        _encoded(found, raw, piece)
+    return found
+
+
+def _units(raw: bytes) -> list[Piece]:
+    """Codes and characters without width, in order."""
+    units: list[Piece] = []
+    for sign, code in _CODES:
+        if sign in raw:
+            for match in code.finditer(raw):
+                value = int(match[1], 16) if match[1] else int(match[2])
+                if value in _TOKEN:
+                    units.append(Piece(bytes([value]), *match.span(), "code"))
+    if UNSEEN in raw:
+        units += [Piece(b"", *match.span(), "code") for match in _UNSEEN.finditer(raw)]
+    return sorted(units, key=lambda unit: unit.start) if len(units) > 1 else units
+
+
+def _decoded(found: Reading, raw: bytes, units: list[Piece]) -> None:
+    """A window around units that lie close together."""
+    edges = [i for i, (one, two) in enumerate(pairwise(units), 1) if two.start - one.end > _GAP]
+    for first, last in pairwise([0, *edges, len(units)]):
+        region = units[first:last]
+        at, stop = max(0, region[0].start - LEFT), min(len(raw), region[-1].end + RIGHT)
+        if last < len(units):
+            stop = min(stop, units[last].start)
+        pieces = []
+        for unit in region:
+            pieces += [Piece(raw[at : unit.start], at, unit.start), *([unit] if unit.text else [])]
+            at = unit.end
+        found.add([*pieces, Piece(raw[at:stop], at, stop)])
+
+
+def _lines(found: Reading, raw: bytes) -> None:
+    """Words that are broken over two lines or more, if together they are as long as a token."""
+    last = -1
+    for match in _BREAK.finditer(raw):
+        if match.start() < last:
+            continue
+        before = raw[max(0, match.start() - RIGHT) : match.start()].rstrip(_MARKS)
+        first = before[len(before.rstrip(_PARTS)) :]
+        word = _WORD.match(raw, match.end(), match.end() + 4 * RIGHT)
+        if word is None or _are_data(first, word[0]) or not is_mixed(word[0]):
+            continue
+        stop = max(0, match.start() - RIGHT) + len(before)
+        spans = [(stop - len(first), stop), *_following(raw, match)]
+        last = spans[-1][0]
+        if sum(high - low for low, high in spans) >= _SHORTEST:
+            whole = [(max(0, spans[0][0] - LEFT), stop), *spans[1:-1], (last, min(len(raw), spans[-1][1] + 8))]
+            found.add([Piece(raw[low:high], low, high) for low, high in whole], joined=True)
+
+
+def _following(raw: bytes, first: re.Match[bytes]) -> Iterator[tuple[int, int]]:
+    """The first words of the lines that follow, for as long as one goes to the end of its line."""
+    at: re.Match[bytes] | None = first
+    for _ in range(_MOST_LINES):
+        if at is None:
+            return
+        word = _WORD.match(raw, at.end(), at.end() + 4 * RIGHT)
+        end = word.end() if word else at.end()
+        yield at.end(), end
+        line = raw.find(b"\n", end, end + 5)
+        at = _BREAK.match(raw, line) if line >= 0 else None
+
+
+def _are_data(one: bytes, two: bytes) -> bool:
+    """Lines of a file in base64, or a name and a hash: no token has been broken there."""
+    if len(one) == len(two) >= _BLOCK:
+        return not _SEPARATED.search(one + two)
+    return len(two) >= _HASH and not two.strip(PLAIN) and not _PREFIX.search(one)
+
+
+def _spaced(found: Reading, raw: bytes, classes: bytes) -> None:
+    """Characters with spaces between them."""
+    for parity in (0, 1):
+        half, at = classes[parity::2], 0
+        while (at := half.find(_APART, at)) >= 0:
+            place, end = 2 * at + parity, at + 1
+            if classes.startswith(_BESIDE, place):
+                match = _ONE_BY_ONE.search(classes, max(0, place - 2), place + _STRETCH)
+                if match is not None:
+                    _collapsed(found, raw, classes, *match.span())
+                    end = match.end() // 2
+            word = half.find(b"w", end)
+            at = word if word >= 0 else len(half)
+
+
+def _collapsed(found: Reading, raw: bytes, classes: bytes, start: int, end: int) -> None:
+    if not raw[start:end].strip(PLAIN + b" \n\r\t,"):
+        return  # a dump of bytes, or a table of numbers
+    low, high = max(0, start - LEFT), min(len(raw), end + 1)
+    words = [Piece(raw[m.start() : m.end()], *m.span()) for m in _CLASS.finditer(classes, start, end)]
+    found.add([Piece(raw[low:start], low, start), *words, Piece(raw[end:high], end, high)])
+
+
+def _encoded(found: Reading, raw: bytes, piece: bytes) -> None:
+    """Base64 of text: what it says, wherever it stands."""
+    bare = piece.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
+    try:
+        said = base64.b64decode(bare + b"=" * (-len(bare) % 4))
+    except (binascii.Error, ValueError):
+        return
+    if said.translate(None, _PRINTABLE):
+        return
+    at = raw.find(piece)
+    while at >= 0:
+        low, end = max(0, at - LEFT), at + len(piece)
+        found.add([Piece(raw[low:at], low, at), Piece(said, at, end, "base64")])
+        at = raw.find(piece, end)
