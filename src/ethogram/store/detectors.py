@@ -32,7 +32,7 @@ _NAME = _LETTERS + _DIGITS + b"_-"
 _HEX = _DIGITS + b"abcdef"
 PLAIN = _HEX + b"-:.TZ+/="
 _RUN = 20  # no provider's token is shorter
-_LONG_RUN = re.compile(b"w" * _RUN + b"w*")
+_LONG_RUN = b"w" * _RUN
 _TAIL = re.compile(rb"[-_.](?<=([A-Za-z0-9]{2}[-_.]))")
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 # Digits with separators between them; plain dates, by far the most frequent, are left out at once.
@@ -83,7 +83,7 @@ class View:
         self.classes = classes = raw.translate(_TOKEN_CLASS)
         # The long runs alone, each once: the only places where a provider's token can be. Order does not matter,
         # and runs without any letter beyond f, such as hashes, ids and times, have no prefix to find.
-        runs = {raw[m.start() : m.end()] for m in _LONG_RUN.finditer(classes)}
+        runs = set(_long_runs(raw, classes))
         self.runs = b"\n".join([run for run in runs if run.strip(PLAIN)])
         # The last letters before each separator in those runs: most prefixes end so, and one look finds them all.
         self.tails = set(_TAIL.findall(self.runs))
@@ -92,6 +92,15 @@ class View:
     def before(self, pos: int, size: int) -> bytes:
         """Up to `size` lower-case bytes left of `pos`, never looking past a mark."""
         return self.low[max(0, pos - size) : pos].rpartition(b"\0")[2]
+
+
+def _long_runs(raw: bytes, classes: bytes) -> Iterator[bytes]:
+    """Runs of a token's characters; a search for one character many times leaps over short ones."""
+    end = 0
+    while (start := classes.find(_LONG_RUN, end)) >= 0:
+        end = classes.find(b" ", start)
+        end = len(classes) if end < 0 else end
+        yield raw[start:end]
 
 
 def as_bytes(text: str) -> bytes:
