@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 V1 = ("--synthetic", "--strategy", "v1", "--targets-per-round", "4")
@@ -153,3 +155,34 @@ def test_another_run_is_not_overwritten(call):
     assert "beta_posteriors.npz" in said.err
     Path("r/beta_posteriors.npz").write_bytes(before[Path("r/beta_posteriors.npz")])
     assert {f: f.read_bytes() for f in Path("r").rglob("*") if f.is_file()} == before
+
+
+def test_a_grid_in_numpys_own_format(document, call):
+    """A user's arrays, and the grid.npz of an earlier exploration, constraints included."""
+    values = {"tool_noise": [0, 1], "verify_flip": [0.0], "hint_ambiguity": [0, 3], "distractor_count": [0, 6]}
+    rows = list(itertools.product(*values.values(), [16, 128]))
+    np.savez("mine.npz", **{n: [r[d] for r in rows] for d, n in enumerate([*values, "memory_tokens"])})
+    first = document("explore", *V1, "--grid", "mine.npz", "--rounds", "1", "--run-dir", "one")
+    assert first["points"] == 16
+    Path("less.yaml").write_text(
+        "parameters: {tool_noise: [0, 1], verify_flip: [0.0], hint_ambiguity: [3, 0], distractor_count: [0], "
+        "memory_tokens: [16, 128]}\nconstraints: ['tool_noise + hint_ambiguity > 0']\n"
+    )
+    document("explore", *V1, "--grid", "less.yaml", "--rounds", "1", "--run-dir", "two")
+    again = document("explore", *V1, "--grid", "two/grid.npz", "--rounds", "1", "--run-dir", "two")
+    assert (again["points"], again["rounds"]) == (6, 2)
+    np.savez("part.npz", **{n: [r[d] for r in rows[:-1]] for d, n in enumerate([*values, "memory_tokens"])})
+    Path("torn.npz").write_bytes(Path("mine.npz").read_bytes()[:80])
+    np.savez("flat.npz", tool_noise=np.zeros((2, 2)))
+    for name, told in (("part.npz", "15 points"), ("torn.npz", "cannot be read"), ("flat.npz", "not a grid")):
+        said = call("explore", "--grid", name)
+        assert (said.code, said.err.count("\n")) == (64, 1), said
+        assert told in said.err
+
+
+def test_the_picture_of_a_race_has_the_seeds_two_curves(call):
+    drawn = call("explore", "race", "--strategy", "uniform", "--seeds", "1", "--max-episodes", "100", "-o", "race.svg")
+    assert drawn.code == 0, drawn
+    picture = Path("race.svg").read_text()
+    for axis in ("balanced accuracy", "tube_var_sum", "recall of unsafe points"):
+        assert f">{axis}<" in picture

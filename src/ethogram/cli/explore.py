@@ -17,7 +17,7 @@ from ethogram.lab.map_effects import (
     slice_exploration,
 )
 from ethogram.lab.maps import ExplorationMap, export_exploration, map_exploration
-from ethogram.show.race_charts import learning_curves
+from ethogram.show.race_charts import DRAWN, race_picture
 from ethogram.study.explore import ExploreOptions, ExploreResult
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
@@ -45,7 +45,9 @@ def command(
     world: Annotated[str, typer.Option(help="A world that can be set to any point: toy_v1.")] = "toy_v1",
     synthetic: Annotated[bool, typer.Option("--synthetic", help="Its closed form instead of the simulation.")] = False,
     agent: Annotated[str | None, typer.Option(help="With a suite: the agent.", show_default=False)] = None,
-    grid: Annotated[str | None, typer.Option(help="A grid: YAML, JSON, or module:name.", show_default=False)] = None,
+    grid: Annotated[
+        str | None, typer.Option(help="A grid: YAML, JSON, .npz, or module:name.", show_default=False)
+    ] = None,
     strategy: Annotated[
         str, typer.Option(help="default, v1, uniform, random, variance, boundary, apt, lsa, …")
     ] = "default",
@@ -107,7 +109,7 @@ def command(
         if result is None:
             result = _race(world, synthetic, strategy, grid, seeds, max_episodes, tau, zone)
             if out is not None:
-                learning_curves(result.banded("balanced_accuracy")).save(out)
+                race_picture({metric: result.banded(metric) for metric in DRAWN}).save(out)
         print_json(result) if json else _print(result)
         return 0
     options = ExploreOptions(

@@ -17,11 +17,17 @@ import numpy as np
 from ethogram.decide.explore import Proposal, Tally
 from ethogram.decide.tube import AgainstTruth, Certainty, Status, TubeMetrics
 from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.plan.grid import Grid
+from ethogram.plan.grid import Grid, grid_from_columns
 from ethogram.store import Home, Run, open_home
 
 BATCHES = "batches"
 """The folder of notes that holds outcomes."""
+
+
+GRID_JSON = "grid_json"
+"""The entry of `grid.npz` that holds the grid with its constraints; files of other programs have none."""
+ABOUT_GRID = ("grid_version", "n_points", "grid_digest", GRID_JSON)
+"""Entries of `grid.npz` that are no parameters."""
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,18 +222,33 @@ class Rounds:
         data = self.text(name)
         if data is None:
             return None
-        try:
-            with np.load(io.BytesIO(data), allow_pickle=False) as found:
-                return {key: found[key] for key in found.files}
-        except Exception as error:  # zip and numpy raise many kinds
-            told = (str(error).splitlines() or [type(error).__name__])[0]
-            raise BadInput(f"{name} of {self.run.name!r} cannot be read ({told}); {help_}") from None
+        return _arrays(data, f"{name} of {self.run.name!r}", help_)
 
 
 def round_id(number: int, run_uuid: str) -> str:
     """The folder of a round; the same for everybody who repeats the run."""
     short = "".join(c for c in run_uuid if c.isalnum())[:8] or "run"
     return f"R{number:04d}_{short}"
+
+
+def grid_of_file(data: bytes, where: str) -> Grid:
+    """The grid of a `grid.npz`: of an exploration of ours, of the first version, or of a user's own."""
+    help_ = "write one array per parameter with numpy.savez, an entry per point"
+    stored = _arrays(data, where, help_)
+    values = {name: array.tolist() for name, array in stored.items() if name not in ABOUT_GRID}
+    if not values or any(stored[name].ndim != 1 or stored[name].dtype.kind not in "bifU" for name in values):
+        raise BadInput(f"{where} is not a grid; {help_}")
+    if GRID_JSON not in stored:
+        return grid_from_columns(values, where)
+    try:
+        found = msgspec.json.decode(str(stored[GRID_JSON]), type=Grid)
+    except msgspec.MsgspecError as error:
+        raise BadInput(
+            f"{GRID_JSON} of {where} cannot be read: {error}; remove the entry, or restore the file"
+        ) from None
+    if not same_grid(stored, found):
+        raise BadInput(f"the arrays of {where} are not the grid that its {GRID_JSON} describes; restore the file")
+    return found
 
 
 def same_grid(stored: Mapping[str, Any], grid: Grid) -> bool:
@@ -262,6 +283,16 @@ def cell(value: Any) -> str:
     if value is None:
         return ""
     return repr(value) if isinstance(value, float) else str(value)
+
+
+def _arrays(data: bytes, where: str, help_: str) -> dict[str, Any]:
+    """The arrays of a file of numpy's."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            return {key: found[key] for key in found.files}
+    except Exception as error:  # zip and numpy raise many kinds
+        told = (str(error).splitlines() or [type(error).__name__])[0]
+        raise BadInput(f"{where} cannot be read ({told}); {help_}") from None
 
 
 def _is_posterior(stored: Mapping[str, Any], tally: Tally) -> bool:

@@ -193,6 +193,24 @@ def grid_from(content: Any, where: str) -> Grid:
     return Grid(parameters=tuple(found), constraints=tuple(rules), version=str(content.get("version", "1")))
 
 
+def grid_from_columns(columns: Mapping[str, Sequence[Value]], where: str) -> Grid:
+    """A grid from the values of each parameter at every point, points in the order of the grid.
+
+    The points must be all combinations, the last parameter fastest: columns cannot say which constraint left one out.
+    """
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1:
+        raise BadInput(f"{where} is not a grid; it needs one array per parameter, all of the same length")
+    found = grid({name: list(dict.fromkeys(values)) for name, values in columns.items()})
+    points = list(zip(*columns.values(), strict=True))
+    if points != list(product(*(p.values for p in found.parameters))):
+        raise BadInput(
+            f"{where} has {len(points):,} points, which are not all {found.full_size:,} combinations of its values "
+            "with the last parameter fastest; write a YAML grid with constraints instead"
+        )
+    return found
+
+
 def _check_values(parameter: Parameter) -> None:
     name, values = parameter.name, parameter.values
     if not values:

@@ -29,6 +29,9 @@ FIGURES: dict[str, Figure] = {
 }
 """The figures of a race, by their name in its rows."""
 
+DRAWN = ("balanced_accuracy", "tube_var_sum", "recall_unsafe")
+"""What the picture of a race shows: the figure to read, then the two of the first version beside it."""
+
 DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4, 4), (12, 4), (2, 5))
 """One more than there are colours: the seventh line has the first colour and a dash of its own."""
 
@@ -45,6 +48,13 @@ def learning_curves(rows: charts.Rows, metric: str = "balanced_accuracy") -> Cha
     for layer in drawn.spec["layer"]:
         layer["encoding"]["x"].update(scale={"type": "log", "nice": False}, axis={"format": "~s"})
     return drawn
+
+
+def race_picture(curves: Mapping[str, charts.Rows]) -> Chart:
+    """Several figures of one race below each other, each with its own axis; `curves` has the rows of each by name."""
+    drawn = {metric: learning_curves(rows, metric) for metric, rows in curves.items()}
+    panels = [{k: v for k, v in each.spec.items() if k not in ("$schema", "config")} for each in drawn.values()]
+    return Chart({"vconcat": panels}, "; ".join(each.words for each in drawn.values()))
 
 
 def one_legend(drawn: Chart, colours: Mapping[str, str]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.exploration import Batch, Metadata, Rounds, cell
+from ethogram.lab.exploration import Batch, Metadata, Rounds, cell, grid_of_file
 from ethogram.lab.runs import METERS
 from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Episode, Suite, episode_seed
@@ -28,29 +28,36 @@ GridSpec = str | Path | Grid
 
 
 def load_grid(spec: GridSpec) -> Grid:
-    """A grid from a YAML or JSON file, or from Python (`module:name`, `file.py:name`)."""
+    """A grid from a YAML, JSON or .npz file, or from Python (`module:name`, `file.py:name`)."""
     if isinstance(spec, Grid):
         return spec
     path = Path(spec)
-    if path.suffix in (".yaml", ".yml", ".json"):
-        import yaml
-
+    if path.suffix in (".yaml", ".yml", ".json", ".npz"):
         try:
-            return grid_from(yaml.safe_load(path.read_text(encoding="utf-8")), str(spec))
+            data = path.read_bytes()
         except FileNotFoundError:
-            raise NotFound(f"no grid at {spec}; name a YAML or JSON file, or module:name") from None
+            raise NotFound(f"no grid at {spec}; name a YAML, JSON or .npz file, or module:name") from None
         except IsADirectoryError:
             raise BadInput(f"{spec} is a folder, not a grid; name a file in it") from None
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            mark = getattr(error, "problem_mark", None)
-            where = f" (line {mark.line + 1})" if mark else ""
-            told = getattr(error, "problem", None) or str(error).splitlines()[0]
-            raise BadInput(f"the grid {spec} cannot be read{where}: {told}; mend the file") from None
+        return grid_of_file(data, str(spec)) if path.suffix == ".npz" else _written(data, str(spec))
     found = load_object(str(spec))
     found = found() if callable(found) and not isinstance(found, Grid) else found
     if not isinstance(found, Grid):
         raise BadInput(f"{spec} is not a grid but a {type(found).__name__}; make one with ethogram.plan.grid")
     return found
+
+
+def _written(data: bytes, where: str) -> Grid:
+    """A grid that was written as YAML or JSON."""
+    import yaml
+
+    try:
+        return grid_from(yaml.safe_load(data.decode()), where)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" (line {mark.line + 1})" if mark else ""
+        told = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise BadInput(f"the grid {where} cannot be read{line}: {told}; mend the file") from None
 
 
 def explore_suite(

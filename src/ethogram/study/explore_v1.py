@@ -18,7 +18,7 @@ import numpy as np
 
 from ethogram.decide.explore import Proposal, Tally
 from ethogram.errors import BadUsage
-from ethogram.lab.exploration import SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
+from ethogram.lab.exploration import GRID_JSON, SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
 from ethogram.plan.grid import Grid
 from ethogram.store import manifest
 
@@ -112,11 +112,11 @@ class RoundsWriter(Rounds):
 
 
 def grid_bytes(grid: Grid) -> bytes:
-    """`grid.npz`: an array of values per parameter, one entry per point."""
+    """`grid.npz`: an array of values per parameter, one entry per point, and the grid itself as JSON."""
     levels = grid.levels()
     arrays: dict[str, Any] = {p.name: np.asarray(p.values)[levels[:, d]] for d, p in enumerate(grid.parameters)}
     arrays.update(grid_version=np.array(grid.version), n_points=np.array(len(grid)))
-    arrays.update(grid_digest=np.array(grid.digest))
+    arrays.update(grid_digest=np.array(grid.digest), **{GRID_JSON: np.array(msgspec.json.encode(grid).decode())})
     return _npz_bytes(arrays)
 
 
