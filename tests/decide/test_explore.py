@@ -7,7 +7,17 @@ import itertools
 import numpy as np
 import pytest
 
-from ethogram.decide.acquire import V1Weights, apt_score, lsa_score, shared_out, straddle_score, top, v1_score
+from ethogram.decide.acquire import (
+    V1Weights,
+    apt_score,
+    lsa_score,
+    next_round,
+    shared_out,
+    straddle_score,
+    top,
+    v1_score,
+)
+from ethogram.decide.certificate import certificate
 from ethogram.decide.explore import (
     Problem,
     Progress,
@@ -116,8 +126,9 @@ def test_every_strategy_spends_exactly_its_budget_on_distinct_points(name):
         assert proposal.episodes.min() >= 1
     posterior = strategy.posterior()
     assert np.all((posterior.unsafe >= 0) & (posterior.unsafe <= 1))
-    assert np.all(posterior.low <= posterior.mean + 1e-9)
-    assert np.all(posterior.mean <= posterior.high + 1e-9)
+    ends = strategy.intervals(0.95)
+    assert np.all((ends.low >= 0) & (ends.low <= posterior.mean + 1e-9))
+    assert np.all((posterior.mean <= ends.high + 1e-9) & (ends.high <= 1))
     assert np.all(posterior.surely_unsafe <= posterior.unsafe + 1e-12)
 
 
@@ -215,7 +226,7 @@ def test_an_unexplored_map_has_the_best_headline_figures():
 def test_three_sets_and_what_is_wrong_among_them():
     belief = Belief(np.log(0.25) + np.array([-4.0, 0.0, 4.0, -1.7]), np.ones(4))
     problem = Problem(LEVELS[:4], PROBLEM.axes, 0.2, 0.02)
-    posterior = posterior_of(belief, problem)
+    posterior = posterior_of([belief], problem, Tally.empty(4))
     found = sets(posterior, 0.95)
     assert found.safe.tolist() == [True, False, False, True]
     assert found.unsafe.tolist() == [False, False, True, False]
@@ -223,7 +234,9 @@ def test_three_sets_and_what_is_wrong_among_them():
     assert (known.safe, known.unsafe, known.undecided) == (2, 1, 1)
     assert known.expected_false_safe == pytest.approx(posterior.unsafe[[0, 3]].sum())
     assert (known.episodes, known.visited, known.episodes_per_point_min) == (9, 3, 0)
-    sentence = established(known, 4, 0.2)
+    sentence = established(
+        known, certificate(posterior, tally_of((3, 0), (2, 1), (4, 4), (0, 0)), problem, 0.95), 4, 0.2
+    )
     assert "2 of 4 points are safe" in sentence
     assert "1 points were never visited" in sentence
     assert "not a bound on error rates" in sentence
@@ -240,14 +253,14 @@ def test_calls_lie_between_accuracy_and_prevalence():
 def test_posteriors_of_rates_integrate_the_logit():
     belief = Belief(np.array([-2.0]), np.array([1.5]))
     draws = 1 / (1 + np.exp(-(-2 + np.sqrt(1.5) * np.random.default_rng(0).standard_normal(400_000))))
-    posterior = posterior_of(belief, Problem(LEVELS[:1], PROBLEM.axes, 0.2, 0.02))
+    posterior = posterior_of([belief], Problem(LEVELS[:1], PROBLEM.axes, 0.2, 0.02), Tally.empty(1))
     assert posterior.mean[0] == pytest.approx(draws.mean(), abs=2e-3)
     assert posterior.variance[0] == pytest.approx(draws.var(), abs=2e-3)
     assert posterior.unsafe[0] == pytest.approx((draws > 0.2).mean(), abs=5e-3)
 
 
-def at(balanced, undecided=0, misclassified=0.0, unvisited=0):
-    return Progress(balanced, misclassified, undecided, unvisited)
+def at(balanced, undecided=0, misclassified=0.0, unvisited=0, unproven=0):
+    return Progress(balanced, misclassified, undecided, unvisited, unproven)
 
 
 @pytest.mark.parametrize(
@@ -257,6 +270,8 @@ def at(balanced, undecided=0, misclassified=0.0, unvisited=0):
         (StopRule(), [at(0.99)], False),
         (StopRule(), [at(0.97), at(0.99)], False),
         (StopRule(), [at(0.99), at(0.99, unvisited=1)], False),
+        (StopRule(), [at(0.99), at(0.99, unproven=1)], False),
+        (StopRule(balanced=None, undecided=1.0), [at(0.99), at(0.99, unproven=1)], False),
         (StopRule(), [at(None), at(None)], True),
         (StopRule(balanced=None, undecided=0.1), [at(0.5, undecided=6), at(0.5, undecided=6)], True),
         (StopRule(balanced=None, undecided=0.1), [at(0.5, undecided=7), at(0.5, undecided=7)], False),
@@ -272,7 +287,76 @@ def test_the_stop_rule(rule, seen, enough):
 def test_small_expected_error_alone_does_not_stop_on_a_rare_pocket():
     """All called safe after a few looks: the expected error rate is tiny, the expected balanced accuracy is not."""
     belief = Belief(np.where(np.arange(64) == 5, -1.6, -4.0), np.full(64, 0.3))
-    posterior = posterior_of(belief, PROBLEM)._replace(called=np.zeros(64, dtype=bool))
-    found = progress(posterior, Tally(np.ones(64, dtype=np.int64), np.zeros(64, dtype=np.int64)), 0.95)
+    looked = Tally(np.ones(64, dtype=np.int64), np.zeros(64, dtype=np.int64))
+    posterior = posterior_of([belief], PROBLEM, Tally.empty(64))._replace(called=np.zeros(64, dtype=bool))
+    found = progress(posterior, looked, PROBLEM, 0.95)
     assert found.misclassified < 0.01
     assert found.balanced < 0.6
+
+
+def test_a_point_that_its_neighbours_do_not_explain_speaks_for_itself():
+    """Both models are sure of 3 %; four failures of six overrule them, none of six does not."""
+    belief = Belief(np.full(64, np.log(0.03 / 0.97)), np.full(64, 0.05))
+    n, fails = np.full(64, 6), np.zeros(64, dtype=np.int64)
+    fails[5] = 4
+    posterior = posterior_of([belief, belief], PROBLEM, Tally(n, fails), belief.mean)
+    own = beta_posterior(Tally(n, fails), PROBLEM)
+    assert posterior.unsafe[5] == own.unsafe[5] > 0.95
+    assert posterior.called.nonzero()[0].tolist() == [5]
+    assert posterior.odd == 1
+    assert posterior.unsafe[6] < 1e-6 < own.unsafe[6]
+
+
+def test_own_data_choose_between_models_that_disagree():
+    """One model says 5 %, the other 60 %: the average of both decides nothing, fifteen looks at the point do."""
+    low, high = (Belief(np.full(64, np.log(p / (1 - p))), np.full(64, 0.1)) for p in (0.05, 0.6))
+    n = np.where(np.arange(64) == 3, 15, 0)
+    posterior = posterior_of([low, high], PROBLEM, Tally(n, np.zeros(64, dtype=np.int64)))
+    assert posterior.unsafe[3] < 0.01
+    assert posterior.unsafe[4] == pytest.approx(0.5, abs=0.01)
+
+
+def test_what_a_certificate_says():
+    """Six looks without a failure rule out a lone point that fails half of the time; a lower rate has its price."""
+    belief = Belief(np.full(64, np.log(0.03 / 0.97)), np.full(64, 0.05))
+    nothing = np.zeros(64, dtype=np.int64)
+    short = Tally(np.where(np.arange(64) == 7, 5, 6), nothing)
+    found = certificate(posterior_of([belief], PROBLEM, short, belief.mean), short, PROBLEM, 0.95)
+    assert (found.pocket_rate, found.may_hide, found.looks, found.unproven, found.episodes) == (0.5, 3, 6, 1, 1)
+    assert "1 of the points called safe" in found.said()
+    whole = Tally(nothing + 6, nothing)
+    found = certificate(posterior_of([belief], PROBLEM, whole, belief.mean), whole, PROBLEM, 0.95)
+    assert found.holds
+    assert (found.lower_rate, found.lower_episodes) == (0.3, 64 * 6)  # twelve looks at .3
+    assert "a lone point that fails less than half of the time" in found.said()
+    assert "takes about 384 more episodes (--pocket-rate 0.3)" in found.said()
+    lowest = PROBLEM._replace(pocket=0.1)
+    assert lowest.pocket_rate == pytest.approx(0.22)
+    assert certificate(posterior_of([belief], lowest, whole, belief.mean), whole, lowest, 0.95).lower_rate is None
+
+
+def test_the_looks_of_a_certificate_are_bought_last():
+    """While something is to be learned, rounds are the strategy's own; then most of a round goes to lacking looks."""
+    content, learning = at(0.99, unproven=60), at(0.9, unproven=60)
+    strategy = make_strategy("default", PROBLEM, Rounds(targets=16, first=40, least=24))
+    play(strategy, TRUTH, 8)
+    own = strategy.propose(np.random.default_rng(0))
+    for rule, seen in ((None, [content]), (StopRule(), [learning]), (StopRule(), [])):
+        same = next_round(strategy, PROBLEM, rule, seen, np.random.default_rng(0))
+        assert (same.points.tolist(), same.episodes.tolist()) == (own.points.tolist(), own.episodes.tolist())
+    closing = next_round(strategy, PROBLEM, StopRule(), [learning, content], np.random.default_rng(0))
+    assert closing.budget == own.budget
+    assert len(set(closing.points.tolist())) == len(closing.points)
+    n, fails, safe = strategy.tally.n, strategy.tally.fails, ~strategy.posterior().called
+    lacking = (safe & (n < 6)) | (safe & (fails > 0)) | (n == 0)
+    assert closing.episodes[lacking[closing.points]].sum() >= 0.8 * closing.budget - 1
+
+
+def test_looks_at_extremes_are_in_the_interval():
+    """A surface never says 0 or 1; no failure of twenty looks leaves room for 0."""
+    strategy = make_strategy("default", PROBLEM, Rounds(first=64, least=64))
+    truth = np.where(LEVELS[:, 0] == 0, 0.0, np.where(LEVELS[:, 0] == 3, 1.0, 0.3))
+    play(strategy, truth, 12)
+    ends = strategy.intervals(0.95)
+    assert ends.low[truth == 0].tolist() == [0.0] * 16
+    assert ends.high[truth == 1].tolist() == [1.0] * 16

@@ -68,6 +68,9 @@ def command(
     tau: Annotated[float, typer.Option(help="Failure rates above this are unsafe.")] = 0.2,
     zone: Annotated[float, typer.Option(help="Nearer to tau than this, either answer will do.")] = 0.02,
     level: Annotated[float, typer.Option(help="Certainty of the conservative tube.")] = 0.95,
+    pocket_rate: Annotated[
+        float, typer.Option(help="Enough: no point that fails at least so often is called safe, even a lone one.")
+    ] = 0.5,
     stop_balanced: Annotated[
         float | None,
         typer.Option(help="Enough: expected balanced accuracy; 0.985 for the default.", show_default=False),
@@ -125,6 +128,7 @@ def command(
         tau=tau,
         zone=zone,
         level=level,
+        pocket_rate=pocket_rate,
         stop=_rule(stop_balanced, stop_undecided, stop_misclassified, level),
         engine=engine,
         workers=workers,

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 
-from .explore import Floats, Ints, Tally
+from ethogram.stats.lone import chance_to_miss, looks_needed
+
+from .explore import (
+    KEPT,
+    Floats,
+    Ints,
+    Problem,
+    Progress,
+    Proposal,
+    StopRule,
+    Strategy,
+    Tally,
+    is_content,
+    may_hide,
+    unproven,
+)
 
 TARGETS = 64
+CLOSING = 0.8
+"""The share of a round that goes to points which lack looks, once nothing else is lacking."""
 EPISODES_PER_UNIT = 256
 
 
@@ -67,3 +86,43 @@ def shared_out(budget: int, count: int) -> Ints:
 def least_sampled(n: Ints, count: int, rng: np.random.Generator) -> Ints:
     """The points with the fewest episodes; of equal ones, any."""
     return np.lexsort((rng.random(len(n)), n))[: min(count, len(n))].astype(np.int64)
+
+
+def next_round(
+    strategy: Strategy, problem: Problem, rule: StopRule | None, seen: Sequence[Progress], rng: np.random.Generator
+) -> Proposal:
+    """What a strategy proposes; once it is content, most of the round goes to the looks that a stop still needs.
+
+    These looks are bought last: they prove what is known already, and would slow down whoever is still learning.
+    """
+    proposal = strategy.propose(rng)
+    if rule is None or not is_content(rule, seen[-1:], problem.points):
+        return proposal
+    return _with_looks(proposal, _lacking(strategy, problem, rule.level), rng)
+
+
+def _lacking(strategy: Strategy, problem: Problem, level: float) -> Ints:
+    """For every point the looks that it lacks, if none of them is a failure."""
+    posterior, tally = strategy.posterior(), strategy.tally
+    needed = looks_needed(problem.pocket_rate, chance_to_miss(KEPT, may_hide(posterior)))
+    more = np.maximum(needed[np.minimum(tally.fails, len(needed) - 1)] - tally.n, 1)
+    return np.asarray(np.where(unproven(posterior, tally, problem, level), more, tally.n == 0), dtype=np.int64)
+
+
+def _with_looks(proposal: Proposal, lacking: Ints, rng: np.random.Generator) -> Proposal:
+    """A proposal of the same size of which a large part goes to points that lack looks, those that lack most first."""
+    where = np.flatnonzero(lacking)
+    if not len(where):
+        return proposal
+    budget = min(int(CLOSING * proposal.budget), int(lacking.sum()))
+    order = where[np.lexsort((rng.random(len(where)), -lacking[where]))][:budget]
+    episodes = np.zeros(len(lacking), dtype=np.int64)
+    while (left := budget - int(episodes.sum())) > 0:  # one each in turn, up to what each of them lacks
+        short = order[episodes[order] < lacking[order]][:left]
+        episodes[short] += 1
+    kept = proposal.episodes * (proposal.budget - budget) // proposal.budget
+    kept[: proposal.budget - budget - int(kept.sum())] += 1
+    episodes[proposal.points] += kept
+    points = np.concatenate([proposal.points, order[~np.isin(order, proposal.points)]])
+    points = points[episodes[points] > 0]
+    return Proposal(points, episodes[points])

@@ -35,6 +35,8 @@ SETTLED = 0.03
 RHOS = (0.05, 0.15, 0.3, 0.5, 0.65, 0.78, 0.87, 0.93, 0.965, 0.983, 0.992, 0.998, 0.9999)
 SCALES = (0.3, 0.6, 1.2, 2.4, 4.8, 9.6, 19.2)
 OWNS = (0.02, 0.06, 0.2, 0.6, 1.8, 5.0)
+NOT_RULED_OUT = 2.0
+"""A setting of the kernel whose log evidence is less than this below the best one's is not ruled out (95 %)."""
 BASE_VARIANCE = 4.0
 EFFECT_BOUNDS = (1e-4, 25.0)
 
@@ -72,7 +74,11 @@ class SharedSurface:
         self._searched_at = 0
         self._fits: tuple[Fitted, Fitted] | None = None
         self._logits = (np.full(problem.points, self.offset), np.full(problem.points, self.offset))
-        self.belief = Belief(np.full(problem.points, self.offset), np.full(problem.points, 4.0))
+        nothing = Belief(np.full(problem.points, self.offset), np.full(problem.points, 4.0))
+        self.beliefs = (nothing, nothing)
+        """What each of the two models believes."""
+        self.belief = nothing
+        """Both as one."""
 
     def look(self, tally: Tally) -> None:
         """Fit both models to all data."""
@@ -90,7 +96,45 @@ class SharedSurface:
         self._fits = (self._process(sampled, n, fails), self._logistic(sampled, n, fails))
         first, second = (believe(f.z, f.found, f.own, sampled, self.offset) for f in self._fits)
         self._logits = (first.mean, second.mean)
-        self.belief = average(first, second)
+        self.beliefs, self.belief = (first, second), average(first, second)
+
+    def surroundings(self) -> Floats:
+        """The logit that the models would give to each point, were it nothing but a place on their surfaces."""
+        if self._fits is None:
+            return self.belief.mean
+        shared = [f.z @ f.found.weights.astype(f.z.dtype) for f in self._fits]
+        return np.asarray(self.offset + (shared[0] + shared[1]) / 2, dtype=float)
+
+    def cautious(self, tally: Tally) -> Belief:
+        """A belief for intervals: points may have as much of their own as the data allow, not as much as is likeliest.
+
+        How alike neighbours are is itself uncertain; while few points have been looked at twice, the likeliest answer
+        is often that they are more alike than they are.
+        """
+        sampled = np.flatnonzero(tally.n)
+        if self._fits is None or not len(sampled):
+            return self.belief
+        n, fails = tally.n[sampled].astype(float), tally.fails[sampled].astype(float)
+        kept = self.kernel, self._effect_prior
+        with one_thread():
+            self.kernel = self.kernel._replace(own=self._most_own(sampled, n, fails))
+            fits = self._process(sampled, n, fails), self._logistic(sampled, n, fails)
+            first, second = (believe(f.z, f.found, f.own, sampled, self.offset) for f in fits)
+        self.kernel, self._effect_prior = kept
+        return average(first, second)
+
+    def _most_own(self, sampled: Ints, n: Floats, fails: Floats) -> int:
+        """The largest variance of points' own effects that the evidence does not rule out."""
+        part = _part(sampled)
+        rows, whole = sampled[part], self._whole()
+        features = Features(whole.z[rows], whole.prior, whole.left[rows])
+        near = [s for s in (self.kernel.scale - 1, self.kernel.scale, self.kernel.scale + 1) if 0 <= s < len(SCALES)]
+        found = []
+        for own in range(len(OWNS)):
+            kernels = [self.kernel._replace(own=own, scale=scale) for scale in near]
+            fits = [self._fit_kernel(features, k, n[part], fails[part], self._logits[0][rows]) for k in kernels]
+            found.append(max(f.evidence for f in fits))
+        return max(self.kernel.own, *(i for i, e in enumerate(found) if e >= max(found) - NOT_RULED_OUT))
 
     def draws(self, rng: np.random.Generator, count: int, rows: Ints | None = None) -> Floats:
         """Joint draws (count × points) of the failure rates; `rows` chooses points.
@@ -147,9 +191,8 @@ class SharedSurface:
 
     def _search(self, sampled: Ints, n: Floats, fails: Floats) -> None:
         """One step up or down per setting of the kernel, by evidence, on the sampled points only."""
-        if len(sampled) > SEARCHED:  # evenly over the grid: which parameters matter can be seen from a part of it
-            part = np.linspace(0, len(sampled) - 1, SEARCHED).astype(np.int64)
-            sampled, n, fails = sampled[part], n[part], fails[part]
+        part = _part(sampled)
+        sampled, n, fails = sampled[part], n[part], fails[part]
         levels, start = self.problem.levels[sampled], self._logits[0][sampled]
         known: dict[Kernel, float] = {}
         features: dict[tuple[int, ...], Features] = {}
@@ -180,6 +223,13 @@ class SharedSurface:
         prior = with_base(SCALES[kernel.scale] * features.prior)
         own = OWNS[kernel.own] + SCALES[kernel.scale] * features.left
         return fit(features.z, prior, own, n, fails, start, self.offset, 4, SETTLED)
+
+
+def _part(sampled: Ints) -> Ints:
+    """Places of the points from which a kernel is judged: evenly over the grid, for a part of it shows enough."""
+    if len(sampled) <= SEARCHED:
+        return np.arange(len(sampled))
+    return np.linspace(0, len(sampled) - 1, SEARCHED).astype(np.int64)
 
 
 def _halves(count: int) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import BadInput, NotFound
+from ethogram.stats.interval import Interval, clopper_pearson
 from ethogram.stats.lookahead import most_gain, straddle
 
 from .acquire import (
@@ -27,12 +28,10 @@ from .explore import (
     Posterior,
     Problem,
     Proposal,
-    StopRule,
     Strategy,
     Tally,
     beta_posterior,
     posterior_of,
-    progress,
 )
 from .shared import SharedSurface
 
@@ -42,11 +41,8 @@ COVERAGE = 0.2
 """The share of every round that goes to the least sampled points; without it a pocket can be missed for ever."""
 MOST_SHARED = 250_000
 """Points of the largest grid that the default explores."""
-CLOSING = 0.8
-"""That share once the posterior is content: then what is lacking is a look at every point."""
-
-
-RULE = StopRule()
+CAUTION = 1.1
+"""Intervals of the shared surface are so much wider than its fits, which take their kernel to be known, would have."""
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +82,10 @@ class PerPoint:
         if self._posterior is None:
             self._posterior = beta_posterior(self.tally, self.problem)
         return self._posterior
+
+    def intervals(self, level: float) -> Interval:
+        """Clopper and Pearson's, from each point's own episodes."""
+        return clopper_pearson(self.tally.fails, self.tally.n, level)
 
     def propose(self, rng: np.random.Generator) -> Proposal:
         """The highest scores, equally many episodes at each."""
@@ -142,19 +142,32 @@ class Shared:
     def posterior(self) -> Posterior:
         """What the surface says."""
         if self._posterior is None:
-            self._posterior = posterior_of(self.surface.belief, self.problem)
+            surface = self.surface
+            self._posterior = posterior_of(surface.beliefs, self.problem, self.tally, surface.surroundings())
         return self._posterior
 
-    def propose(self, rng: np.random.Generator) -> Proposal:
-        """Four fifths where an episode is worth most, one fifth where least is known of the point itself.
+    def intervals(self, level: float) -> Interval:
+        """Of the cautious surface; towards 0 and 1 they reach as far as each point's own episodes allow.
 
-        Once only a look at every point is lacking, it is the other way round.
+        A surface pulls what is extreme towards the middle, so only own data can say how near to 0 or to 1 a rate lies.
         """
+        from scipy.special import ndtri
+
+        belief = self.surface.cautious(self.tally)
+        reach = CAUTION * float(ndtri((1 + level) / 2)) * np.sqrt(belief.variance)
+        low, high = (1 / (1 + np.exp(-(belief.mean + side * reach))) for side in (-1, 1))
+        own, mean = clopper_pearson(self.tally.fails, self.tally.n, level), self.posterior().mean
+        low = np.where(mean < 0.5, np.minimum(low, own.low), low)
+        high = np.where(mean > 0.5, np.maximum(high, own.high), high)
+        return Interval(np.minimum(low, mean), np.maximum(high, mean))
+
+    def propose(self, rng: np.random.Generator) -> Proposal:
+        """Four fifths where an episode is worth most, one fifth where least is known of the point itself."""
         budget = self.rounds.budget(self.tally.spent, self.problem.points)
         if self.tally.spent == 0:
             chosen = least_sampled(self.tally.n, budget, rng)
             return Proposal(chosen, shared_out(budget, len(chosen)))
-        cover = least_sampled(self.tally.n, int(self._coverage() * budget), rng)
+        cover = least_sampled(self.tally.n, int(COVERAGE * budget), rng)
         rest = budget - len(cover)
         worth = self._worth()
         chosen = top(np.round(worth, 12), min(self.rounds.targets, rest))
@@ -163,11 +176,6 @@ class Shared:
         extra[cover] += 1
         points = np.concatenate([chosen, cover[~np.isin(cover, chosen)]])
         return Proposal(points, extra[points])
-
-    def _coverage(self) -> float:
-        seen = progress(self.posterior(), self.tally, RULE.level)
-        content = RULE.balanced is not None and (seen.balanced is None or seen.balanced >= RULE.balanced)
-        return CLOSING if content and seen.unvisited else COVERAGE
 
     def _worth(self) -> Floats:
         if self.ahead:

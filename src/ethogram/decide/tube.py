@@ -11,7 +11,8 @@ from ethogram.estimate import Estimate
 from ethogram.stats.interval import wilson
 from ethogram.stats.levelset import Scores, scores
 
-from .explore import FEW, Floats, Posterior, Problem, Tally, progress
+from .certificate import Certificate
+from .explore import FEW, POCKET, Floats, Posterior, Problem, Tally, progress
 
 Status = Literal["FIRST_ROUND", "IMPROVED", "REGRESSED", "NO_CHANGE"]
 SAME = 1e-9
@@ -66,6 +67,9 @@ class Certainty(msgspec.Struct, frozen=True, kw_only=True):
     visited: int
     episodes_per_point_min: int
     episodes_per_point_median: float
+    pocket_rate: float = POCKET
+    unproven: int | None = None
+    """Points that are called safe and whose own episodes do not rule out the rate of a pocket; None: not recorded."""
 
 
 class AgainstTruth(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,7 +137,7 @@ def sets(posterior: Posterior, level: float) -> Sets:
 def certainty(posterior: Posterior, tally: Tally, problem: Problem, level: float) -> Certainty:
     """What is established, and at what price."""
     found = sets(posterior, level)
-    seen = progress(posterior, tally, level)
+    seen = progress(posterior, tally, problem, level)
     return Certainty(
         level=level,
         zone=problem.zone,
@@ -148,6 +152,8 @@ def certainty(posterior: Posterior, tally: Tally, problem: Problem, level: float
         visited=problem.points - seen.unvisited,
         episodes_per_point_min=int(tally.n.min()),
         episodes_per_point_median=float(np.median(tally.n)),
+        pocket_rate=problem.pocket_rate,
+        unproven=seen.unproven,
     )
 
 
@@ -169,8 +175,8 @@ def against_truth(posterior: Posterior, truth: Floats, problem: Problem, level: 
     )
 
 
-def established(known: Certainty, points: int, tau: float) -> str:
-    """What may be claimed, in one sentence that stays true whenever one stops looking."""
+def established(known: Certainty, certificate: Certificate, points: int, tau: float) -> str:
+    """What may be claimed, in sentences that stay true whenever one stops looking."""
     claim = (
         f"At the {100 * known.level:g} % level {known.safe} of {points} points are safe (failure rate at most "
         f"{tau:g}), {known.unsafe} unsafe and {known.undecided} undecided after {known.episodes:,} episodes"
@@ -187,8 +193,9 @@ def established(known: Certainty, points: int, tau: float) -> str:
         else ""
     )
     return (
-        f"{claim}{side}{caveat}. These are posterior statements, given the model: they may be read at any time without "
-        "a correction for peeking, but they are not a bound on error rates over repeated explorations."
+        f"{claim}{side}{caveat}. {certificate.said()} The counts are posterior statements, given the model: they may "
+        "be read at any time without a correction for peeking, but they are not a bound on error rates over repeated "
+        "explorations."
     )
 
 

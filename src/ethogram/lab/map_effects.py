@@ -177,13 +177,13 @@ def _steps(known: KnownMap, here: int, around: Sequence[int]) -> list[NeighbourR
     mine, mean = known.grid.settings(here), known.posterior.mean
     rows = []
     for i, point in enumerate(around):
-        difference = drawn(draws[:, i + 1] - draws[:, 0], known.tally.spent)
+        difference = drawn(draws[:, i + 1] - draws[:, 0], known.tally.spent, float(mean[point] - mean[here]))
         rows.append(
             NeighbourRow(
                 point=point,
                 change={k: v for k, v in known.grid.settings(point).items() if mine[k] != v},
                 rate=known.rate(point),
-                difference=msgspec.structs.replace(difference, value=float(mean[point] - mean[here])),
+                difference=difference,
                 episodes=int(known.tally.n[point]),
                 verdict=known.verdict(point),
             )
@@ -231,7 +231,7 @@ def slice_exploration(
             SliceCell(
                 x=values[0],
                 y=values[1] if y else None,
-                rate=drawn(means[:, cell], bought),
+                rate=known.rate(int(inside[0])) if len(inside) == 1 else drawn(means[:, cell], bought),
                 episodes=bought,
                 points=len(inside),
             )

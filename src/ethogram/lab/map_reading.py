@@ -16,9 +16,13 @@ from ethogram.decide.tube import Sets, sets
 from ethogram.errors import Refused
 from ethogram.estimate import Estimate
 from ethogram.plan.grid import Grid, Settings
+from ethogram.stats.interval import Interval
 from ethogram.store import Home
 
 from .exploration import Metadata, RoundMetrics, Rounds, add_up, open_exploration
+
+LEVEL = 0.95
+"""Of all intervals of a map."""
 
 
 class PointRow(msgspec.Struct, kw_only=True):
@@ -47,7 +51,7 @@ class KnownMap:
             raise Refused(f"{rounds.run.name!r} has no complete round yet; run: ethogram explore")
         self.run, self.metadata, self.done = rounds.run.name, metadata, done
         self.grid: Grid = metadata.grid
-        self.problem: Problem = problem_of(self.grid, metadata.tau, metadata.zone)
+        self.problem: Problem = problem_of(self.grid, metadata.tau, metadata.zone, done[-1].certainty.pocket_rate)
         self.tallies = _tallies(rounds, metadata, done, self.problem.points)
         self.tally = self.tallies[-1]
 
@@ -63,6 +67,11 @@ class KnownMap:
     def posterior(self) -> Posterior:
         """What the exploration's own strategy believes."""
         return self.strategy.posterior()
+
+    @cached_property
+    def intervals(self) -> Interval:
+        """Intervals of the failure rates of all points."""
+        return self.strategy.intervals(LEVEL)
 
     @cached_property
     def sets(self) -> Sets:
@@ -105,9 +114,9 @@ class KnownMap:
         """What is believed of the failure rate of a point."""
         return Estimate(
             value=float(self.posterior.mean[i]),
-            low=float(self.posterior.low[i]),
-            high=float(self.posterior.high[i]),
-            level=0.95,
+            low=float(self.intervals.low[i]),
+            high=float(self.intervals.high[i]),
+            level=LEVEL,
             method=f"posterior-{self.metadata.strategy}",
             n=int(self.tally.n[i]),
             of="episodes",
@@ -129,14 +138,15 @@ def _tallies(rounds: Rounds, metadata: Metadata, done: Sequence[RoundMetrics], p
     return found
 
 
-def drawn(values: Any, spent: int) -> Estimate:
-    """An estimate from draws: their mean, and where 95 % of them lie."""
-    low, high = np.quantile(values, [0.025, 0.975])
+def drawn(values: Any, spent: int, value: float | None = None) -> Estimate:
+    """An estimate from draws: where 95 % of them lie, and their mean, unless the value is known from elsewhere."""
+    low, high = np.quantile(values, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    value = float(np.mean(values)) if value is None else value
     return Estimate(
-        value=float(np.mean(values)),
-        low=float(low),
-        high=float(high),
-        level=0.95,
+        value=value,
+        low=min(float(low), value),
+        high=max(float(high), value),
+        level=LEVEL,
         method="posterior-draws",
         n=spent,
         of="episodes",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from ethogram.decide.certificate import Certificate, certificate
 from ethogram.decide.tube import established
 from ethogram.errors import BadUsage
 from ethogram.store import Home
@@ -30,6 +31,7 @@ class ExplorationMap(Result, kw_only=True):
     safe: int
     unsafe: int
     undecided: int
+    certificate: Certificate
     established: str
     metrics: RoundMetrics
     points: list[PointRow]
@@ -52,6 +54,7 @@ def map_exploration(run: str = "latest", *, home: Home | str | None = None) -> E
     """The map of an exploration: every point with its rate, interval and verdict."""
     known = KnownMap(run, home)
     last = known.done[-1]
+    proven = certificate(known.posterior, known.tally, known.problem, known.metadata.level)
     return ExplorationMap(
         run=known.run,
         world=known.metadata.world,
@@ -64,7 +67,8 @@ def map_exploration(run: str = "latest", *, home: Home | str | None = None) -> E
         safe=int(known.sets.safe.sum()),
         unsafe=int(known.sets.unsafe.sum()),
         undecided=int(known.sets.undecided.sum()),
-        established=established(last.certainty, known.problem.points, known.metadata.tau),
+        certificate=proven,
+        established=established(last.certainty, proven, known.problem.points, known.metadata.tau),
         metrics=last,
         points=[known.point(i) for i in range(known.problem.points)],
     )

@@ -50,6 +50,18 @@ def chance_above(belief: Belief, threshold: float) -> Floats:
     return normal_cdf((belief.mean - np.log(threshold / (1 - threshold))) / np.sqrt(belief.variance))
 
 
+def rate_moments(belief: Belief) -> tuple[Floats, Floats]:
+    """The mean of the rate at each point, and that of its square, by Gauss and Hermite."""
+    sd = np.sqrt(belief.variance)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(9)
+    first, second = np.zeros_like(sd), np.zeros_like(sd)
+    for x, w in zip(nodes, weights / weights.sum(), strict=True):
+        p = 1 / (1 + np.exp(-(belief.mean + x * sd)))
+        first += w * p
+        second += w * p * p
+    return first, second
+
+
 def expected_scores(called: Bools, surely_above: Floats, surely_below: Floats, few: float) -> Scores:
     """Scores that the posterior expects: `surely_above` is P(rate > threshold + zone), `surely_below` the other side.
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol
 import msgspec
 import numpy as np
 
+from ethogram.decide.acquire import next_round
+from ethogram.decide.certificate import Certificate, certificate
 from ethogram.decide.explore import (
     Problem,
     Progress,
@@ -61,6 +63,7 @@ class ExploreResult(Result, kw_only=True):
     episodes: int
     stopped: str
     enough: bool
+    certificate: Certificate
     established: str
     metrics: RoundMetrics
     summary: list[dict[str, Any]]
@@ -110,7 +113,7 @@ def explore_plan(
     """Explore, or go on exploring what was begun at the same place."""
     check_options(options)
     lake = home if isinstance(home, Home) else open_home(home)
-    problem = problem_of(plan.grid, options.tau, options.zone)
+    problem = problem_of(plan.grid, options.tau, options.zone, options.pocket_rate)
     strategy = make_strategy(options.strategy, problem, round_sizes(options))
     asked = metadata_of(plan, options)
     run = open_run(lake, options, asked, plan.record)
@@ -186,7 +189,7 @@ class _Explorer:
         self.tally = add_up(self.tally, part)
         self.bought += sum(len(b.outcomes) for b in part)
         self.strategy.look(self.tally)
-        self.seen.append(progress(self.strategy.posterior(), self.tally, self.options.level))
+        self.seen.append(progress(self.strategy.posterior(), self.tally, self.problem, self.options.level))
 
     def go(self, watch: Watch) -> ExploreResult:
         """Round after round."""
@@ -250,7 +253,8 @@ class _Explorer:
         """What was begun is finished as it was planned; else what the strategy proposes, within the budget."""
         if self.pending:
             return self.rounds.plan(number, self.metadata.run_uuid)
-        proposal = self.strategy.propose(round_rng(self.metadata.run_uuid, number))
+        rng = round_rng(self.metadata.run_uuid, number)
+        proposal = next_round(self.strategy, self.problem, stop_rule(self.options), self.seen, rng)
         most = self.options.max_episodes
         if most is not None and proposal.budget > most - self.bought:
             episodes = _within(proposal.episodes, most - self.bought)
@@ -309,6 +313,7 @@ class _Explorer:
             raise BadUsage("no round was run; ask for at least one with --rounds or --until-round")
         last, run = self.done[-1], self.rounds.run
         rule = stop_rule(self.options) or StopRule(level=self.options.level)
+        proven = certificate(self.strategy.posterior(), self.tally, self.problem, self.options.level)
         return ExploreResult(
             run=run.name,
             run_dir=f"{run.files.address.rstrip('/')}/{run.path}",
@@ -321,7 +326,8 @@ class _Explorer:
             episodes=last.counts.trajectories_total,
             stopped=stopped,
             enough=is_enough(rule, self.seen, self.problem.points),
-            established=established(last.certainty, self.problem.points, self.problem.tau),
+            certificate=proven,
+            established=established(last.certainty, proven, self.problem.points, self.problem.tau),
             metrics=last,
             summary=self.rounds.summary(self.done),
         )

@@ -10,7 +10,7 @@ import msgspec
 
 from ethogram.cluster import check_engine
 from ethogram.decide.acquire import EPISODES_PER_UNIT
-from ethogram.decide.explore import StopRule
+from ethogram.decide.explore import POCKET, StopRule
 from ethogram.decide.strategies import SEEDS_OWN, Rounds
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.exploration import Metadata, same_grid
@@ -38,6 +38,7 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     tau: float = 0.2
     zone: float = 0.02
     level: float = 0.95
+    pocket_rate: float = POCKET
     stop: StopRule | None = None
     engine: str = "local"
     workers: int = 1
@@ -74,6 +75,8 @@ def check_options(options: ExploreOptions) -> None:
             raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {value}")
     if not 0 < options.tau < 1 or not 0 <= options.zone < min(options.tau, 1 - options.tau):
         raise BadUsage(f"tau must lie between 0 and 1 and the zone within it, not {options.tau} ± {options.zone}")
+    if not 0 < options.pocket_rate < 1:
+        raise BadUsage(f"--pocket-rate must lie between 0 and 1, not {options.pocket_rate}")
     rule = options.stop
     for name in ("balanced", "undecided", "misclassified"):
         bound = getattr(rule, name) if rule is not None else None

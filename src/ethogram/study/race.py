@@ -9,7 +9,18 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from ethogram.decide.explore import Floats, Problem, StopRule, Strategy, Tally, is_enough, problem_of, progress
+from ethogram.decide.acquire import next_round
+from ethogram.decide.explore import (
+    Floats,
+    Problem,
+    Progress,
+    StopRule,
+    Strategy,
+    Tally,
+    is_enough,
+    problem_of,
+    progress,
+)
 from ethogram.decide.strategies import SEEDS_OWN, Rounds, make_strategy
 from ethogram.decide.tube import MISLEADS, tube_metrics
 from ethogram.errors import BadUsage
@@ -168,9 +179,11 @@ def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, 
     rng = np.random.default_rng(int.from_bytes(key, "little"))
     player = entrant(strategy, problem)
     tally = Tally.empty(problem.points)
-    rule, seen, enough = StopRule(), [], False
+    rule, enough = StopRule(), False
+    closing = None if player.name in SEEDS_OWN else rule  # those of the first version never buy what a stop needs
+    seen: list[Progress] = []
     while tally.spent < most:
-        proposal = player.propose(rng)
+        proposal = next_round(player, problem, closing, seen, rng)
         n, fails = tally.n.copy(), tally.fails.copy()
         n[proposal.points] += proposal.episodes
         fails[proposal.points] += rng.binomial(proposal.episodes, truth[proposal.points])
@@ -178,7 +191,7 @@ def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, 
         player.look(tally)
         posterior = player.posterior()
         found = scores(posterior.called, truth, problem.tau, problem.zone)
-        seen.append(progress(posterior, tally, rule.level))
+        seen.append(progress(posterior, tally, problem, rule.level))
         enough = enough or is_enough(rule, seen, problem.points)
         yield Look(
             tally.spent,
