@@ -336,7 +336,7 @@ def test_what_a_certificate_says():
 
 
 def test_the_looks_of_a_certificate_are_bought_last():
-    """While something is to be learned, rounds are the strategy's own; then most of a round goes to lacking looks."""
+    """While something is to be learned, rounds are the strategy's own; then only lacking looks are bought."""
     content, learning = at(0.99, unproven=60), at(0.9, unproven=60)
     strategy = make_strategy("default", PROBLEM, Rounds(targets=16, first=40, least=24))
     play(strategy, TRUTH, 8)
@@ -345,11 +345,10 @@ def test_the_looks_of_a_certificate_are_bought_last():
         same = next_round(strategy, PROBLEM, rule, seen, np.random.default_rng(0))
         assert (same.points.tolist(), same.episodes.tolist()) == (own.points.tolist(), own.episodes.tolist())
     closing = next_round(strategy, PROBLEM, StopRule(), [learning, content], np.random.default_rng(0))
-    assert closing.budget == own.budget
+    assert 0 < closing.budget <= own.budget
     assert len(set(closing.points.tolist())) == len(closing.points)
     n, fails, safe = strategy.tally.n, strategy.tally.fails, ~strategy.posterior().called
-    lacking = (safe & (n < 6)) | (safe & (fails > 0)) | (n == 0)
-    assert closing.episodes[lacking[closing.points]].sum() >= 0.8 * closing.budget - 1
+    assert ((safe & ((n < 6) | (fails > 0))) | (n == 0))[closing.points].all()
 
 
 def test_looks_at_extremes_are_in_the_interval():

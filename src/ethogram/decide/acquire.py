@@ -25,8 +25,6 @@ from .explore import (
 )
 
 TARGETS = 64
-CLOSING = 0.8
-"""The share of a round that goes to points which lack looks, once nothing else is lacking."""
 EPISODES_PER_UNIT = 256
 
 
@@ -91,14 +89,15 @@ def least_sampled(n: Ints, count: int, rng: np.random.Generator) -> Ints:
 def next_round(
     strategy: Strategy, problem: Problem, rule: StopRule | None, seen: Sequence[Progress], rng: np.random.Generator
 ) -> Proposal:
-    """What a strategy proposes; once it is content, most of the round goes to the looks that a stop still needs.
+    """What a strategy proposes; once the rule is content, only the looks that a stop still needs.
 
     These looks are bought last: they prove what is known already, and would slow down whoever is still learning.
     """
     proposal = strategy.propose(rng)
     if rule is None or not is_content(rule, seen[-1:], problem.points):
         return proposal
-    return _with_looks(proposal, _lacking(strategy, problem, rule.level), rng)
+    lacking = _lacking(strategy, problem, rule.level)
+    return _looks(lacking, min(proposal.budget, int(lacking.sum())), rng) if lacking.any() else proposal
 
 
 def _lacking(strategy: Strategy, problem: Problem, level: float) -> Ints:
@@ -109,20 +108,11 @@ def _lacking(strategy: Strategy, problem: Problem, level: float) -> Ints:
     return np.asarray(np.where(unproven(posterior, tally, problem, level), more, tally.n == 0), dtype=np.int64)
 
 
-def _with_looks(proposal: Proposal, lacking: Ints, rng: np.random.Generator) -> Proposal:
-    """A proposal of the same size of which a large part goes to points that lack looks, those that lack most first."""
+def _looks(lacking: Ints, budget: int, rng: np.random.Generator) -> Proposal:
+    """A round of looks: one each in turn, points that lack most first, up to what each of them lacks."""
     where = np.flatnonzero(lacking)
-    if not len(where):
-        return proposal
-    budget = min(int(CLOSING * proposal.budget), int(lacking.sum()))
     order = where[np.lexsort((rng.random(len(where)), -lacking[where]))][:budget]
     episodes = np.zeros(len(lacking), dtype=np.int64)
-    while (left := budget - int(episodes.sum())) > 0:  # one each in turn, up to what each of them lacks
-        short = order[episodes[order] < lacking[order]][:left]
-        episodes[short] += 1
-    kept = proposal.episodes * (proposal.budget - budget) // proposal.budget
-    kept[: proposal.budget - budget - int(kept.sum())] += 1
-    episodes[proposal.points] += kept
-    points = np.concatenate([proposal.points, order[~np.isin(order, proposal.points)]])
-    points = points[episodes[points] > 0]
-    return Proposal(points, episodes[points])
+    while (left := budget - int(episodes.sum())) > 0:
+        episodes[order[episodes[order] < lacking[order]][:left]] += 1
+    return Proposal(order, episodes[order])
