@@ -132,7 +132,13 @@ def test_two_runs_side_by_side(call, imported):
     assert said.code == 0
     assert "b against a, on 2 tasks" in said.out
     assert "width ratio" in said.out
+    # convergence and separation stand beside the shifts, each with its test, and nothing is left out silently
+    assert any(line.startswith("convergence") and "→" in line for line in said.out.splitlines())
+    assert "change of separation sd" in said.out
     data = document(call("field", "a", "--against", "b", "--json"))
+    told = said.out.replace("\n", " ")
+    for dimension in data["comparison"]["dimensions"]:
+        assert dimension["name"] in told, dimension["name"]
     shifts = {d["name"]: d for d in data["comparison"]["dimensions"]}
     assert shifts["reads"]["difference"] == pytest.approx(5)
 

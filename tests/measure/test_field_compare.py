@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, BadUsage
-from ethogram.measure import Ablation, Field, FieldComparison, ablate, compare_fields
+from ethogram.measure import Ablation, Field, FieldComparison, ablate, compare_fields, twin
 from ethogram.measure.ablation import conditions_of
 
 NAMES = ["steps", "reads", "writes"]
@@ -236,3 +236,29 @@ def test_conditions_come_from_settings_per_trajectory_and_json_holds_all() -> No
     assert msgspec.json.decode(msgspec.json.encode(found), type=Ablation) == found
     with pytest.raises(BadInput, match="32 trajectories but 1 settings"):
         conditions_of(field, [{"prompt": "x"}])
+
+
+def test_the_centre_shift_leaves_out_0_exactly_where_its_test_rejects() -> None:
+    rejected = 0
+    for seed in range(30):
+        found = compare_fields(runs(seed), runs(seed + 1000, shift=0.1 * (seed % 9)), draws=199)
+        p = found.test("centre").p
+        assert p is not None
+        assert found.centre_shift.low is not None
+        assert (found.centre_shift.low > 0) == (p <= 0.05)
+        rejected += p <= 0.05
+    assert 0 < rejected < 30
+
+
+def test_the_separation_test_names_its_method_below_and_above_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = runs(3, tasks=20, each=6)
+    dealt = field.metrics().separation_test(999, 1)
+    assert dealt.method == "outcomes dealt anew within tasks, 999 draws; max-T over dimensions"
+    assert field.metrics().report(draws=999, seed=1).test_method == dealt.method
+    monkeypatch.setattr(twin, "LARGE", 100)
+    drawn = field.metrics().separation_test(999, 1)
+    assert drawn.method.startswith("normal limit of outcomes dealt anew within tasks (120 runs, above 100), 9999 draws")
+    assert drawn.draws == 9999
+    # and the two say the same
+    for name, p in dealt.adjusted.items():
+        assert drawn.adjusted[name] == pytest.approx(p, abs=0.06)

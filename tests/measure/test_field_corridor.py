@@ -122,3 +122,18 @@ def test_no_alarm_without_grounds() -> None:
     assert "cannot raise an alarm" in str(few.why)
     with pytest.raises(BadUsage, match="measure both alike"):
         corridor.alarm(Field.from_arrays([[1.0]], [1], ["x"]))
+
+
+@pytest.mark.parametrize("tasks", [1, 4])
+def test_the_distance_leaves_out_0_exactly_where_its_test_rejects(tasks: int) -> None:
+    """Shifts from none to clear: one distribution decides both what p says and where the interval begins."""
+    rejected = 0
+    for seed in range(40):
+        corridor = Corridor.of(runs(seed, K=16, good=1.0, tasks=tasks))
+        new = runs(500 + seed, K=16, more=0.02 * (seed % 8), good=1.0, tasks=tasks)
+        for gap in corridor.gaps(new, draws=199):
+            assert gap.p is not None
+            assert gap.distance.low is not None
+            assert (gap.distance.low > 0) == (gap.p <= 0.05), (seed, gap.state)
+            rejected += gap.p <= 0.05
+    assert 5 < rejected < 75

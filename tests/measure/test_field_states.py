@@ -151,6 +151,18 @@ def test_drift_is_refused_below_five_and_claimed_from_ten() -> None:
     assert many.why is None  # type: ignore[attr-defined]
 
 
+def test_the_note_on_drift_counts_the_successes_that_the_column_counts() -> None:
+    """75 successes, but only 6 of a task that also failed: the note must not read as if there were 6."""
+    rng = np.random.default_rng(6)
+    task = [0] * 16 + [1] * 69
+    y = [1.0] * 6 + [0.0] * 10 + [1.0] * 69
+    field = Field.from_arrays(rng.lognormal(size=(85, 3)), y, ["x", "y", "z"], tasks=task)
+    found = field.metrics().estimate("drift")
+    assert (found.n, found.of) == (6, "successes")
+    assert found.why is not None
+    assert found.why.startswith("6 of 75 successes are of tasks that also failed")
+
+
 def test_programs_regimes_and_families() -> None:
     field = field_of("a", "a", "a", intents=["eexxe", "ex", "xe"])
     assert field.intents == ["e", "x"]

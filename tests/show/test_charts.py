@@ -130,3 +130,9 @@ def test_altair_accepts_every_specification() -> None:
     altair = pytest.importorskip("altair", reason="altair validates the specifications")
     for chart in CASES.values():
         altair.Chart.from_dict(chart.spec, validate=True)
+
+
+def test_captions_name_the_rule_that_runs_belong_by() -> None:
+    for rule in ("visited", "reached"):
+        for draw in (charts.horizon_width, charts.horizon_convergence, charts.drift_lines):
+            assert f"runs that {rule} " in draw(PER_STATE, rule).words

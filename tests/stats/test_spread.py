@@ -155,10 +155,15 @@ def test_norm_interval_is_the_noncentral_f_turned_round() -> None:
     found = spread.Shift(np.array([1.0, 2.0, 0.5]), np.eye(3) * 0.2, 8.0, 0.0, 1)
     low, high = spread.norm_interval(found, 0.9)
     ratio, df = float(found.vector @ found.vector) / 0.6, 8 * np.sqrt(3)
-    assert peer.ncf.sf(ratio, 3, df, float(low) / 0.2) == pytest.approx(0.05, abs=1e-4)
-    assert peer.ncf.cdf(ratio, 3, df, float(high) / 0.2) == pytest.approx(0.05, abs=1e-4)
+    # near 0 the error lies on one side, far from it on both alike; together it is a tenth at every length
+    extra = [0.05 * np.exp(-float(end) / 0.6) for end in (low, high)]
+    assert peer.ncf.sf(ratio, 3, df, float(low) / 0.2) == pytest.approx(0.05 + extra[0], abs=1e-4)
+    assert peer.ncf.cdf(ratio, 3, df, float(high) / 0.2) == pytest.approx(0.05 - extra[1], abs=1e-4)
     near = spread.norm_interval(found._replace(vector=np.array([0.1, 0.0, 0.0])), 0.9)
     assert float(near.low) == 0.0
+    weak = found._replace(vector=np.array([1.0, 0.6, 0.2]))
+    for p in (0.0005, 0.02, 0.0999, 0.1001, 0.4):
+        assert (float(spread.norm_interval(weak, 0.9, p).low) > 0) == (p <= 0.1)
     sure = spread.norm_interval(found._replace(covariance=np.zeros((3, 3))), 0.9)
     assert float(sure.low) == float(sure.high) == pytest.approx(5.25)
 

@@ -109,7 +109,7 @@ def test_centre_shift(suite: Suite, shift: str) -> None:
     for rng in replicates(2):
         levels = suite.levels(rng)
         a, b = suite.field(suite.logs(rng, levels)), suite.field(suite.logs(rng, levels) + delta)
-        found = compare_fields(a, b, draws=9)
+        found = compare_fields(a, b, draws=99)
         # truth on the scale that was used: plain log shift over the pooled sd within task and field
         cells = [
             np.log1p(f.points).reshape(suite.tasks, suite.runs, D).var(axis=1, ddof=1).mean(axis=0) for f in (a, b)

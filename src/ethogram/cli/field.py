@@ -14,6 +14,8 @@ from ethogram.lab.fields import field_of
 from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
 
 BAD, NOT_DECIDED = 1, 2
+MOST_DIMENSIONS = 12
+"""Rows of a comparison; the others are named below it."""
 
 
 def command(
@@ -149,12 +151,15 @@ def _print_dimensions(out: Console, result: FieldResult) -> None:
     for name, row in ordered:
         apart = row.estimates["separation"]
         rows.append([name, _number(row.mean), *_cells(apart), *map(_number, (row.adjusted, row.separation, row.skew))])
-    columns = ["dimension", "mean", "separation sd", percent, "adjusted p", "plain separation", "plain skew"]
+    columns = ["dimension", "plain mean", "separation sd", percent, "adjusted p", "plain separation", "plain skew"]
     out.print(table(columns, rows))
     out.print(
-        "separation: successes minus failures within tasks, log features in standard deviations; plain: tasks pooled",
+        "separation: successes minus failures within tasks, log features in standard deviations; plain: over all\n"
+        "runs, tasks pooled, in the dimension's own unit",
         style="dim",
     )
+    if result.test_method:
+        out.print(f"adjusted p: {result.test_method}", style="dim", markup=False)
 
 
 def _print_horizons(out: Console, result: FieldResult) -> None:
@@ -176,18 +181,42 @@ def _print_comparison(out: Console, result: FieldResult) -> None:
     out.print()
     out.print(f"{result.against} against {result.run}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
     p = {t.of: t.p for t in found.tests}
-    centre = min((v for k, v in p.items() if k.startswith("centre") and v is not None), default=None)
+    percent = f"{100 * result.level:g} %"
+    steady = [_number(e.value) if e.value is None or e.value < float("inf") else "inf" for e in found.convergences]
     rows = [
         ["width ratio", *_cells(found.width_ratio), _number(p.get("width"))],
-        ["centre shift (widths)", *_cells(found.centre_shift), _number(centre)],
+        ["centre shift (widths)", *_cells(found.centre_shift), _number(p.get("centre"))],
+        ["centre shift, each task its own", None, None, _number(p.get("centre per task"))],
         ["pass rate", *_cells(found.pass_rate_difference), _number(p.get("convergence"))],
+        ["convergence", " → ".join(s or "unknown" for s in steady), None, _number(p.get("convergence"))],
     ]
-    shifts = sorted(found.dimensions, key=lambda d: -abs(d.shift.value or 0.0))
-    rows += [[d.name, *_cells(d.shift), _number(d.adjusted)] for d in shifts[:12]]
-    out.print(table(["second minus first", "value", f"{100 * result.level:g} %", "p"], rows))
+    out.print(table(["second minus first", "value", percent, "p"], [r for r in rows if any(r[1:])]))
+    varying = [d for d in found.dimensions if d.shift.value is not None]
+    shown = sorted(varying, key=lambda d: -abs(d.shift.value or 0.0))[:MOST_DIMENSIONS]
+    each = [
+        [d.name, *_cells(d.shift), _number(d.adjusted), *_cells(d.separation), _number(d.separation_p)] for d in shown
+    ]
+    out.print()
+    out.print(table(["dimension", "shift sd", percent, "p", "change of separation sd", percent, "p"], each))
+    out.print("p of dimensions: adjusted over all of them (max-T for shifts, Holm for separation)", style="dim")
+    for why, unseen in _not_shown(result, [d.name for d in shown]).items():
+        out.print(f"not in the table: {printable(', '.join(unseen))} ({why})", style="dim", markup=False)
     for side, names in (("first", found.only_in_first), ("second", found.only_in_second)):
         if names:
             out.print(f"only in the {side}: {printable(', '.join(names[:8]))}", style="dim", markup=False)
+
+
+def _not_shown(result: FieldResult, shown: list[str]) -> dict[str, list[str]]:
+    """Dimensions of a comparison that its table does not show, by reason."""
+    reasons: dict[str, list[str]] = {}
+    for d in result.comparison.dimensions if result.comparison is not None else ():
+        if d.name not in shown:
+            moved = d.shift.value is not None
+            why = (
+                f"the table shows the {MOST_DIMENSIONS} that moved most; --json has all" if moved else d.shift.why or ""
+            )
+            reasons.setdefault(why, []).append(d.name)
+    return reasons
 
 
 def _print_corridor(out: Console, found: CorridorCheck) -> None:
@@ -197,7 +226,8 @@ def _print_corridor(out: Console, found: CorridorCheck) -> None:
         [g.state, g.K, _number(g.width_gap), *_cells(g.width_ratio), *_cells(g.distance), _number(g.p)]
         for g in found.gaps
     ]
-    out.print(table(["state", "K", "width gap", "width ratio", "", "centre distance", "", "p"], rows))
+    out.print(table([found.rule, "K", "width gap", "width ratio", "", "centre distance", "", "p"], rows))
+    out.print(f"a run counts at every state that it {found.rule}; p: of a centre distance of 0", style="dim")
     outside = [a for a in found.adherence if a.inside is False]
     untold = sum(a.inside is None for a in found.adherence)
     told = f"{len(outside)} of {len(found.adherence)} traces outside"

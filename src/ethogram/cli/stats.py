@@ -64,22 +64,19 @@ def _print(result: ReliabilityResult, limit: int) -> None:
         f"{sum(episodes.missing.values())} missing{f' ({gone})' if gone else ''}"
     )
     if episodes.missing and result.convention == "bounds" and result.bounds.worst is not None:
-        out.print(
-            f"mean success rate, were all missing to fail or to pass: "
-            f"{result.bounds.worst:.3f} to {result.bounds.best:.3f}"
-        )
+        out.print(f"pass@1, were all missing to fail or to pass: {result.bounds.worst:.3f} to {result.bounds.best:.3f}")
     elif episodes.missing:
         out.print("missing attempts are counted as failures (--missing failure)")
     out.print()
     out.print(_curves(result))
     _say_why(result)
     if result.score is not None:
-        out.print(f"mean score {result.score}", markup=False)
+        out.print(f"score, mean over tasks {result.score}", markup=False)
     if result.compounding is not None:
         c = result.compounding
         out.print(
             f"per step {c.per_step:.4f} without error over {c.steps:.1f} steps would give {c.predicted:.3f} end to end "
-            f"were errors fatal; observed {c.observed:.3f}",
+            f"were errors fatal; of all attempts {c.observed:.3f} passed",
             markup=False,
         )
     out.print()

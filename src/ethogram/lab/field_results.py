@@ -61,6 +61,7 @@ class CorridorCheck(msgspec.Struct, frozen=True, kw_only=True):
     K: int
     dimensions: list[str]
     not_compared: dict[str, str]
+    rule: Rule
     gaps: tuple[CorridorGap, ...]
     adherence: tuple[Adherence, ...]
     alarm: Alarm
@@ -96,6 +97,7 @@ class FieldResult(Result, kw_only=True):
     notes: list[str]
     draws: int
     seed: int
+    test_method: str = ""
     against: str | None = None
     comparison: FieldComparison | None = None
     corridor: CorridorCheck | None = None

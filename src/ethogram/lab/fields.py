@@ -243,6 +243,7 @@ def _read(field: Field, ask: Ask) -> dict[str, Any]:
         "advice_text": chain.advice_text,
         "chain": chain,
         "constant": list(report.constant),
+        "test_method": report.test_method,
         "draws": report.draws,
         "seed": ask.seed,
     }  # fmt: skip
@@ -300,6 +301,7 @@ def _against_corridor(
         K=corridor.K,
         dimensions=corridor.field.names,
         not_compared=gone,
+        rule=ask.rule,
         gaps=gaps,
         adherence=corridor.adherence(field, alpha),
         alarm=corridor.alarm(field, alpha, draws=ask.draws, seed=ask.seed),

@@ -246,9 +246,10 @@ def _stages(readings: tuple[HorizonReading, ...], rule: Rule) -> ChainStep:
     start = f"Runs that {rule} each state: {path}."
     if firm:
         first = firm[0]
+        drift = estimates[first.state]
         text = (
-            f"{start} Failures spread further than successes from {first.state!r} on: drift "
-            f"{_told(estimates[first.state])} (in units of the field's spread, {first.successes} successes)."
+            f"{start} Failures spread further than successes from {first.state!r} on: drift {_told(drift)} (in units "
+            f"of the field's spread; {drift.n} of {first.successes} successes are of tasks that also failed)."
         )
         return ChainStep(answer="yes", text=text, estimates=estimates, **common)
     claims = [e for e in estimates.values() if e.low is not None and e.why is None]

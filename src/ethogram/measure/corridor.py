@@ -30,8 +30,9 @@ MOST_REFERENCES = 2000
 class CorridorGap(msgspec.Struct, frozen=True, kw_only=True):
     """One horizon of a field against the corridor.
 
-    `width_gap` is the essay's W(horizon) - W(corridor); `width_ratio` and `distance` are the default reading;
-    `dimensions` holds the plain centroid gap and its standardised form with interval and p.
+    `width_gap` is the essay's W(horizon) - W(corridor); `width_ratio` and `distance` are the default reading; `p` is of
+    a distance of 0, which the interval of `distance` leaves out exactly where p is at most 1 - level. `dimensions`
+    holds the plain centroid gap and its standardised form with interval and p.
     """
 
     state: str
@@ -249,7 +250,7 @@ class Corridor:
         return CorridorGap(
             width_ratio=found.width_ratio,
             distance=found.centre_shift,
-            p=min((t.p for t in found.tests if t.of.startswith("centre") and t.p is not None), default=None),
+            p=found.test("centre").p,
             dimensions=found.dimensions,
             **common,
         )

@@ -25,7 +25,8 @@ from .field import Field
 class SeparationTest(NamedTuple):
     """p per dimension, alone and adjusted over all of them; empty, with `why`, where a test makes no sense.
 
-    `least` is the smallest p that dealing labels anew could give.
+    `least` is the smallest p that dealing labels anew could give. `method` says whether labels were dealt, or p was
+    drawn from the normal limit of dealing, as it is above 20 000 runs.
     """
 
     p: dict[str, float]
@@ -33,6 +34,7 @@ class SeparationTest(NamedTuple):
     draws: int
     least: float
     why: str | None
+    method: str = ""
 
 
 class Test(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,8 +112,11 @@ def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
         whole = spread.merged(twin.log_cells(part), twin.CLASSES)
         score, covariance = spread.scores(part.points, success, part.task_index, whole.mean, spread.log_features)
         kept = np.flatnonzero(scale.alive)
-        found = permutation.max_t_normal(score[kept], covariance[np.ix_(kept, kept)], max(draws, 9999), rng)
+        draws = max(draws, 9999)
+        found = permutation.max_t_normal(score[kept], covariance[np.ix_(kept, kept)], draws, rng)
+        method = f"normal limit of outcomes dealt anew within tasks ({part.K} runs, above {twin.LARGE}), {draws} draws"
     else:
+        method = f"outcomes dealt anew within tasks, {draws} draws"
         x = twin.standardised(part, scale)
         found = permutation.association(x, success, part.task_index, groups, draws, rng)
     names = [n for n, alive in zip(field.names, scale.alive, strict=True) if alive]
@@ -121,6 +126,7 @@ def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
         draws,
         max(float(np.exp(-ways)), 1 / (draws + 1)),
         why,
+        f"{method}; max-T over dimensions",
     )
 
 
@@ -223,34 +229,32 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     tested = test(
         pair.x / np.where(whole > 0, whole, 1.0), pair.second, pair.task, groups, draws, generator(seed, "field centre")
     )
-    unit = float(pair.alive.sum())
-    common: dict[str, Any] = {
-        "level": level, "n": int(pair.second.size), "of": "trajectories",
-        "method": "distance of centres averaged over tasks, unbiased square, in widths; noncentral F",
-    }  # fmt: skip
-    if not any(known) or unit == 0:
-        why = "one trajectory per task on each side says nothing of the spread; it needs two on one side at least"
-        estimate = Estimate(value=None, why=why, **common)
-    else:
-        ends = [float(np.sqrt(max(float(e), 0.0) / unit)) for e in spread.norm_interval(found, level)]
-        value = float(np.sqrt(max(found.square, 0.0) / unit))
-        estimate = Estimate(value=min(max(value, ends[0]), ends[1]), low=ends[0], high=ends[1], **common)
+    method = f"arms dealt anew within tasks, {draws} draws"
+    if many:
+        method = f"normal limit of arms dealt anew within tasks ({pair.second.size} runs), {draws} draws"
     smallest = float(np.exp(least)) * 2
     needed = f"so few runs that p cannot fall below {smallest:.2g}; it needs 4 on each side of one task, or more tasks"
     weak = needed if smallest > 1 - level else None
-    method = f"arms dealt anew within tasks, {draws} draws"
     if groups == 1:
-        return estimate, [Test(of="centre", p=tested.pooled, method=method, why=weak)], tested.features
-    holm = multiplicity.holm([tested.pooled, tested.per_group])
-    tests = [
-        Test(of="centre", p=float(holm[0]), method=f"norm of the mean shift; {method}; Holm over two norms", why=weak),
-        Test(
-            of="centre per task",
-            p=float(holm[1]),
-            method=f"norms of task shifts; {method}; Holm over two norms",
-            why=weak,
-        ),
-    ]
+        tests = [Test(of="centre", p=tested.pooled, method=method, why=weak)]
+    else:
+        holm = [float(p) for p in multiplicity.holm([tested.pooled, tested.per_group])]
+        norms = (("centre", "norm of the mean shift"), ("centre per task", "norms of task shifts"))
+        tests = [
+            Test(of=of, p=p, method=f"{norm}; {method}; Holm over two norms", why=weak)
+            for (of, norm), p in zip(norms, holm, strict=True)
+        ]
+    common: dict[str, Any] = {
+        "level": level, "n": int(pair.second.size), "of": "trajectories",
+        "method": "distance of centres averaged over tasks, unbiased square, in widths; noncentral F, 0 by the test",
+    }  # fmt: skip
+    unit = float(pair.alive.sum())
+    if not any(known) or unit == 0:
+        why = "one trajectory per task on each side says nothing of the spread; it needs two on one side at least"
+        return Estimate(value=None, why=why, **common), tests, tested.features
+    ends = [float(np.sqrt(max(float(e), 0.0) / unit)) for e in spread.norm_interval(found, level, tests[0].p)]
+    value = min(max(float(np.sqrt(max(found.square, 0.0) / unit)), ends[0]), ends[1])
+    estimate = Estimate(value=value, low=ends[0], high=ends[1], **common)
     return estimate, tests, tested.features
 
 

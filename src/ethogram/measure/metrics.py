@@ -55,6 +55,7 @@ class FieldReport(msgspec.Struct, frozen=True, kw_only=True):
     estimates: dict[str, Estimate]
     constant: tuple[str, ...]
     notes: tuple[str, ...]
+    test_method: str
     draws: int
     seed: int
 
@@ -197,6 +198,7 @@ class FieldMetrics:
             estimates={name: self._single(name, level) for name in SINGLE},
             constant=tuple(n for n, alive in zip(field.names, twin.scale_of(field).alive, strict=True) if not alive),
             notes=tuple(n for n in (test.why,) if n),
+            test_method=test.method,
             draws=test.draws,
             seed=seed,
         )

@@ -286,17 +286,17 @@ def drift(field: Field, level: float) -> Estimate:
     if found.groups == 0:
         why = f"no task has two successes and a failure; drift needs {ENOUGH_SUCCESSES} successes of such tasks"
         return Estimate(value=None, why=why, n=int(success.sum()), **common)
-    have = f"{found.rows} successes"
+    have = f"{found.rows} of {int(success.sum())} successes"
     if found.rows < FEW_SUCCESSES or not np.isfinite(found.variance):
         few = (
-            f"{have} of tasks that also failed are too few to tell drift from chance"
+            f"{have} are of tasks that also failed, too few to tell drift from chance"
             if found.rows < FEW_SUCCESSES
             else "a task has two successes"
         )
         why = f"{few}; it needs {FEW_SUCCESSES} at least (3 of each task), {ENOUGH_SUCCESSES} for a claim"
         return Estimate(value=found.value, why=why, n=found.rows, **common)
     low, high = interval.student(found.value, found.variance, found.df, level)
-    weak = f"{have} give a direction, not a claim; that needs {ENOUGH_SUCCESSES}"
+    weak = f"{have} are of tasks that also failed: a direction, not a claim; that needs {ENOUGH_SUCCESSES} of them"
     reason = None if found.rows >= ENOUGH_SUCCESSES else weak
     return Estimate(value=found.value, low=float(low), high=float(high), why=reason, n=found.rows, **common)
 

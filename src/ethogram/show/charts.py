@@ -65,19 +65,19 @@ def skew_bar(rows: Rows) -> Chart:
     )
 
 
-def horizon_width(rows: Rows) -> Chart:
-    """Width at each state, of all runs and of the successes; rows: state, who, value, low, high, order."""
-    return _along(rows, "width, standardised", "how wide behaviour is at each stage")
+def horizon_width(rows: Rows, rule: str = "visited") -> Chart:
+    """Width at each state of the runs that belong to it by `rule`; rows: state, who, value, low, high, order."""
+    return _along(rows, "width, standardised", f"how wide behaviour is among runs that {rule} each stage")
 
 
-def horizon_convergence(rows: Rows) -> Chart:
-    """Success rate of the runs that reach each state; rows: state, who, value, low, high, order."""
-    return _along(rows, "success rate", "how often runs that reach a stage succeed", domain=[0.0, 1.0])
+def horizon_convergence(rows: Rows, rule: str = "visited") -> Chart:
+    """Success rate of the runs that belong to each state by `rule`; rows: state, who, value, low, high, order."""
+    return _along(rows, "success rate", f"how often runs that {rule} a stage succeed", domain=[0.0, 1.0])
 
 
-def drift_lines(rows: Rows) -> Chart:
+def drift_lines(rows: Rows, rule: str = "visited") -> Chart:
     """Drift at each state, one line per model; rows: state, who, value, low, high, order."""
-    return _along(rows, "drift", "where failures leave the corridor", zero=True)
+    return _along(rows, "drift", f"where failures leave the corridor, among runs that {rule} each stage", zero=True)
 
 
 def centroid_gap(rows: Rows) -> Chart:

@@ -68,7 +68,7 @@ def field_charts(found: FieldResult) -> list[Chart]:
                 if name in h.estimates and h.estimates[name].low is not None
             ]
             if rows:
-                drawn.append(chart(rows))
+                drawn.append(chart(rows, found.rule))
     return drawn
 
 
@@ -126,7 +126,7 @@ def _table(found: FieldResult) -> TableView:
             ]
         )
     return TableView(
-        columns=["dimension", "mean", "successes − failures, in sd", "p, adjusted"],
+        columns=["dimension", "mean over tasks", "successes − failures, in sd", "p, adjusted"],
         rows=rows,
         caption=f"{found.K} traces of {found.tasks} tasks: {found.successes} succeeded, {found.failures} failed",
     )

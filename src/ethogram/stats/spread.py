@@ -271,8 +271,12 @@ def pooled_covariance(x: Numbers, group: Numbers, groups: int) -> Floats:
     return floats(off.T @ off / df) if df > 0 else np.full((data.shape[1],) * 2, np.nan)
 
 
-def norm_interval(found: Shift, level: float) -> Interval:
+def norm_interval(found: Shift, level: float, p: float | None = None) -> Interval:
     """An interval of the squared length of a shift: the noncentral F turned round.
+
+    With `p`, that of a test of no shift, it leaves out 0 exactly where the test rejects at 1 - level. The test has all
+    its error on one side; so have the lengths near 0 that the interval is made of, and far from 0 both sides share it
+    alike (as Feldman and Cousins 1998), so that every length is covered with the level.
 
     |D|² is close to c χ'² with ν = tr V / c degrees of freedom (Box 1954, Imhof 1961); c is the larger of tr V² / tr V
     and the variance along D itself, so the interval is not too short when the shift lies along the longest axis. V was
@@ -292,15 +296,26 @@ def norm_interval(found: Shift, level: float) -> Interval:
 
     def below(excess: float, at: float) -> float:
         # the tail of a far noncentral F may underflow to NaN
-        return at - float(np.nan_to_num(special.ncfdtr(nu, df, excess / unit, ratio)))
+        return float(np.nan_to_num(special.ncfdtr(nu, df, excess / unit, at)))
 
-    tail = (1 - level) / 2
+    half = (1 - level) / 2
+
+    def extra(excess: float) -> float:
+        return half * float(np.exp(-excess / trace))
+
     most = length + trace
-    while below(most, tail) <= 0:
+    while below(most, ratio) >= half - extra(most):
         most *= 2
-    low = root(lambda e: below(e, 1 - tail), 0.0, most, 1e-9 * most)
-    high = root(lambda e: below(e, tail), 0.0, most, 1e-9 * most)
-    return Interval(floats(low), floats(high))
+    high = root(lambda e: half - extra(e) - below(e, ratio), 0.0, most, 1e-9 * most)
+
+    def lower(at: float) -> float:
+        return root(lambda e: 1 - half - extra(e) - below(e, at), 0.0, most, 1e-9 * most)
+
+    low = lower(ratio)
+    if p is not None:
+        # the ratio whose tail is p: near 0 the test is exact and the noncentral F only close to it
+        low = max(low, lower(float(special.fdtri(nu, df, 1 - max(p, 1e-12))))) if p <= 1 - level else 0.0
+    return Interval(floats(min(low, high)), floats(high))
 
 
 def products(x: Numbers, centre: Numbers, y: Numbers | None = None) -> Floats:
