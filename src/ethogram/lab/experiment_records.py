@@ -186,7 +186,8 @@ class ExperimentResults(Result, kw_only=True):
         lines.append(f"  delivered: {whole.delivered} of {whole.pairs} pairs; what follows is of these")
         for name, share in sorted(whole.manifestations.items(), key=lambda x: -(x[1].value or 0)):
             if whole.counts.get(name):
-                lines.append(f"    {name}: {whole.counts[name]} pairs, {_words(share, '.2f')}")
+                pairs = f"{whole.counts[name]} pair{'s' * (whole.counts[name] != 1)}"
+                lines.append(f"    {name}: {pairs}, {_words(share, '.2f')}")
         floor = self.noise_floor
         if whole.mean_d_norm is None or whole.max_d_norm is None:
             lines.append("  d_norm: unavailable")
