@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -92,3 +93,23 @@ def test_a_run_cannot_be_named_by_a_secret(place: Path) -> None:
     done = ethogram("run", "suite.yaml", "--agent", "agent.py:solve", "--run", SECRET, cwd=place, code=64)
     assert "the name of the run holds a secret" in done.stderr
     assert SECRET not in done.stderr
+
+
+def test_words_of_a_crash_and_of_facts_are_sealed_with_the_rest(place: Path) -> None:
+    words = "the patient said that her knee hurts"
+    (place / "agent.py").write_text(f"def solve(task, episode):\n    raise ValueError({words!r})\n")
+    key = {"ETHOGRAM_KEY": base64.b64encode(bytes(range(32))).decode()}
+    told = ("--agent", "agent.py:solve", "--run", "r", "--meta", "note=seen by Dr Grey in May")
+    ethogram("run", "suite.yaml", *told, cwd=place, code=None, **key)
+    runs = [p for p in (place / "home/runs/r").rglob("*") if p.is_file() and p.name != "run.json"]
+    for spoken in (words, "Dr Grey"):
+        assert not [p.name for p in runs if spoken.encode() in p.read_bytes()]
+    ledger = "".join(p.read_text() for p in (place / "home/runs/r/ledger").iterdir())
+    (trace,) = set(re.findall(r'"trace_id":"b2:(\w+)"', ledger))
+    read = json.loads(ethogram("trace", trace, "--json", cwd=place, **key).stdout)
+    assert words in read["meta"]["crash"]
+    assert read["meta"]["note"] == "seen by Dr Grey in May"
+    without = ethogram("trace", trace, cwd=place, code=None)
+    assert words not in without.stdout
+    assert "Traceback" not in without.stderr
+    assert ethogram("verify", cwd=place, **key).returncode == 0
