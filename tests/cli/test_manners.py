@@ -144,6 +144,29 @@ def test_a_pipe_may_close(shell, lake, line, buffering):
     assert (said.code, said.err) == (0, "")
 
 
+def test_a_verdict_stands_whatever_happens_to_its_output(shell, ran, home):
+    for name, agent, k in (("main", "good", 20), ("bad", "bad", 4), ("sure", "sure", 8), ("torn", "same", 1)):
+        ran(name, agent, k)
+    ledger = max((home / "runs" / "torn" / "ledger").iterdir())
+    ledger.write_bytes(ledger.read_bytes()[:-40])
+    gate = "ethogram gate main bad --margin 0.1"
+    for line, code in (
+        (f"{gate} | true", 1),
+        (f"{gate} | head -1 > /dev/null", 1),
+        (f"{gate} --json 2>&1 | true", 1),
+        (f"{gate} >&-", 1),
+        (f"{gate} > /dev/full", 1),
+        ("ethogram gate main sure --margin 0.1 > /dev/full", 64),
+        ("ethogram gate main bad --margin 0.1 --monitor | true", 1),
+        ("ethogram verify torn | true", 1),
+        ("ethogram verify torn --json | true", 1),
+    ):
+        said = shell(f"{line}; exit ${{PIPESTATUS[0]}}")
+        assert said.code == code, (line, said)
+        assert "Traceback" not in said.err
+        assert ("cannot write the answer" in said.err) == ("/dev/full" in line)
+
+
 def test_ctrl_c_stops_a_watch_and_keeps_what_came_in(env, document, log):
     """The first file is imported, then a second one that appears while it watches, then Ctrl-C."""
     folder = Path("logs")

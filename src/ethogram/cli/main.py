@@ -8,7 +8,10 @@ from importlib import import_module
 from types import TracebackType
 from typing import Any, NamedTuple
 
+from .streams import outlive_readers
+
 STOPPED = 130
+BAD_INPUT = 64
 
 
 class Verb(NamedTuple):
@@ -77,18 +80,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run one verb and exit with its code."""
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _tell_bug
-    try:
-        code = run(args)
-        sys.stdout.flush()
-    except OSError as error:
-        import os
-
-        # the rest of what is buffered has nowhere to go, and must not fail once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0  # a closed pipe: whoever read us has seen enough
-        if not isinstance(error, BrokenPipeError):
-            print(f"ethogram: cannot write the answer: {error.strerror or error}", file=sys.stderr)
-            code = 64
+    answer = outlive_readers()
+    code = run(args)
+    sys.stdout.flush()
+    failed = answer.failed if answer is not None else None
+    # a closed pipe is no failure: whoever read us has seen enough
+    if failed is not None and not isinstance(failed, BrokenPipeError):
+        print(f"ethogram: cannot write the answer: {failed.strerror or failed}", file=sys.stderr)
+        code = code or BAD_INPUT
     sys.exit(code)
 
 
@@ -114,7 +113,7 @@ def _unknown(name: str) -> int:
     near = get_close_matches(name, [v.name for v in VERBS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "ethogram --help lists them"
     _say(f"ethogram: no verb named {name!r}; {hint}")
-    return 64
+    return BAD_INPUT
 
 
 def _say(sentence: str) -> None:
@@ -156,23 +155,16 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     except EthogramError as error:
         _say(f"ethogram {verb.name}: {error}")
         return error.exit_code
-    except BrokenPipeError:
-        raise
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
         _say(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}")
-        return 64
+        return BAD_INPUT
     except click_error as error:
         said = error.format_message()  # type: ignore[attr-defined]
         _say(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)")
-        return 64
+        return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
-    except SystemExit as ended:
-        # typer's click ends the process itself when a pipe closes, and leaves a wrapped stdout behind
-        if type(sys.stdout).__name__ == "PacifyFlushWrapper":
-            raise BrokenPipeError from None
-        code = 0 if "--help" in args else ended.code  # help ends early only when nobody reads it to the end
     if code == STOPPED:
         print(f"ethogram {verb.name}: stopped; what was committed is kept", file=sys.stderr)
     return code if isinstance(code, int) else 0

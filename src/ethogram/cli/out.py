@@ -33,15 +33,11 @@ T = TypeVar("T")
 
 
 class _Console(Console):
-    """A console that hides secrets, and lets a closed pipe be told to whoever called instead of ending the process."""
+    """A console that hides secrets."""
 
     def print(self, *objects: Any, **how: Any) -> None:
         """Print words without the secrets in them; cells of tables were seen to by `cell`."""
         super().print(*(_hidden(thing) for thing in objects), **how)
-
-    def on_broken_pipe(self) -> None:
-        """Travel up: the command line ends quietly."""
-        raise BrokenPipeError
 
 
 def stdout() -> Console:
