@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate, planning_rates, session_variance
+from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate
+from ethogram.decide.gate_plan import planning_rates, session_variance
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.noise import noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
-from ethogram.measure.outcomes import Outcomes
+from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import exact, methods, stratified
 from ethogram.stats.stratified import Sums
 
@@ -97,27 +97,19 @@ def compare(
         raise BadUsage("the two runs have no task in common; compare runs of the same suite")
     one, two = base.only(tasks), candidate.only(tasks)
     kind = metric(name)
-    arms = sums(one, two, name)
-    if design == "within":
-        found = stratified.difference(*arms, level, equal=False, step=kind.step)
-        method = "stratified score"
-    else:
-        found = stratified.difference_between_tasks(*arms, level)
-        method = "paired t over tasks"
-    difference = _difference(found, kind, level, method, one, two)
-    known = difference.low is not None
+    found = one_look(one, two, name=name, level=level, design=design)
     both = set(tasks)
     return Comparison(
         metric=kind.name,
         unit=kind.unit,
         better=kind.better,
-        verdict=_verdict(difference, kind),
-        difference=difference,
+        verdict=found.verdict,
+        difference=found.difference,
         base=arm_mean(one, name, level),
         candidate=arm_mean(two, name, level),
-        p=float(found.two_sided) if known else None,
-        p_exact=_exact(one, two) if known and name == "success" else None,
-        method=method,
+        p=found.p,
+        p_exact=found.p_exact,
+        method=found.difference.method or "",
         pairs=flips(one, two, level) if name == "success" else None,
         odds=_odds(one, two, level) if name == "success" else None,
         tasks=task_changes(one, two, name, adjust),
@@ -127,22 +119,83 @@ def compare(
     )
 
 
-def sums(base: Outcomes, candidate: Outcomes, name: str) -> tuple[Sums, Sums]:
-    """Both arms of a metric as power sums per task; both must number their tasks alike."""
+class OneLook(NamedTuple):
+    """The verdict of one look, with the interval and the p-value that decide it; `p_exact` is the exact test's."""
+
+    verdict: Change
+    difference: Estimate
+    p: float | None
+    p_exact: float | None
+
+
+def one_look(
+    base: Outcomes, candidate: Outcomes, *, name: str = "success", level: float = 0.95, design: Design = "within"
+) -> OneLook:
+    """The difference on tasks that both arms number alike, and whether it is one.
+
+    One rule decides: a change is called where the p-value is at most 1 - level, which is where the interval leaves 0
+    out. Where the exact test can be had, the larger of both p-values counts, and an interval that the exact test does
+    not bear out reaches to 0: few attempts are coarser than the approximation knows.
+    """
+    kind = metric(name)
+    arms = sums(base, candidate, name)
+    if design == "within":
+        found, method = stratified.difference(*arms, level, equal=False, step=kind.step), "stratified score"
+    else:
+        found, method = stratified.difference_between_tasks(*arms, level), "paired t over tasks"
+    difference = _difference(found, kind, level, method, base, candidate)
+    if difference.low is None or difference.high is None:
+        return OneLook("undecided", difference, None, None)
+    p = float(found.two_sided)
+    exactly = _exact(base, candidate) if name == "success" and design == "within" else None
+    if exactly is not None:
+        p = max(p, exactly)
+        if exactly > 1 - level:
+            ends = min(difference.low, 0.0), max(difference.high, 0.0)
+            difference = msgspec.structs.replace(difference, low=ends[0], high=ends[1])
+    return OneLook(_verdict(difference, kind), difference, p, exactly)
+
+
+def sums(
+    base: Outcomes, candidate: Outcomes, name: str, charged: tuple[Floats, Floats] | None = None
+) -> tuple[Sums, Sums]:
+    """Both arms of a metric as power sums per task; both must number their tasks alike.
+
+    `charged` are missing attempts per task, of each arm, that are taken at their worst: as failures, or as the worst
+    attempt that either arm made at the task (at any task, where it has none).
+    """
     columns = [o.metric(name) for o in (base, candidate)]
     known = [~np.isnan(c) for c in columns]
+    tasks = len(base.tasks)
     if name == "success":
-        return tuple(  # type: ignore[return-value]
+        one, two = (
             stratified.sums_of_counts(
-                np.bincount(o.task[k], weights=c[k], minlength=len(o.tasks)),
-                np.bincount(o.task[k], minlength=len(o.tasks)),
+                np.bincount(o.task[k], weights=c[k], minlength=tasks), np.bincount(o.task[k], minlength=tasks)
             )
             for o, c, k in zip((base, candidate), columns, known, strict=True)
         )
-    values = np.concatenate([c[k] for c, k in zip(columns, known, strict=True)])
-    task = np.concatenate([o.task[k] for o, k in zip((base, candidate), known, strict=True)])
-    second = np.repeat([False, True], [int(k.sum()) for k in known])
-    return stratified.arms_of_values(values, task, second, len(base.tasks))
+        worst = np.zeros(tasks)
+    else:
+        values = np.concatenate([c[k] for c, k in zip(columns, known, strict=True)])
+        task = np.concatenate([o.task[k] for o, k in zip((base, candidate), known, strict=True)])
+        second = np.repeat([False, True], [int(k.sum()) for k in known])
+        one, two = stratified.arms_of_values(values, task, second, tasks)
+        worst = _worst(values, task, tasks, metric(name)) if charged is not None else np.zeros(tasks)
+    if charged is None:
+        return one, two
+    return one.joined(charged[0], worst), two.joined(charged[1], worst)
+
+
+def _worst(values: Floats, task: Ints, tasks: int, kind: Metric) -> Floats:
+    """The worst value of every task, from the mean of the task as the sums are."""
+    n = np.bincount(task, minlength=tasks)
+    centre = np.bincount(task, weights=values, minlength=tasks) / np.maximum(n, 1)
+    if kind.unit == "score":
+        return np.asarray(np.where(n > 0, -centre, 0.0))
+    worst = np.full(tasks, -np.inf)
+    np.maximum.at(worst, task, kind.worse_sign * values)
+    worst = np.where(n > 0, worst, np.max(kind.worse_sign * values, initial=0.0))
+    return np.asarray(kind.worse_sign * worst - centre)
 
 
 def arm_mean(outcomes: Outcomes, name: str, level: float) -> Estimate:

@@ -11,7 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.measure.outcomes import Floats
 from ethogram.stats import beta, power
 
-from .gate import BOUND_SHAPE, GateSettings, pace
+from .gate_plan import BOUND_SHAPE, GateSettings, pace
 from .order import equal_attempts
 
 _DRAWS = 2000

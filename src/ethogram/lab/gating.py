@@ -15,6 +15,7 @@ from ethogram.decide.compare import TaskChange, missing_bounds, shared_tasks, ta
 from ethogram.decide.gate import GatePlan, Judgement, Verdict
 from ethogram.decide.gate import GateSettings as GateSettings
 from ethogram.decide.gate import Look as Look
+from ethogram.decide.gate_plan import planning_rates
 from ethogram.decide.monitor import Watch, watch
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
@@ -381,7 +382,7 @@ def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement,
     baseline, why = None, None
     runs = found.remaining_runs
     if not plan.reachable and settings.metric == "success":
-        enough = planner.baseline_needed(decided.planning_rates(before), settings)
+        enough = planner.baseline_needed(planning_rates(before), settings)
         if enough is not None:
             have = int(before.attempts.sum())
             baseline = max(enough * len(plan.tasks) - have, 0)

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from ethogram.decide import planner
-from ethogram.decide.gate import planning_rates
+from ethogram.decide.gate_plan import planning_rates
 from ethogram.decide.planner import PlanSettings, Simulated
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Home, Run

@@ -264,25 +264,36 @@ def simulate(
     plan: Plan,
     margin: float,
     rng: np.random.Generator,
+    *,
+    stored: Ints | None = None,
+    extra: float = 0.0,
+    every_task: bool = False,
 ) -> Outcome:
     """Play a staged comparison of passes and failures: `first` and `second` are rates (draws, tasks).
 
-    `attempts` are those of each arm by each look, (looks, tasks).
+    `attempts` are those of each arm by each look, (looks, tasks). `stored` are the successes of a first arm that is not
+    drawn anew; `extra` is variance of the difference from elsewhere. With `every_task` nothing is ruled out before the
+    second arm attempted every task.
     """
     shape = np.broadcast_shapes(np.shape(first), np.shape(second))
     p, q = np.broadcast_to(floats(first), shape), np.broadcast_to(floats(second), shape)
     going, found = np.ones(shape[0], dtype=bool), np.zeros(shape[0], dtype=bool)
     used = np.zeros((2, shape[0]))
     a, b = np.zeros(shape), np.zeros(shape)
+    if stored is not None:
+        a += stored
     before = np.zeros((2, shape[1]), dtype=np.int64)
     for k, (na, nb) in enumerate(zip(*attempts, strict=True)):
-        a += rng.binomial(na - before[0], p)
+        if stored is None:
+            a += rng.binomial(na - before[0], p)
         b += rng.binomial(nb - before[1], q)
         before[:] = na, nb
         sums = stratified.sums_of_counts(a, na), stratified.sums_of_counts(b, nb)
-        look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]))
+        look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]), extra=extra, sampled=True)
         crossed = going & (-look.z >= plan.upper[k])
         ruled = -stratified.lower_end(look, plan.reach[k]) < margin
+        if every_task and np.any(nb == 0):
+            ruled = np.zeros(shape[0], dtype=bool)
         found |= crossed
         used[:, going] = before.sum(axis=1, keepdims=True)
         going &= ~(crossed | ruled)

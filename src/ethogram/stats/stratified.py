@@ -27,6 +27,11 @@ class Sums(NamedTuple):
         """The mean per task; 0 where nothing was attempted."""
         return floats(self.first / np.maximum(self.n, 1.0))
 
+    def joined(self, n: Numbers, value: Numbers) -> Sums:
+        """With so many more attempts per task, of one value each; a part of an attempt counts in part."""
+        k, x = floats(n), floats(value)
+        return Sums(self.n + k, self.first + k * x, self.second + k * x**2, self.third + k * x**3)
+
     def squares(self) -> Floats:
         """The sum of squared distances from the task's mean."""
         return np.maximum(self.second - self.first * self.mean(), 0.0)
@@ -96,19 +101,33 @@ def arms_of_values(values: Numbers, task: Numbers, second: Numbers, tasks: int) 
     return sums_of_values(x[~own], where[~own], tasks), sums_of_values(x[own], where[own], tasks)
 
 
-def score(first: Sums, second: Sums, *, equal: bool, step: float, reach: float, extra: Numbers = 0.0) -> Score:
+def score(
+    first: Sums,
+    second: Sums,
+    *,
+    equal: bool,
+    step: float,
+    reach: float,
+    extra: Numbers = 0.0,
+    sampled: bool = False,
+) -> Score:
     """The stratified permutation score: Cochran (1954), Mantel and Haenszel (1959) for passes, any scores alike.
 
     Weights are nA nB / N, or equal for every task. Unequal arms make the statistic skewed, which is taken out by the
     transformation of Wilson and Hilferty (1931). `step` is the smallest change of one attempt (1 for passes, 0 if
     there is none): the variance is never less than that of reach²/2 single steps in each arm, below which no test at
-    `reach` could decide. `extra` is variance of the difference from elsewhere, such as sessions.
+    `reach` could decide. `extra` is variance of the difference from elsewhere, such as sessions. With `sampled` the
+    difference stands for the mean over all tasks, those without an attempt included, and which of them were attempted
+    (more often) is chance: `here` then carries the variance of that choice. It is 0 where no task changed, so the test
+    is the same.
     """
     parts = _parts(first, second, equal, step)
     least = reach * reach / 2 * parts.step
     value = np.sum(parts.weight * parts.apart, axis=-1)
     variance = np.maximum(parts.variance, least) + floats(extra)
     here = np.maximum(_within(first, second, parts, value), least) + floats(extra)
+    if sampled:
+        here = here + _choice(first, second, parts, value)
     with np.errstate(divide="ignore", invalid="ignore"):
         skewness = np.where(variance > 0, parts.third / variance**1.5, 0.0)
         raw = np.where(variance > 0, value / np.sqrt(variance), np.where(value == 0, 0.0, np.sign(value) * np.inf))
@@ -225,6 +244,22 @@ def _within(first: Sums, second: Sums, parts: _Parts, value: Floats) -> Floats:
     spread = (parts.apart - value[..., None]) ** 2 * (tasks / np.maximum(tasks - 1, 1))[..., None]
     each = np.where((na > 1) & (nb > 1), own, spread)
     return floats(np.sum(parts.weight**2 * parts.used * each, axis=-1))
+
+
+def _choice(first: Sums, second: Sums, parts: _Parts, value: Floats) -> Floats:
+    """The variance that comes from which tasks were attempted how often, for the mean over all tasks alike.
+
+    The squared distance of the weights from equal ones, times the variance of the changes between tasks: what the task
+    differences show beyond the noise of their attempts.
+    """
+    tasks = np.maximum(parts.tasks, 2)
+    seen = np.sum(parts.used * (parts.apart - value[..., None]) ** 2, axis=-1) / (tasks - 1)
+    total = np.maximum(first.n + second.n, 2.0)
+    s1, s2 = first.first + second.first, first.second + second.second
+    pull = np.where(parts.used > 0, first.n * second.n / total, 1.0)
+    noise = np.where(parts.used > 0, np.maximum(s2 - s1 * s1 / total, 0.0) / (total - 1) / pull, 0.0)
+    between = np.maximum(seen - np.sum(noise, axis=-1) / tasks, 0.0)
+    return floats(between * np.sum((parts.weight - 1 / parts.weight.shape[-1]) ** 2, axis=-1))
 
 
 def _reach_out(found: Score, reach: Floats, side: float) -> Floats:
