@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.decide.compare import compare, missing_bounds, shared_tasks
+from ethogram.decide.compare import compare, missing_bounds, shared_tasks, sums
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.outcomes import Outcomes, outcomes_of
+from ethogram.stats import stratified
 
 Made = Callable[..., Outcomes]
 
@@ -24,7 +25,7 @@ def counted(*counts: tuple[int, int]) -> Outcomes:
 
 
 def test_the_score_test_by_hand() -> None:
-    """z of Mantel and Haenszel with nothing taken off, from its formula."""
+    """z of Mantel and Haenszel with nothing taken off, from its formula; the exact test is larger here, and decides."""
     before, after = [(8, 10), (5, 10), (9, 10), (6, 10)], [(5, 10), (3, 10), (9, 10), (2, 10)]
     found = compare(counted(*before), counted(*after))
     weight = sum(10 * 10 / 20 for _ in before)
@@ -32,12 +33,26 @@ def test_the_score_test_by_hand() -> None:
     variance = sum(100 * (a + b) * (20 - a - b) / (400 * 19) for (a, _), (b, _) in zip(before, after, strict=True))
     z = apart * weight / math.sqrt(variance)
     assert found.difference.value == pytest.approx(apart)
-    assert found.p == pytest.approx(math.erfc(abs(z) / math.sqrt(2)), rel=1e-9)
+    approximate = math.erfc(abs(z) / math.sqrt(2))
+    arms = sums(counted(*before), counted(*after), "success")
+    assert float(stratified.difference(*arms, 0.95, equal=False, step=1.0).two_sided) == pytest.approx(approximate)
     assert found.verdict == "regression"
     assert found.difference.low < apart < found.difference.high < 0
     assert (found.base.value, found.candidate.value) == (pytest.approx(0.7), pytest.approx(0.475))
     assert found.method == "stratified score"
-    assert found.p < found.p_exact < 2 * found.p, "the exact test is the more careful one"
+    assert approximate < found.p_exact < 2 * approximate, "the exact test is the more careful one"
+    assert found.p == found.p_exact
+
+
+def test_one_rule_decides() -> None:
+    """Few attempts: the score test alone would call a change that the exact test does not bear out."""
+    found = compare(counted((5, 5)), counted((2, 5)))
+    arms = sums(counted((5, 5)), counted((2, 5)), "success")
+    assert float(stratified.difference(*arms, 0.9, equal=False, step=1.0).two_sided) < 0.1 < found.p_exact
+    for level in (0.5, 0.8, 0.9, 0.95, 0.99):
+        found = compare(counted((5, 5), (4, 5)), counted((2, 5), (3, 5)), level=level)
+        outside = found.difference.high < 0 or found.difference.low > 0
+        assert (found.p <= 1 - level) == outside == (found.verdict != "undecided")
 
 
 def test_flips_by_hand() -> None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate
-from ethogram.decide.gate_plan import planning_rates, session_variance
+from ethogram.decide.gate_plan import believed_rates, planning_rates, session_variance
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.noise import noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
@@ -111,8 +111,8 @@ def test_a_used_up_plan_never_passes_in_silence(made: Made, base: Outcomes, rate
         found = judge(base, made(rng.random((20, 50)) < power.shifted(rates, 0.06)), plan, promised)
         said.append(found.verdict)
         if found.verdict == "undecided":
-            assert found.looks[-1].worst_case >= 0.1
-            assert "is still possible" in found.why
+            assert found.looks[-1].worst_case >= 0.1 or "calls it a regression" in found.why
+            assert "is still possible" in found.why or "; but compare" in found.why
         if found.verdict == "pass":
             assert found.looks[-1].worst_case < 0.1
     assert "undecided" in said
@@ -273,11 +273,17 @@ def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates:
     plan = plan_gate(apart, promised, apart.tasks)
     floor = noise_floor(apart)
     assert floor.session is not None
-    extra = session_variance(floor, 0.002, 2.0)
+
+    def extra_of(measured: Any) -> float:
+        return session_variance(measured, promised, plan, 0.002, 2.0)
+
+    extra = extra_of(floor)
     assert extra > floor.session * (1 + 1 / 20), "twenty sessions leave some doubt about how far they differ"
     few = msgspec.structs.replace(floor, session_error=3 * (floor.session_error or 0.0))
-    assert session_variance(few, 0.002, 2.0) > extra
-    assert session_variance(noise_floor(together), 0.002, 2.0) == session_variance(None, 0.002, 2.0) == 0.0
+    assert extra_of(few) > extra
+    assert extra_of(noise_floor(together)) == extra_of(None) == 0.0
+    stated = msgspec.structs.replace(promised, session_sd=0.04)
+    assert session_variance(noise_floor(together), stated, plan, 0.002, 2.0) == pytest.approx(2 * 0.04**2)
     later = made(rng.random((20, 50)) < power.shifted(rates, 0.08))
     wide, narrow = (judge(o, later, plan, promised).looks[0] for o in (apart, together))
     assert abs(wide.z) < abs(narrow.z)
@@ -300,7 +306,7 @@ def arrivals(draw: Any) -> tuple[np.ndarray, np.ndarray, list[int], bool]:
 
 @settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.too_slow])
 @given(arrivals())
-def test_asking_after_every_episode_never_changes_a_verdict_that_stands(
+def test_asking_after_every_episode_never_takes_back_a_look_or_a_regression(
     made: Made, drawn: tuple[np.ndarray, np.ndarray, list[int], bool]
 ) -> None:
     first, second, order, fresh = drawn
@@ -318,11 +324,12 @@ def test_asking_after_every_episode_never_changes_a_verdict_that_stands(
         found = judge(base, whole.where(keep), plan, promised)
         again = judge(base, whole.where(keep), plan, promised)
         assert again == found
-        assert found.looks[: len(looks)] == looks, "a look once taken is taken for good"
-        if verdict != "undecided":
+        now = [msgspec.structs.replace(look, decision="undecided") for look in found.looks]
+        assert now[: len(looks)] == looks, "a look once taken is taken for good; only a pass may have to hold later too"
+        if verdict == "regression":
             assert found.verdict == verdict
-        verdict, looks = found.verdict, found.looks
-    assert (verdict, looks) == (final.verdict, final.looks)
+        verdict, looks = found.verdict, now
+    assert verdict == final.verdict
 
 
 def test_a_closed_log_is_judged_with_what_it_has(made: Made, base: Outcomes) -> None:
@@ -330,6 +337,133 @@ def test_a_closed_log_is_judged_with_what_it_has(made: Made, base: Outcomes) -> 
     promised = GateSettings(margin=0.1)
     plan = plan_gate(base, promised, base.tasks)
     broken = made(np.zeros((20, 50)))
-    holed = broken.where(~((broken.task == 3) & (broken.attempt == 0)))
+    holed = broken.where(~((broken.task == plan.order[0]) & (broken.attempt == 0)))
     assert judge(base, holed, plan, promised).verdict == "undecided"
     assert judge(base, holed, plan, promised, closed=True).verdict == "regression"
+
+
+def test_tasks_at_the_end_of_a_file_are_not_left_for_last(made: Made) -> None:
+    """Fifty tasks that always passed; the last twelve of the file fail every attempt of the candidate."""
+    before = made(np.ones((20, 50)))
+    after = np.ones((3, 50))
+    after[:, 38:] = 0.0
+    for margin in (0.05, 0.1, 0.2):
+        assert asked(before, made(after), margin=margin).verdict == "regression"
+
+
+def test_no_pass_before_every_task_was_attempted(made: Made) -> None:
+    sure = made(np.ones((20, 50)))
+    promised = GateSettings(margin=0.2)
+    plan = plan_gate(sure, promised, sure.tasks)
+    assert plan.looks[-1] >= 1.0, "a plan that ends before could never pass"
+    said = {}
+    for k, due in enumerate(plan.attempts()):
+        found = judge(sure, sure.upto(due), plan, promised)
+        said[plan.looks[k]] = found.verdict
+        if plan.looks[k] < 1.0 and found.looks[-1].worst_case < 0.2:
+            assert "tasks have no attempt yet, and a pass needs every task" in found.why
+    assert {v for at, v in said.items() if at < 1.0} == {"undecided"}
+    assert said[1.0] == "pass"
+    absent = judge(sure, sure, plan, promised, absent=["gone"])
+    assert absent.verdict == "undecided"
+    assert "1 task of the baseline has no attempt by the candidate (gone)" in absent.why
+
+
+def test_a_part_of_a_large_suite_may_pass_and_says_what_was_not_attempted(made: Made) -> None:
+    rng = np.random.default_rng(21)
+    rates = rng.beta(1.4, 0.6, 1000)
+    before = made(rng.random((20, 1000)) < rates)
+    promised = GateSettings(margin=0.1)
+    plan = plan_gate(before, promised, before.tasks)
+    assert plan.looks[0] < 1.0
+    found = judge(before, made(rng.random((1, 1000)) < np.maximum(rates, 0.9)).upto(plan.attempts()[0]), plan, promised)
+    assert found.verdict == "pass"
+    assert f"{1000 - plan.runs[0]:,} of 1,000 tasks were not attempted" in found.why
+
+
+def test_a_pass_must_hold_at_the_latest_look(made: Made) -> None:
+    """A candidate that breaks after its first passes: what is recorded is not left out."""
+    sure = made(np.ones((20, 50)))
+    promised = GateSettings(margin=0.1, every=1.0)
+    plan = plan_gate(sure, promised, sure.tasks)
+    after = np.ones((20, 50))
+    assert judge(sure, made(after[: int(plan.looks[0])]), plan, promised).verdict == "pass"
+    after[int(plan.looks[-1]) :, :9] = 0.0
+    whole = made(after)
+    assert judge(sure, whole, plan, promised).verdict == "undecided"
+    assert "compare on all recorded attempts calls it a regression" in judge(sure, whole, plan, promised).why
+    taken = judge(sure, whole, plan, promised, take_all=True)
+    assert taken.verdict == "regression", "the last look takes all that is recorded"
+    assert taken.looks[-1].runs == 1000
+
+
+def test_an_agent_that_never_answers_some_tasks_does_not_pass(made: Made) -> None:
+    """It times out on every attempt at 6 of 40 tasks."""
+    rng = np.random.default_rng(22)
+    before = made(rng.random((20, 40)) < 0.85)
+    silent = (rng.random((20, 40)) < 0.95).astype(float)
+    silent[:, :6] = np.nan
+    found = asked(before, made(silent))
+    assert found.verdict == "undecided"
+    assert "the candidate misses 15% of its attempts where the baseline misses 0%" in found.why
+    assert asked(before, made(silent), missing="ignore").verdict == "pass"
+    assert asked(before, made(silent), missing="failure").verdict == "regression"
+    # where the baseline misses as many, they say nothing against the candidate
+    holed = (rng.random((20, 40)) < 0.85).astype(float)
+    holed[rng.random(holed.shape) < 0.16] = np.nan
+    assert asked(made(holed), made(silent)).verdict == "pass"
+
+
+def test_lost_failures_do_not_pass(made: Made) -> None:
+    """A quarter of the failures and one success in fifty are never scored."""
+    rng = np.random.default_rng(23)
+    rates = rng.beta(1.4, 0.6, 50)
+    said = []
+    for _ in range(12):
+        before = made(rng.random((20, 50)) < rates)
+        after = (rng.random((20, 50)) < power.shifted(rates, 0.1)).astype(float)
+        after[rng.random(after.shape) < np.where(after > 0, 0.02, 0.25)] = np.nan
+        said.append(asked(before, made(after)).verdict)
+    assert said.count("pass") <= 3, "at most what one minus the power allows"
+
+
+@pytest.mark.parametrize("name", ["cost", "seconds"])
+def test_figures_that_are_not_recorded_do_not_pass_either(made: Made, name: str) -> None:
+    rng = np.random.default_rng(24)
+    paid = rng.gamma(9, 1 / 9, (20, 40))
+    before = made(np.ones((20, 40)), **{name: paid})
+    hidden = rng.gamma(9, 1 / 9, (20, 40))
+    hidden[:, :6] = np.nan
+    found = asked(before, made(np.ones((20, 40)), **{name: hidden}), metric=name)
+    assert found.verdict == "undecided"
+    assert "taken as the worst seen" in found.why
+    assert asked(before, made(np.ones((20, 40)), **{name: hidden}), metric=name, missing="ignore").verdict == "pass"
+
+
+def test_the_sentence_of_a_pass_says_which_error_it_spends(made: Made, base: Outcomes) -> None:
+    found = asked(base, made(np.ones((20, 50))), power=0.9)
+    assert "with an error of 0.1 (1 − power)" in found.why
+    assert "assumes that sessions do not differ" in found.why
+    assert "sessions are taken to differ by 0.04" in asked(base, made(np.zeros((20, 50))), session_sd=0.04).why
+    fresh = GateSettings(margin=0.1, fresh=True)
+    plan = plan_gate(base, fresh, base.tasks)
+    assert "assumes" not in judge(base, made(np.zeros((20, 50))), plan, fresh).why
+
+
+def test_confirmations_take_their_share_of_alpha() -> None:
+    plain, shared = GateSettings(), GateSettings(confirm=10)
+    assert (plain.looks_alpha, plain.confirm_alpha) == (0.05, 0.0)
+    assert (shared.looks_alpha, shared.confirm_alpha) == (pytest.approx(0.045), pytest.approx(0.005))
+
+
+def test_rates_that_may_lie_behind_counts() -> None:
+    """Tasks that never pass are believed never to, where the suite has many such; a single one is not."""
+    rng = np.random.default_rng(25)
+    n = np.full(50, 20)
+    many = believed_rates(np.array([0] * 20 + [20] * 10 + [10] * 20), n, 500, rng)
+    assert many.shape == (500, 50)
+    assert np.mean(many[:, :20] == 0.0) > 0.5
+    assert many[:, 30:].mean() == pytest.approx(0.5, abs=0.05)
+    few = believed_rates(np.array([1, 0]), np.array([1, 1]), 500, rng)
+    assert 0.55 < few[:, 0].mean() < 0.95
+    np.testing.assert_array_equal(believed_rates(np.zeros(2, int), np.zeros(2, int), 3, rng), np.full((3, 2), 0.5))

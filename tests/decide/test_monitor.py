@@ -93,3 +93,17 @@ def test_ville_by_counting_every_path(made: Made) -> None:
         alarms += watch(made(lost), made(1 - lost), GateSettings(alpha=alpha), base.tasks).alarm_at is not None
     assert 0 < alarms / 2**8 <= alpha
     assert comb(8, 4) / 2**8 < 0.3
+
+
+def test_missing_attempts_do_not_pass_unseen(made: Made) -> None:
+    rng = np.random.default_rng(31)
+    before = (rng.random((60, 20)) < 0.9).astype(float)
+    after = (rng.random((60, 20)) < 0.95).astype(float)
+    after[:, :3] = np.nan
+    names = made(before).tasks
+    ignored = watch(made(before), made(after), GateSettings(margin=0.12, missing="ignore"), names)
+    assert ignored.verdict == "pass"
+    found = watch(made(before), made(after), GateSettings(margin=0.12), names)
+    assert found.verdict == "undecided"
+    assert "missing attempts of the candidate as failures" in found.why
+    assert watch(made(before), made(after), GateSettings(margin=0.12, missing="failure"), names).verdict == "regression"

@@ -13,7 +13,8 @@ from ethogram.decide.gate import GateSettings
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab import import_logs
 from ethogram.lab.comparison import compare
-from ethogram.lab.gating import Quarantined, confirm_moved, gate, read_quarantine
+from ethogram.lab.confirming import confirm_moved
+from ethogram.lab.gating import Quarantined, gate, read_quarantine
 from ethogram.lab.planning import plan_runs
 from ethogram.measure.outcomes import outcomes_of
 from ethogram.plan import Check, Suite, Task

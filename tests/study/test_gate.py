@@ -10,13 +10,16 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import msgspec
 import pytest
 
 from ethogram.decide.gate import GateSettings
-from ethogram.errors import BadUsage
+from ethogram.decide.order import passes
+from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.gating import GateResult, Quarantined, gate
+from ethogram.show.ci import junit
 from ethogram.store import Home, open_home
 from ethogram.study.gate import StageOptions, run_gate
 from ethogram.study.suites import run_suite
@@ -166,21 +169,41 @@ def test_two_fresh_arms_are_bought_together(home: Home) -> None:
     assert run_gate("left", "right", promised, stages, home=home) == found
 
 
-def test_what_moved_is_attempted_again(home: Home) -> None:
-    promised = GateSettings(margin=0.3, power=0.9)
-    stages = StageOptions(agent="act.py:broken", confirm=6)
+def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
+    promised = GateSettings(margin=0.12, power=0.9, confirm=8)
+    stages = StageOptions(agent="act.py:broken")
     found = run_gate("main", "new", promised, stages, home=home)
     moved = [t.task for t in found.evidence.moved if t.difference < 0]
-    assert [c.task for c in found.confirmations] == moved
-    if moved:
-        (again,) = found.confirmations
-        assert (again.task, again.attempts, again.again, again.confirmed) == ("t03", 6, 0.0, True)
-    # the verdict is not touched by the attempts that came after it
-    assert gate("main", "new", promised, home=home).evidence.looks == found.evidence.looks
-    tight = StageOptions(agent="act.py:bad", confirm=5, max_runs=10)
-    said: list[str] = []
-    run_gate("main", "worse", GateSettings(margin=0.2, alpha=0.2), tight, home=home, tell=said.append)
+    assert [c.task for c in found.confirmations] == moved == ["t03"]
+    (again,) = found.confirmations
+    assert (again.attempts, again.again, again.confirmed) == (8, 0.0, True)
+    assert found.verdict == "regression"
+    assert found.evidence.why.startswith("fresh attempts confirm that a task broke: t03 (")
+    # whoever looks later is told the same, by the attempts that are recorded, and may allow it
+    later = gate("main", "new", promised, home=home)
+    assert (later.verdict, later.confirmations) == (found.verdict, found.confirmations)
+    assert later.evidence.looks == found.evidence.looks, "looks do not see the attempts that came after them"
+    allowed = gate("main", "new", promised, home=home, allow=["t03"])
+    assert allowed.confirmations[0].allowed
+    assert allowed.verdict == found.evidence.looks[-1].decision
+    failing = [c.get("name") for c in ET.fromstring(junit(found)).iter("testcase") if c.find("failure") is not None]
+    assert "t03" in failing
+    bought_once = bought(home, "new")
+    assert run_gate("main", "new", promised, stages, home=home) == found
+    assert bought(home, "new") == bought_once
+    with pytest.raises(NotFound, match="t0x"):
+        run_gate("main", "new", promised, StageOptions(agent="act.py:broken", allow=("t0x",)), home=home)
+    tight = StageOptions(agent="act.py:bad", max_runs=10)
+    run_gate("main", "worse", GateSettings(margin=0.2, alpha=0.2, confirm=5), tight, home=home)
     assert len(bought(home, "worse")) <= 10
+
+
+def test_it_buys_exactly_the_attempts_of_the_order(home: Home) -> None:
+    stages = StageOptions(agent="act.py:same", max_runs=7)
+    found = run_gate("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), stages, home=home)
+    names = sorted(task for task, _ in bought(home, "main") if _ == 0)
+    assert bought(home, "new") == {(names[i], 0) for i in passes(names, 7)}
+    assert gate("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), home=home) == found
 
 
 def test_quarantined_tasks_are_not_bought(home: Home) -> None:

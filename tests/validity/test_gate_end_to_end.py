@@ -47,15 +47,14 @@ def passes(rng: np.random.Generator, p: np.ndarray, count: int, missing: float =
 
 
 def ever(base: Outcomes, whole: Outcomes, plan: GatePlan, settings: GateSettings, rng: np.random.Generator) -> str:
-    """Ask after a part of the attempts has come in, cut anywhere, then after more, then at the end: the first verdict
-    is the one that people act on, and it must be the last one too."""
+    """Ask after a part of the attempts has come in, cut anywhere, then at the end: a regression that was called once
+    stands, while a pass must hold at the end too."""
     said = []
     for share in (*np.sort(rng.random(1)), 1.0):
         there = np.arange(whole.task.size) < share * whole.task.size
         first = base.where(np.arange(base.task.size) < share * base.task.size) if settings.fresh else base
         said.append(judge(first, whole.where(there), plan, settings).verdict)
-    decided = [v for v in said if v != "undecided"]
-    assert len(set(decided)) <= 1, "a verdict that stood was taken back"
+    assert "regression" not in said or said[-1] == "regression", "a regression that stood was taken back"
     return said[-1]
 
 
@@ -83,7 +82,7 @@ def test_the_staged_gate_keeps_its_promises(design: str) -> None:
     )
     print(f"  passed at a drop of the margin {silent:.3f}; unchanged {dict(said['unchanged'])}")
     assert alarms <= 0.055 + error(0.055, SUITES)
-    assert abs(found - np.mean(planned)) <= 0.03 + error(0.8, SUITES)
+    assert found >= np.mean(planned) - 0.02 - error(0.8, SUITES)
     assert silent <= 0.2 + error(0.2, SUITES)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from ethogram.errors import BadUsage
 from ethogram.lab.gating import GateResult, GateSettings, Look, behaviour_of, gate
-from ethogram.show.ci import github_lines, junit, markdown, needed
+from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
 from .compare import versions
 from .moved import print_moved
@@ -61,7 +61,20 @@ def command(
     allow_unmetered: AllowUnmeteredOption = False,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
-    confirm: Annotated[int, typer.Option(help="With --run: attempt tasks that moved so many times more.")] = 0,
+    confirm: Annotated[
+        int, typer.Option(help="With --run: attempt tasks that moved so many times more; what is confirmed blocks.")
+    ] = 0,
+    allow_task: Annotated[
+        list[str] | None, typer.Option("--allow-task", help="A task that may be confirmed broken and not block.")
+    ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(help="Missing attempts: bounds (a pass must survive them), failure (they count as such), ignore."),
+    ] = "bounds",
+    session_sd: Annotated[
+        float | None,
+        typer.Option("--session-sd", help="By how much sessions differ, given as --margin is; else it is measured."),
+    ] = None,
     behaviour: Annotated[
         bool, typer.Option("--behaviour", help="Also whether it behaves otherwise, against the baseline's noise floor.")
     ] = False,
@@ -84,7 +97,16 @@ def command(
     Example: `ethogram gate main new-prompt --margin 0.1 --junit gate.xml`
     """
     settings = GateSettings(
-        metric=metric, margin=margin, alpha=alpha, power=power, every=every, min_coverage=min_coverage, pilot=pilot
+        metric=metric,
+        margin=margin,
+        alpha=alpha,
+        power=power,
+        every=every,
+        min_coverage=min_coverage,
+        pilot=pilot,
+        missing=cast(Any, missing),  # checked with the others
+        confirm=confirm,
+        session_sd=session_sd,
     )
     if run:
         if monitor:
@@ -106,7 +128,7 @@ def command(
                 engine=engine,
                 environment=parse_environment(tuple(env or ()), clean_env),
                 metering=metering(price, prices, allow_unmetered),
-                confirm=confirm,
+                allow=tuple(allow_task or ()),
             ),
             home=home,
             condition=condition,
@@ -124,6 +146,7 @@ def command(
             condition=condition,
             agent=agent,
             base_agent=base_agent,
+            allow=allow_task or (),
         )
     if behaviour:
         result.behaviour = behaviour_of(result.base_run, result.candidate_run, home=home)
@@ -188,7 +211,7 @@ def _print(result: GateResult) -> None:
             markup=False,
         )
     for again in result.confirmations:
-        word = "confirmed" if again.confirmed else "not confirmed"
+        word = confirmed(again)
         out.print(f"{again.task}: {again.attempts} more attempts, {again.again:.3g}: {word}", markup=False)
     for rest in result.quarantined:
         word = "quarantine is over, counts again" if rest.expired else f"in quarantine until {rest.until}, not counted"

@@ -7,6 +7,7 @@ nothing, and no task is left for last because of its place in a file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -51,7 +52,10 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict, the looks that led to it, and what is left to do if it is undecided."""
+    """The verdict, the looks that led to it, and what is left to do if it is undecided.
+
+    `attempts` are those of each task that the latest look judged.
+    """
 
     verdict: Verdict
     why: str
@@ -60,6 +64,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     decided_at: int | None
     next_runs: int
     remaining_runs: int
+    attempts: tuple[int, ...]
 
 
 class _Arms:
@@ -129,13 +134,14 @@ def judge(
     *,
     closed: bool = False,
     take_all: bool = False,
+    absent: Sequence[str] = (),
 ) -> Judgement:
     """Look where it was planned, in order. A regression at any look stands; a pass must hold at the latest look.
 
     The bound of a pass is not binding, so to go on after it costs no error and no recorded failure is left out. A look
     counts once all of its attempts are there, scored or missing. `closed` says that no more will come (an imported
     log): then it counts with what there is, if coverage allows. With `take_all` the last look judges all that is
-    recorded: for runs that no gate bought.
+    recorded: for runs that no gate bought. `absent` are tasks of the baseline that the candidate never attempted.
     """
     arms = _Arms(base, candidate, plan, settings)
     reached = arms.reached(closed)
@@ -157,7 +163,7 @@ def judge(
             break
     objection = None
     if looks and looks[-1].decision != "regression":
-        looks[-1], objection = _may_pass(arms, looks[-1], float(reach[len(looks) - 1]))
+        looks[-1], objection = _may_pass(arms, looks[-1], float(reach[len(looks) - 1]), absent)
     decided = looks[-1].look if looks and looks[-1].decision != "undecided" else None
     done = int(np.sum(np.minimum(_present(arms.two), arms.due[-1])))
     upcoming = arms.due[min(reached, len(arms.due) - 1)]
@@ -173,6 +179,7 @@ def judge(
         decided_at=decided,
         next_runs=0 if decided else sides * max(int(upcoming.sum()) - done, 0),
         remaining_runs=0 if decided else sides * max(int(arms.due[-1].sum()) - done, 0),
+        attempts=tuple(arms.due[at].tolist()) if at is not None else (0,) * len(plan.tasks),
     )
 
 
@@ -222,15 +229,24 @@ def _look(arms: _Arms, k: int, score: stratified.Score, bound: float, reach: flo
     )
 
 
-def _may_pass(arms: _Arms, look: Look, reach: float) -> tuple[Look, str | None]:
+def _may_pass(arms: _Arms, look: Look, reach: float, absent: Sequence[str]) -> tuple[Look, str | None]:
     """The latest look as a pass where it is one; else as it is, and what stands against it if its bound allowed one."""
     if look.coverage < arms.settings.min_coverage or look.worst_case >= arms.plan.margin or look.tasks == 0:
         return look, None
     k = look.look - 1
-    for objection in (_not_attempted(arms, k), _missing(arms, k, reach), _compared(arms)):
+    for objection in (not_attempted(absent), _not_attempted(arms, k), _missing(arms, k, reach), _compared(arms)):
         if objection is not None:
             return look, objection
     return msgspec.structs.replace(look, decision="pass"), None
+
+
+def not_attempted(absent: Sequence[str]) -> str | None:
+    """What tasks of the baseline that the candidate left out say against a pass."""
+    if not absent:
+        return None
+    named = ", ".join(absent[:3]) + (", …" if len(absent) > 3 else "")
+    has = "task of the baseline has" if len(absent) == 1 else "tasks of the baseline have"
+    return f"{len(absent):,} {has} no attempt by the candidate ({named}), and a pass needs every task"
 
 
 def _not_attempted(arms: _Arms, k: int) -> str | None:
@@ -270,7 +286,8 @@ def _compared(arms: _Arms) -> str | None:
 
 
 def _why(looks: list[Look], reached: int, arms: _Arms, objection: str | None) -> str:
-    return _reason(looks, reached, arms, objection) + (_assumed(arms) if looks else "")
+    decided = looks and looks[-1].decision != "undecided"
+    return _reason(looks, reached, arms, objection) + (_assumed(arms) if decided else "")
 
 
 def _reason(looks: list[Look], reached: int, arms: _Arms, objection: str | None) -> str:

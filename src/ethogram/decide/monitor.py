@@ -10,7 +10,7 @@ import numpy as np
 
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import metric
-from ethogram.measure.outcomes import Outcomes
+from ethogram.measure.outcomes import Floats, Outcomes
 from ethogram.stats import anytime
 
 from .gate import GateSettings, Verdict
@@ -44,12 +44,15 @@ class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
 def watch(base: Outcomes, candidate: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> Monitoring:
     """Bet on the candidate being worse, one pair of attempts after the other, each used once.
 
-    A pass counts when every task has its attempt on both sides, scored or missing; a missing one makes no pair.
+    A pass counts when every task has its attempt on both sides, scored or missing; a missing one makes no pair, but a
+    verdict of pass must survive the candidate's missing ones beyond the baseline's rate (see `decide.missing`).
     """
     kind = metric(settings.metric)
-    grids = [o.only(tasks).grid(kind.name) for o in (base, candidate)]
     rows = min(_whole_passes(o.only(tasks)) for o in (base, candidate))
-    apart = kind.worse_sign * (grids[1][:rows] - grids[0][:rows])
+    grids = [o.only(tasks).grid(kind.name)[:rows] for o in (base, candidate)]
+    if settings.missing == "failure" and kind.unit == "rate":
+        grids = [np.where(np.isnan(g), 0.0, g) for g in grids]
+    apart = kind.worse_sign * (grids[1] - grids[0])
     with np.errstate(invalid="ignore"):
         worse, better, same = (np.cumsum(np.sum(c, axis=1)) for c in (apart > 0, apart < 0, apart == 0))
     log_e = anytime.log_e(anytime.pair_capital(worse, better, _ALARM), _ALARM)
@@ -69,7 +72,22 @@ def watch(base: Outcomes, candidate: Outcomes, settings: GateSettings, tasks: tu
     p = float(anytime.anytime_p(log_e)[-1]) if rows else 1.0
     difference = _difference(worse, better, same, kind.name, settings, kind.worse_sign)
     verdict, why = _verdict(rows, alarm, difference, settings, kind.worse_sign)
+    if verdict == "pass" and settings.missing == "bounds":
+        lost, kept = _charged(*grids)
+        charged = _difference(worse + lost, better, same + kept, kind.name, settings, kind.worse_sign)
+        if lost and _verdict(rows, alarm, charged, settings, kind.worse_sign)[0] != "pass":
+            verdict, why = "undecided", f"{why}; but not with the {lost} missing attempts of the candidate as failures"
     return Monitoring(verdict=verdict, why=why, difference=difference, history=history, alarm_at=alarm, anytime_p=p)
+
+
+def _charged(base: Floats, candidate: Floats) -> tuple[int, int]:
+    """Pairs that are missing beyond the baseline's rate, taken as failures: for the worse, and without a change."""
+    gone = [np.isnan(g) for g in (base, candidate)]
+    total = int(gone[1].sum())
+    beyond = max(total - int(gone[0].sum()), 0)
+    passed = int(np.sum(gone[1] & (base > 0)))
+    lost = math.ceil(passed * beyond / total) if total else 0
+    return lost, beyond - min(lost, beyond)
 
 
 def _verdict(

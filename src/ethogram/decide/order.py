@@ -6,7 +6,6 @@ many entries, so what it judges can neither be chosen after the fact nor depend 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from hashlib import blake2b
 
@@ -18,17 +17,15 @@ from ethogram.measure.outcomes import Ints
 def passes(tasks: Sequence[str], count: int) -> Ints:
     """The first `count` attempts of equal passes: each pass takes every task once, in an order of its own.
 
-    That order is drawn from the sorted task ids and the number of the pass: the order of a file does not matter, and a
-    part of a pass is a random sample of the tasks. Places are ranks of raw draws, which every version of numpy keeps.
+    A task's place in a pass follows from a hash of its id and the number of the pass. So the order of a file does not
+    matter, a part of a pass is a random sample of the tasks, and leaving a task out does not shuffle the others.
     """
-    ranked = np.array(sorted(range(len(tasks)), key=tasks.__getitem__), dtype=np.int64)
-    names = json.dumps(sorted(tasks)).encode()
-    drawn: list[Ints] = []
-    for number in range(-(-count // len(tasks))):
-        seed = blake2b(names, digest_size=16, person=b"gate.pass", salt=number.to_bytes(8, "little")).digest()
-        draws = np.random.PCG64(int.from_bytes(seed, "little")).random_raw(len(tasks))
-        drawn.append(ranked[np.argsort(draws, kind="stable")])
-    return np.concatenate(drawn)[:count] if drawn else np.empty(0, dtype=np.int64)
+    drawn: list[int] = []
+    for number in range(-(-count // max(len(tasks), 1))):
+        salt = number.to_bytes(8, "little")
+        places = [(blake2b(t.encode(), digest_size=16, salt=salt, person=b"gate.pass").digest(), t) for t in tasks]
+        drawn += sorted(range(len(tasks)), key=places.__getitem__)
+    return np.array(drawn[:count], dtype=np.int64)
 
 
 def attempts_by_look(order: Sequence[int] | Ints, runs: Sequence[int], tasks: int) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,10 @@ from ethogram.estimate import Estimate
 from ethogram.measure.floor import NoiseFloor
 from ethogram.measure.noise import OutcomeFloor, noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
-from ethogram.stats import exact, multiplicity
 from ethogram.store import Home, Run
 
 from .comparison import load_pair
+from .confirming import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
 from .divergence import divergence
 from .moved import Arm, MovedTask, moved_tasks, with_traces
 from .outcomes import load_outcomes
@@ -62,18 +62,6 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     watched: list[Watch] | None = None
     e_value: float | None = None
     anytime_p: float | None = None
-
-
-class Confirmation(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that moved, attempted again: `confirmed` if fresh attempts alone show it too."""
-
-    task: str
-    base: float
-    before: float
-    again: float
-    attempts: int
-    p: float
-    confirmed: bool
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,11 +112,13 @@ def gate(
     condition: str | None = None,
     agent: str | None = None,
     base_agent: str | None = None,
+    allow: Sequence[str] = (),
     **given: Any,
 ) -> GateResult:
     """The verdict on two stored runs: `gate("main", "new-prompt", margin=0.1).verdict`.
 
-    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base.
+    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base. `allow` names
+    tasks that may be confirmed to have broken without blocking.
     """
     settings = msgspec.structs.replace(settings or GateSettings(), **given).checked()
     agents = (base_agent or agent, agent)
@@ -143,22 +133,42 @@ def gate(
     shared = shared_tasks(before, after)
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
     away = {q.task for q in resting if not q.expired}
-    tasks = tuple(t for t in shared if t not in away)
+    begun = _begun(one, two)
+    planned = begun.tasks if begun is not None and begun.tasks is not None else shared
+    tasks = tuple(t for t in planned if t not in away)
     if not tasks:
         raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
-    settings = settings if monitor else _as_begun(one, two, settings)
+    check_allowed(allow, before.tasks)
+    absent = [t for t in before.tasks if t not in {*planned, *away}]
+    settings = settings if monitor or begun is None else _as_begun(one, begun, settings)
     if monitor:
-        result = _watched(one, two, before, after, settings, tasks, resting)
+        result = _watched(one, two, before, after, settings, tasks, resting, absent)
     elif not settings.fresh and not before.only(tasks).attempts.any():
         result = _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
     else:
         plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
-        found = decided.judge(before, after, plan, settings, closed=_closed(two))
-        result = gate_result(one.name, two.name, (before, after), settings, plan, found, resting)
+        asked = {t: n for t, n in asked_again(two).items() if t in tasks}
+        looked = without_fresh(after, asked)
+        found = decided.judge(
+            before, looked, plan, settings, closed=_closed(two), take_all=begun is None, absent=absent
+        )
+        result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)
+        block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow))
     result.base_agent, result.agent = agents
     arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])
     result.tasks = with_traces(result.tasks, *arms, settings.metric)
     return result
+
+
+def block(result: GateResult, confirmations: list[Confirmation]) -> None:
+    """Put confirmations into a result: what fresh attempts confirm is a regression, whatever the looks say."""
+    result.confirmations = confirmations
+    broken = blocking(confirmations)
+    if broken is None:
+        return
+    result.evidence = msgspec.structs.replace(result.evidence, why=f"{broken}; the looks: {result.evidence.why}")
+    result.verdict = "regression"
+    result.needed = Needed(runs=0, next_look_runs=0, cost_usd=0.0)
 
 
 def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
@@ -185,13 +195,15 @@ def _closed(run: Run) -> bool:
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """What a run that a gate buys remembers: all that its looks were planned from.
 
-    `quarantined` are the tasks that did not count, `baseline` how many scored attempts a stored baseline had.
+    `quarantined` are the tasks that did not count, `baseline` how many scored attempts a stored baseline had, `tasks`
+    those that the plan was made for: a run that stopped early has not attempted all of them.
     """
 
     base: str
     settings: GateSettings
     quarantined: list[str] | None = None
     baseline: int | None = None
+    tasks: list[str] | None = None
 
     def text(self) -> str:
         """As it is kept."""
@@ -218,13 +230,20 @@ def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Hom
     return outcomes_of([]) if settings.pilot is None else load_outcomes(settings.pilot, home=home)
 
 
-def _as_begun(one: Run, two: Run, settings: GateSettings) -> GateSettings:
-    """Two arms that a gate ran afresh are judged as such, whatever else is asked of them now."""
-    begun = [run.info.meta.get(META) for run in (one, two)]
-    if begun[0] is None or begun[0] != begun[1]:
+def _begun(one: Run, two: Run) -> Promise | None:
+    """What a gate promised when it bought the candidate's attempts, if it did so against this base."""
+    text = two.info.meta.get(META)
+    begun = None if text is None else msgspec.json.decode(str(text), type=Promise)
+    return begun if begun is not None and begun.base == one.name else None
+
+
+def _as_begun(one: Run, begun: Promise, settings: GateSettings) -> GateSettings:
+    """What a gate bought is judged as it was bought, whatever else is asked of it now: arms afresh, alpha shared."""
+    old = begun.settings
+    settings = msgspec.structs.replace(settings, confirm=old.confirm)
+    if META not in one.info.meta or not old.fresh:
         return settings
-    old = msgspec.json.decode(str(begun[1]), type=Promise).settings
-    return msgspec.structs.replace(settings, fresh=old.fresh, pilot=old.pilot)
+    return msgspec.structs.replace(settings, fresh=True, pilot=old.pilot)
 
 
 def gate_result(
@@ -240,7 +259,7 @@ def gate_result(
     before, after = (o.only(plan.tasks) for o in outcomes)
     recorded = task_changes(before, after, settings.metric, "benjamini-hochberg")
     if found.looks:
-        after = after.upto(plan.attempts()[found.looks[-1].look - 1])
+        after = after.upto(np.array(found.attempts, dtype=np.int64))
     changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
     floor = noise_floor(before, settings.metric)
     warnings = [floor.why] if floor.why and plan.stored else []
@@ -314,8 +333,12 @@ def _watched(
     settings: GateSettings,
     tasks: tuple[str, ...],
     resting: list[Quarantined],
+    absent: list[str],
 ) -> GateResult:
     found = watch(before, after, settings, tasks)
+    objection = decided.not_attempted(absent)
+    if found.verdict == "pass" and objection is not None:
+        found = msgspec.structs.replace(found, verdict="undecided", why=f"{found.why}; but {objection}")
     first, second = before.only(tasks), after.only(tasks)
     changes = task_changes(first, second, settings.metric, "benjamini-hochberg")
     return GateResult(
@@ -344,35 +367,6 @@ def _watched(
         quarantined=resting,
         tasks=moved_tasks(changes, settings.metric, regression=found.verdict == "regression"),
     )
-
-
-def confirm_moved(before: Outcomes, after: Outcomes, asked: Mapping[str, int], alpha: float) -> list[Confirmation]:
-    """Tasks that moved, judged by the attempts from number `asked[task]` on alone, which chose nothing.
-
-    The baseline's attempts are those that helped to choose the task, so a lucky baseline can still be confirmed.
-    """
-    tasks = tuple(asked)
-    one, two = before.only(tasks), after.only(tasks)
-    first = np.array([asked[t] for t in tasks], dtype=np.int64)
-    early, fresh = two.upto(first), two.where(two.attempt >= first[two.task])
-    tests = exact.task_tests(one.successes, one.attempts, fresh.successes, fresh.attempts).less
-    adjusted = multiplicity.holm(tests)
-    return [
-        Confirmation(
-            task=task,
-            base=_share(one, i),
-            before=_share(early, i),
-            again=_share(fresh, i),
-            attempts=int(fresh.attempts[i]),
-            p=float(adjusted[i]),
-            confirmed=bool(fresh.attempts[i] > 0 and adjusted[i] <= alpha),
-        )
-        for i, task in enumerate(tasks)
-    ]
-
-
-def _share(outcomes: Outcomes, task: int) -> float:
-    return float(outcomes.successes[task]) / max(int(outcomes.attempts[task]), 1)
 
 
 def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement, settings: GateSettings) -> Needed:

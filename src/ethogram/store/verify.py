@@ -11,7 +11,7 @@ from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
 from . import lease, ledger, manifest
-from .lake import DERIVED, EXTENSIONS, REDACTION_KEY, Home, Run, info_digest
+from .lake import CONFIRMATIONS, DERIVED, EXTENSIONS, REDACTION_KEY, Home, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 from .words import named_refs
@@ -21,7 +21,7 @@ YOUNG_S = 60.0
 _OWN_FILES = ("run.json", "stop.json", manifest.NAME)
 _OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED)
 """Ledger segments have hashes of their own; leases and derived figures are made anew when they cannot be read."""
-_NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS)
+_NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS, CONFIRMATIONS)
 
 
 class Problem(msgspec.Struct, frozen=True):

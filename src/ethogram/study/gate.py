@@ -7,18 +7,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from ethogram.cost import Caps, Metering
 from ethogram.decide import gate as decided
 from ethogram.decide.gate import GateSettings, Judgement
 from ethogram.errors import BadUsage
+from ethogram.lab.confirming import Again, asked_again, check_allowed, confirm_moved, without_fresh
 from ethogram.lab.gating import (
     META,
-    Confirmation,
     GateResult,
     Promise,
     Quarantined,
-    confirm_moved,
+    block,
     gate_result,
     planning_outcomes,
     read_quarantine,
@@ -28,6 +29,8 @@ from ethogram.lab.outcomes import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.run.environment import Environment
 from ethogram.store import Home, Run, open_home
+from ethogram.store.lake import CONFIRMATIONS
+from ethogram.store.redact import policy_from
 
 from .options import AllCaps, RunOptions
 from .planning import load, planned_attempts
@@ -35,7 +38,10 @@ from .suites import resume_run, run_suite
 
 
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How the runs are bought; without `base_agent` the baseline is the stored one."""
+    """How the runs are bought; without `base_agent` the baseline is the stored one.
+
+    `allow` names tasks that may be confirmed to have broken without blocking.
+    """
 
     suite: str | None = None
     agent: str | None = None
@@ -46,7 +52,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     engine: str = "local"
     environment: Environment = Environment()
     metering: Metering = Metering()
-    confirm: int = 0
+    allow: tuple[str, ...] = ()
     seed: int = 0
     redact: str = "default"
 
@@ -112,6 +118,7 @@ class _Staged:
             raise BadUsage(
                 f"suite {self.suite!r} and run {self.base!r} have no task in common that is not in quarantine"
             )
+        check_allowed(stages.allow, tasks)
         self.plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
 
     def go(self) -> GateResult:
@@ -132,7 +139,7 @@ class _Staged:
         result = gate_result(
             self.base,
             self.candidate,
-            self._outcomes(),
+            self._looked(),
             self.settings,
             self.plan,
             found,
@@ -141,8 +148,11 @@ class _Staged:
         base = Arm(self.home.resolve(self.base), self.stored.condition if self.stored else None)
         candidate = Arm(self.home.resolve(self.candidate))
         result.tasks = with_traces(result.tasks, base, candidate, self.settings.metric)
-        if self.stages.confirm and found.decided_at is not None and not stopped:
-            result.confirmations = self._confirm(result, due[found.decided_at - 1])
+        if self.settings.confirm and found.looks and not stopped:
+            self._try_again(result, found)
+        one, two = self._outcomes()
+        asked = asked_again(self.home.resolve(self.candidate))
+        block(result, confirm_moved(one, two, asked, self.settings.confirm_alpha, self.stages.allow))
         return result
 
     def _suite(self) -> str:
@@ -192,7 +202,9 @@ class _Staged:
     def _promise(self) -> Promise:
         away = sorted({q.task for q in self.resting if not q.expired})
         before = None if self.stored is None else int(self.stored.outcomes.only(self.plan.tasks).attempts.sum())
-        return Promise(base=self.base, settings=self.settings, quarantined=away, baseline=before)
+        return Promise(
+            base=self.base, settings=self.settings, quarantined=away, baseline=before, tasks=list(self.plan.tasks)
+        )
 
     def _runs(self, due: Ints) -> int:
         return int(due.sum()) * len(self._arms())
@@ -255,23 +267,33 @@ class _Staged:
         one = self.stored.outcomes if self.stored else load_outcomes(self.home.resolve(self.base))
         return one, load_outcomes(self.home.resolve(self.candidate))
 
-    def _judge(self) -> Judgement:
-        return decided.judge(*self._outcomes(), self.plan, self.settings)
+    def _looked(self) -> tuple[Outcomes, Outcomes]:
+        """What looks judge: all but the attempts that were made to confirm."""
+        one, two = self._outcomes()
+        return one, without_fresh(two, asked_again(self.home.resolve(self.candidate)))
 
-    def _confirm(self, result: GateResult, due: Ints) -> list[Confirmation]:
-        """Attempt what moved for the worse again, and ask only the fresh attempts."""
+    def _judge(self) -> Judgement:
+        return decided.judge(*self._looked(), self.plan, self.settings)
+
+    def _try_again(self, result: GateResult, found: Judgement) -> None:
+        """Attempt what moved for the worse again; what is fresh is noted before the first of it runs."""
+        run = self.home.resolve(self.candidate)
+        at = dict(zip(self.plan.tasks, found.attempts, strict=True))
+        asked = asked_again(run)
         worse = [t.task for t in result.evidence.moved if (t.difference or 0.0) < 0]
-        tasks = [t for t in worse if t in self.plan.tasks]
+        tasks = list(asked) or worse
         if not tasks or self.settings.metric != "success":
-            return []
-        more = self.stages.confirm
+            return
+        more = self.settings.confirm
         if self.stages.max_runs is not None:
-            more = min(more, (self.stages.max_runs - self._runs(due)) // len(tasks))
+            more = min(more, (self.stages.max_runs - self._runs(np.array(found.attempts))) // len(tasks))
         if more < 1:
             self.tell(f"{len(tasks)} tasks moved, but --max-runs leaves nothing to attempt them again with")
-            return []
-        at = {t: int(n) for t, n in zip(self.plan.tasks, due, strict=True)}
+            return
+        if not asked:
+            notes = [msgspec.json.encode(Again(task=t, first=at[t])) for t in tasks]
+            with run.writer(self.home.redactor(policy_from(self.stages.redact)), seal=False, window=None) as writer:
+                writer.note(CONFIRMATIONS, notes)
+            run.forget_cache()
         for task in tasks:
-            self._buy(self.candidate, at[task] + more, (task,))
-        one, two = self._outcomes()
-        return confirm_moved(one, two, {t: at[t] for t in tasks}, self.settings.alpha)
+            self._buy(self.candidate, asked.get(task, at[task]) + more, (task,))
