@@ -1,5 +1,5 @@
 """Checks: functions from what an agent left to a verdict. Pure: they see an answer, calls and a folder's name, and
-nothing here runs anything."""
+nothing here runs anything (patterns are matched in processes of their own, for the sake of the clock)."""
 
 from __future__ import annotations
 

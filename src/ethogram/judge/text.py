@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from .checks import CHECKS, MARK, Evidence, Verdict, answered, is_veiled, register, short, spellings, wanted
+from .patterns import find
 from .settings import Classifies, Contains, Equals, Numeric, OneOf, Regex, TextRule, Which, long_form
 from .values import close, decimal, same
 
@@ -108,13 +109,12 @@ def regex(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     flags = re.NOFLAG
     for wish, flag in ((rule.ignore_case, re.I), (rule.multiline, re.M), (rule.dotall, re.S)):
         flags |= flag if wish else re.NOFLAG
-    pattern = re.compile(rule.pattern, flags)
-    found = pattern.fullmatch(answer.strip()) if rule.full else pattern.search(answer)
+    found = find(rule.pattern, answer.strip() if rule.full else answer, flags=flags, whole=rule.full)
     if is_veiled(evidence) and (found is None or rule.absent):
         return Verdict(None, _VEILED)
     if found is None:
         return Verdict(float(rule.absent), f"nothing matches {rule.pattern!r}")
-    return Verdict(float(not rule.absent), f"{short(found.group(0))} matches {rule.pattern!r}")
+    return Verdict(float(not rule.absent), f"{short(found)} matches {rule.pattern!r}")
 
 
 def normal(text: str, rule: Equals) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from .checks import short
 from .matching import matching
+from .patterns import find
 
 MATCHERS = ("$any", "$regex", "$one_of", "$number", "$unordered", "$set", "$text", "$absent")
 """An object with one of these keys is not compared but fulfilled; `tolerance` and `relative` may stand by `$number`."""
@@ -108,7 +109,7 @@ def _matched(rule: str, expected: dict[str, Any], actual: Any, loose: Loose, at:
         return None
     if rule == "$regex":
         text = actual if isinstance(actual, str) else short(actual, 10_000)
-        return None if re.search(str(value), text) else _said(at, f"{_named(actual)} does not match {value!r}")
+        return None if find(str(value), text) is not None else _said(at, f"{_named(actual)} does not match {value!r}")
     if rule == "$one_of":
         fits = isinstance(value, list) and any(same(v, actual, loose) for v in value)
         return None if fits else _said(at, f"{_named(actual)} is none of {_named(value)}")

@@ -27,10 +27,10 @@ from ethogram.trace import Message, Text, ToolCall
 
 from .faults import NetworkFault, RateLimited, WorldTimeout
 from .handle import EpisodeHandle
-from .processes import Supervision, kept_of, kill_family
+from .processes import Supervision, clipped, kept_of, kill_family
 from .scratch import scratch_folder
 from .supervisor import PATIENCE_SECONDS
-from .threads import in_thread
+from .threads import LARGE, in_thread, leaving
 
 ALL_METERS = frozenset(RESOURCES)
 OWN_METERS = frozenset({"steps", "seconds"})
@@ -352,7 +352,8 @@ class HttpAgent:
             "condition": dict(episode.condition),
         }
         asked = (Message("user", (Text(task.prompt),)),)
-        with episode.record.model(name="request", input=asked) as call:
+        size = 0
+        async with leaving(episode.record.model(name="request", input=asked), lambda: size > LARGE) as call:
             try:
                 response = await self._client.post(
                     self.name,
@@ -369,9 +370,11 @@ class HttpAgent:
                 raise NetworkFault(f"HTTP {response.status_code}")
             if response.status_code >= 400:
                 raise AgentCrash(f"HTTP {response.status_code}: {response.text[:500]}")
-            answer, usage, model = _http_answer(response)
+            size = len(response.content)
+            read = in_thread(_http_answer, response) if size > LARGE else None
+            answer, usage, model = _http_answer(response) if read is None else await read
             call.done(
-                answer.text or "",
+                clipped(answer.text or "")[0],
                 model=model,
                 input_tokens=as_int(usage.get("input_tokens", usage.get("prompt_tokens"))),
                 output_tokens=as_int(usage.get("output_tokens", usage.get("completion_tokens"))),

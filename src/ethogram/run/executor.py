@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -35,12 +35,14 @@ from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .environment import Environment
 from .faults import Fault, OtherFault, RateLimited, fault_of, is_machine_failure
 from .handle import EpisodeHandle
-from .threads import in_thread, unless_stopped
+from .processes import clipped
+from .threads import LARGE, in_thread, unless_stopped
 from .verifiers import JudgingFault
 from .workspace import Keep, Workspace
 
 SPENT = frozenset({"tokens", "usd"})
 """What model calls use: known as far as an agent records them."""
+T = TypeVar("T")
 BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
 
@@ -170,7 +172,7 @@ class Executor:
             unmetered |= attempt.meter.unknown
             attempt.builder.abort()
         unmetered |= attempt.meter.unknown
-        attempt.finish(outcome, tries, wasted, unmetered)
+        await _off_the_loop(attempt.builder.answer, attempt.finish, outcome, tries, wasted, unmetered)
         used = attempt.budget.used
         crash = None if attempt.crash is None else self._redacted(attempt.crash)
         return EpisodeReport(
@@ -249,6 +251,11 @@ def tightest(caps: Caps, of_task: Mapping[str, float]) -> Caps:
             raise BadInput(f"a task caps {name!r}, which cannot be capped; caps are steps, tokens, usd and seconds")
         limits[name] = min(limits.get(name, value), value)  # type: ignore[index, call-overload]
     return Caps(**limits)  # type: ignore[arg-type]
+
+
+async def _off_the_loop(text: str | None, function: Callable[..., T], *args: Any) -> T:
+    """Call a function that works through a text; in a thread if the text is long."""
+    return function(*args) if len(text or "") < LARGE else await in_thread(function, *args)
 
 
 class _Attempt:
@@ -345,6 +352,9 @@ class _Attempt:
             if isinstance(self.meter.experiment, Unmetered):
                 self.stopped_by = f"{UNMETERED}.{self.meter.experiment.resource}"
             return Missing("cap.experiment", str(self.meter.experiment)), None
+        text, lost = clipped(answer.text or "")
+        if lost:
+            answer = Answer(text, {**answer.meta, "left_out": lost})
         self.builder.answer = answer.text
         self.builder.meta.update(answer.meta)
         self.builder.meta.update(handle.meta)
@@ -399,7 +409,7 @@ class _Attempt:
         )
         world = self.executor.world
         try:
-            if world.judges_at_once(self.task):
+            if world.judges_at_once(self.task) and len(answer.text or "") < LARGE:
                 labels, outcome = world.judge(self.task, evidence, workspace.wrap)
             else:
                 labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)

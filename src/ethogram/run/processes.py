@@ -164,9 +164,18 @@ def kept_of(file: IO[bytes]) -> tuple[str, int]:
     return head + left_out(size - MAX_OUTPUT) + tail, size - MAX_OUTPUT
 
 
-def left_out(count: int) -> str:
+def clipped(text: str) -> tuple[str, int]:
+    """A text and how much of it was left out: of a long one both ends are kept."""
+    lost = len(text) - MAX_OUTPUT
+    if lost <= 0:
+        return text, 0
+    half = MAX_OUTPUT // 2
+    return text[:half] + left_out(lost, "characters") + text[-half:], lost
+
+
+def left_out(count: int, what: str = "bytes") -> str:
     """The mark in place of what was left out of the middle."""
-    return f"\n[... {count} bytes left out ...]\n"
+    return f"\n[... {count} {what} left out ...]\n"
 
 
 def clean_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -6,12 +6,15 @@ import asyncio
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 STOP_SECONDS = 0.25
 """How often one who waits asks whether the run was stopped."""
+LARGE = 1 << 16
+"""Texts from this length on are parsed, judged and redacted in a thread: other episodes go on meanwhile."""
 
 
 async def in_thread(function: Callable[..., T], *args: Any) -> T:
@@ -51,6 +54,22 @@ def _raisable(error: BaseException) -> BaseException:
         told.__cause__ = error
         return told
     return error
+
+
+@asynccontextmanager
+async def leaving(manager: AbstractContextManager[T], aside: Callable[[], bool]) -> AsyncIterator[T]:
+    """A context manager whose end may take long: where `aside` says so, it ends in a thread."""
+    value = manager.__enter__()
+    try:
+        yield value
+    except BaseException as error:
+        if not manager.__exit__(type(error), error, error.__traceback__):
+            raise
+    else:
+        if aside():
+            await in_thread(manager.__exit__, None, None, None)
+        else:
+            manager.__exit__(None, None, None)
 
 
 async def unless_stopped(seconds: float, stop: Callable[[], bool]) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ethogram.judge import CHECKS, Evidence
 from ethogram.lab.suites import LoadedSuite, resolve_simulator, world_tools
-from ethogram.plan import Task
+from ethogram.plan import Check, Task
 from ethogram.run.executor import Wrap
 from ethogram.run.handle import EpisodeHandle
 from ethogram.run.verifiers import judge_task
@@ -22,7 +22,7 @@ class SuiteWorld:
         self.loaded = loaded
         self.suite = loaded.suite
         self.root = loaded.root
-        self._quick = {t.id: all(c.kind in CHECKS and c.kind != "custom" for c in t.checks) for t in self.suite.tasks}
+        self._quick = {t.id: all(_is_quick(c, t.expected) for c in t.checks) for t in self.suite.tasks}
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""
@@ -39,3 +39,9 @@ class SuiteWorld:
     def judges_at_once(self, task: Task) -> bool:
         """Pure checks take no time to speak of."""
         return self._quick[task.id]
+
+
+def _is_quick(check: Check, expected: Any) -> bool:
+    """Whether a check looks at the answer alone, and at no pattern: those take as long as the answer makes them."""
+    patterns = "regex" in str(check.settings) or "regex" in str(expected)
+    return check.kind in CHECKS and check.kind not in ("custom", "regex", "json_schema") and not patterns

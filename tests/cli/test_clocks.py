@@ -1,0 +1,90 @@
+"""Clocks as a user meets them: patterns that never end, replies that are far too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ethogram.plan import Check, Suite, Task
+from ethogram.store import open_home
+from ethogram.study.suites import EpisodeReport, Quiet, run_suite
+
+
+def test_a_pattern_that_never_ends_is_missing_and_the_run_goes_on(call):
+    checks = [{"kind": "regex", "settings": {"pattern": "(a+)+$"}}]
+    tasks = [{"id": i, "prompt": "a" * n + "!" * (i == "trap"), "checks": checks} for i, n in (("trap", 40), ("ok", 3))]
+    Path("tasks.jsonl").write_text("".join(json.dumps(t) + "\n" for t in tasks))
+    Path("agent.py").write_text("def solve(task, episode):\n    return task.prompt\n")
+    began = time.monotonic()
+    said = call("run", "tasks.jsonl", "--agent", "agent.py:solve", "--max-seconds", "5", "--run", "r")
+    assert time.monotonic() - began < 60
+    assert said.code == 0
+    assert "1 scored, 1 missing (infrastructure.verifier 1)" in said.out
+    run = open_home(os.environ.get("ETHOGRAM_HOME", ".ethogram")).run("r")
+    (trap,) = [run.head(e).outcome for e in run.entries if e.head.task == "trap"]
+    assert "did not come to an end within 5 s" in str(trap)
+
+
+REPLY = "first " + "lorem ipsum 42 " * 2_000_000 + " last"
+
+
+class Endpoint(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        body = json.dumps({"answer": REPLY if asked["task"] == "large" else "42"}).encode()
+        self.send_response(200)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/"
+    server.shutdown()
+    server.server_close()
+    thread.join(timeout=30)
+
+
+def test_a_reply_of_30_megabytes_keeps_both_ends_and_holds_up_nobody(endpoint: str, tmp_path: Path) -> None:
+    class Watching(Quiet):
+        reports: list[EpisodeReport] = []
+
+        def done(self, report: EpisodeReport) -> None:
+            self.reports.append(report)
+
+    ends = Check(kind="regex", settings={"pattern": "last$"})
+    names = ["large", *(f"t{i}" for i in range(30))]
+    tasks = tuple(
+        Task(id=n, prompt="?", expected="42", checks=(ends,) if n == "large" else (Check(kind="equals"),))
+        for n in names
+    )
+    watching, home = Watching(), open_home(str(tmp_path / "home"))
+    result = run_suite(Suite(name="s", tasks=tasks), endpoint, home=home, name="r", max_concurrency=2, watcher=watching)
+    assert result.successes == 31
+    small = [r.seconds for r in watching.reports if r.task != "large"]
+    print(f"slowest of the others: {max(small):.2f} s")
+    assert max(small) < 2.5, "4 s before"
+    run: Any = home.run("r")
+    (entry,) = [e for e in run.entries if e.head.task == "large"]
+    trace = run.trace(entry)
+    lost = len(REPLY) - (4 << 20)
+    assert f"[... {lost} characters left out ...]" in trace.answer
+    assert trace.answer.startswith("first ")
+    assert run.head(entry).meta["left_out"] == lost
