@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ethogram.plan import Check, Suite, Task
+from ethogram.run.processes import KEPT_END
 from ethogram.store import open_home
 from ethogram.study.suites import EpisodeReport, Quiet, run_suite
 
@@ -84,7 +85,7 @@ def test_a_reply_of_30_megabytes_keeps_both_ends_and_holds_up_nobody(endpoint: s
     run: Any = home.run("r")
     (entry,) = [e for e in run.entries if e.head.task == "large"]
     trace = run.trace(entry)
-    lost = len(REPLY) - (4 << 20)
+    lost = len(REPLY) - 2 * KEPT_END
     assert f"[... {lost} characters left out ...]" in trace.answer
     assert trace.answer.startswith("first ")
     assert run.head(entry).meta["left_out"] == lost

@@ -19,7 +19,7 @@ from ethogram.errors import BadInput
 from ethogram.judge import KINDS, Evidence
 from ethogram.plan import Check, FileRef, Repository, Task
 from ethogram.run.faults import VerifierFault
-from ethogram.run.processes import MAX_OUTPUT, clean_environment, run_process
+from ethogram.run.processes import KEPT_END, MAX_OUTPUT, clean_environment, run_process
 from ethogram.run.testing import dotted, filled, read_report
 from ethogram.run.verifiers import VERIFIERS, JudgingFault, judge_task
 from ethogram.run.workspace import Workspace
@@ -367,8 +367,8 @@ def test_no_child_outlives_a_command(folder: Path) -> None:
 def test_a_flood_of_output_is_cut(folder: Path) -> None:
     done = run_process(["sh", "-c", "yes | head -c 12000000"], folder=folder, timeout=30)
     assert done.code == 0
-    assert len(done.stdout) <= MAX_OUTPUT + 50
-    assert f"\n[... {12_000_000 - MAX_OUTPUT} bytes left out ...]\n" in done.stdout
+    assert len(done.stdout) <= MAX_OUTPUT
+    assert f"\n[... {12_000_000 - 2 * KEPT_END} bytes left out ...]\n" in done.stdout
     endless = run_process(["yes"], folder=folder, timeout=60)
     assert endless.code is None
     assert endless.seconds < 30
@@ -596,6 +596,30 @@ def test_the_suites_own_settings_are_kept_and_those_of_the_agent_are_not(repo: R
     for command in (None, "python -m pytest -q"):
         label = own.judge(**named, **({} if command is None else {"command": command}))
         assert label.value == 1, label.why
+
+
+PATCHES = {
+    "": 1.0,
+    "import unittest\nunittest.TestCase.assertEqual = lambda *a: None": 0.0,
+    "import contextlib, pytest\npytest.raises = lambda *a, **k: contextlib.nullcontext()": 0.0,
+    "import builtins\nbuiltins.sum = lambda *a: 3": 0.0,
+}
+
+
+@pytest.mark.parametrize("patch", PATCHES)
+def test_what_tests_check_with_is_not_the_agents(repo: Repo, patch: str) -> None:
+    tests = (
+        "import unittest, pytest\nfrom calc import add\n"
+        "class TestAll(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(add(1, 2), 3)\n"
+        "        assert sum([add(1, 1), 1]) == 3\n"
+        "        with pytest.raises(TypeError):\n            add(1, '')\n"
+    )
+    (repo.root / "hidden.py").write_text(tests)
+    (repo.folder / "calc.py").write_text(f"{patch}\n{MENDED}")
+    label = repo.judge(
+        fail_to_pass=["test_h.py::TestAll::test_it"], pass_to_pass=[], test_files={"test_h.py": "hidden.py"}
+    )
+    assert label.value == PATCHES[patch], label.why
 
 
 def test_honest_classes_may_be_compared(repo: Repo) -> None:

@@ -21,6 +21,7 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.agents import HttpAgent, load_agent
 from ethogram.run.faults import RateLimited
+from ethogram.run.processes import KEPT_END
 from ethogram.run.supervisor import descendants
 from ethogram.store import Home
 from ethogram.study.options import AllCaps
@@ -79,7 +80,7 @@ def test_long_words_of_a_command_are_cut_and_its_last_error_is_kept(home: Home, 
     assert trace.answer is not None
     assert trace.answer.startswith("firsty")
     assert trace.answer.endswith("ylast"), "an answer stands at the end"
-    lost = 9_000_009 - (4 << 20)
+    lost = 9_000_009 - 2 * KEPT_END
     assert f"[... {lost} bytes left out ...]" in trace.answer
     (span,) = trace.spans
     assert span.truncated

@@ -22,6 +22,8 @@ from .supervisor import PATIENCE_SECONDS, descendants
 MAX_OUTPUT = 4 << 20
 """Bytes of output that are kept; a process that writes sixteen times as much is ended."""
 FLOOD = 16
+KEPT_END = MAX_OUTPUT // 2 - 64
+"""Of what is longer, so much is kept at each end; with the mark between them it is not too long any more."""
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
 _HARMLESS = frozenset({"PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTHONUNBUFFERED"})
 """What may be set for Python and changes nothing that is imported."""
@@ -158,19 +160,18 @@ def kept_of(file: IO[bytes]) -> tuple[str, int]:
     file.seek(0)
     if size <= MAX_OUTPUT:
         return file.read().decode("utf-8", "replace"), 0
-    head = file.read(MAX_OUTPUT // 2).decode("utf-8", "replace")
-    file.seek(size - MAX_OUTPUT // 2)
-    tail = file.read(MAX_OUTPUT // 2).decode("utf-8", "replace")
-    return head + left_out(size - MAX_OUTPUT) + tail, size - MAX_OUTPUT
+    head = file.read(KEPT_END).decode("utf-8", "replace")
+    file.seek(size - KEPT_END)
+    lost = size - 2 * KEPT_END
+    return head + left_out(lost) + file.read(KEPT_END).decode("utf-8", "replace"), lost
 
 
 def clipped(text: str) -> tuple[str, int]:
     """A text and how much of it was left out: of a long one both ends are kept."""
-    lost = len(text) - MAX_OUTPUT
-    if lost <= 0:
+    if len(text) <= MAX_OUTPUT:
         return text, 0
-    half = MAX_OUTPUT // 2
-    return text[:half] + left_out(lost, "characters") + text[-half:], lost
+    lost = len(text) - 2 * KEPT_END
+    return text[:KEPT_END] + left_out(lost, "characters") + text[-KEPT_END:], lost
 
 
 def left_out(count: int, what: str = "bytes") -> str:

@@ -10,12 +10,13 @@ fail), `own` (files of the suite below the working folder). The arguments are py
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import hmac
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ WATCHED_HOOKS = (
     "pytest_runtest_logreport",
     "pytest_report_teststatus",
 )
+CHECKING = ("unittest", "pytest", "_pytest", "pluggy", "operator", "math", "numpy.testing", "pandas.testing")
+"""Modules that tests check with, and everything below them: none of their functions comes from the code under test."""
 
 
 class Results:
@@ -46,6 +49,7 @@ class Results:
         self._probe_failed = False
         self._collected: dict[str, Any] = {}
         self._functions = [(owner, name, vars(owner)[name], _code(vars(owner)[name])) for owner, name in _runner()]
+        self._builtins = dict(vars(builtins))
 
     def pytest_configure(self, config: Any) -> None:
         """Write the test that must fail, under a name that this configuration collects."""
@@ -76,6 +80,10 @@ class Results:
             vars(owner).get(name) is not was or _code(was) is not code for owner, name, was, code in self._functions
         ):
             self.problem = CHANGED
+        if any(vars(builtins).get(name) is not was for name, was in self._builtins.items() if name != "_"):
+            self.problem = CHANGED
+        if any(self._is_foreign(_code(function)) for function in _checking_functions()):
+            self.problem = CHANGED
         for hook in WATCHED_HOOKS:
             for implementation in getattr(item.config.hook, hook).get_hookimpls():
                 if self._is_foreign(_code(implementation.function)):
@@ -94,7 +102,17 @@ class Results:
     def _is_foreign(self, code: Any) -> bool:
         """Whether code comes from the folder under test and not from the suite."""
         file = getattr(code, "co_filename", "")
-        return file.startswith(self._folder) and file not in self._own
+        return isinstance(file, str) and file.startswith(self._folder) and file not in self._own
+
+
+def _checking_functions() -> Iterator[Any]:
+    """Functions and methods of the modules that tests check with, as they are now."""
+    for name, module in list(sys.modules.items()):
+        if any(name == known or name.startswith(f"{known}.") for known in CHECKING):
+            for value in list(vars(module).values()):
+                yield value
+                if isinstance(value, type) and value.__module__ == name:
+                    yield from list(vars(value).values())
 
 
 def _runner() -> list[tuple[Any, str]]:
