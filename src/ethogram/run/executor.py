@@ -154,6 +154,8 @@ class Executor:
         self._report = SourceReport(source="run")
         self.environment = settings.environment.variables()
         self.prices = settings.metering.calls()
+        self.blind: Unmetered | None = None
+        """The cap that could not be kept, once there is one: no further episode of the batch begins."""
 
     async def execute(self, work: Work) -> EpisodeReport:
         """Carry out an episode; the world's faults are retried, unless the run was stopped meanwhile."""
@@ -267,6 +269,7 @@ class _Attempt:
         self.task = executor.task(work.episode.task)
         self.budget = executor.budget(self.task)
         self.meter = _Watched(self.budget, executor.settings.metering.allow_unmetered)
+        self.meter.experiment = executor.blind
         self.builder = executor.builder(work)
         self.record = Recorder(self.builder, self.meter, executor.clock, executor.prices)
         self.stopped_by: str | None = None
@@ -320,7 +323,7 @@ class _Attempt:
         try:
             await self._equip(handle, folder, condition)
             began = time.monotonic()
-            self.budget.reserve(Amounts())
+            self.meter.reserve(Amounts())
             limit = asyncio.timeout(self.budget.remaining().get("seconds"))
             async with limit:
                 answer = await executor.agent.act(handle.task, handle)
@@ -350,6 +353,7 @@ class _Attempt:
             self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
         if self.meter.experiment is not None:
             if isinstance(self.meter.experiment, Unmetered):
+                executor.blind = self.meter.experiment
                 self.stopped_by = f"{UNMETERED}.{self.meter.experiment.resource}"
             return Missing("cap.experiment", str(self.meter.experiment)), None
         text, lost = clipped(answer.text or "")
