@@ -139,6 +139,8 @@ def _width(field: Field, report: FieldReport) -> ChainStep:
         f"per dimension (width in logs {_told(spread)}). It varies most in {loud}.{still} "
         f"The plain width is {report.width:.3g}."
     )
+    if spread.low is None and spread.why:
+        text += f" {_sentence(f'the width has no interval: {spread.why}')}"
     return ChainStep(answer="yes", text=text, estimates=estimates, **common)
 
 

@@ -34,6 +34,8 @@ _DESCRIBED = "within tasks, standardised log features, n - 1"
 
 MOST_DEALT = 40_000_000
 """Labels that a test deals at most: many trajectories need fewer draws."""
+MOST_FOR_TAILS = 20_000
+"""Trajectories that effective dimensions are counted from; evenly taken from more."""
 
 
 class Scale(NamedTuple):
@@ -115,9 +117,23 @@ def width(field: Field, level: float, *, scaled: bool = True) -> Estimate:
     scale = scale_of(field)
     unit = scale.sd if scaled else scale.alive.astype(np.float64)
     squared = spread.distances(field.points, field.task_index, whole.mean, unit, spread.log_features)
-    found = spread.width(squared, field.task_index, len(field.tasks))
+    tasks = len(field.tasks)
+    found = spread.width(squared, field.task_index, tasks)
     kind = _DESCRIBED if scaled else "within tasks, log features, n - 1"
-    return width_as_estimate(found, level, kind)
+    if not np.isfinite(found.log_variance) or found.value <= ROUNDING:
+        return width_as_estimate(found, level, kind)
+    some = slice(None, None, -(-field.K // MOST_FOR_TAILS))
+    x = spread.log_features(field.points[some][:, scale.alive]) / unit[scale.alive]
+    dimensions = spread.effective_dimensions(x, field.task_index[some], tasks)
+    weight = spread.tail_weight(squared, field.task_index, tasks, dimensions)
+    estimate = width_as_estimate(spread.with_tails(found, weight, dimensions), level, kind)
+    if weight <= spread.heavy_tail(found.rows, dimensions) or not np.isfinite(weight):
+        return estimate
+    why = (
+        f"a few runs carry the spread (squared distances vary {weight:.1f} times as much as normal ones), so that "
+        "an interval would cover too little; look at the runs furthest out"
+    )
+    return Estimate(value=estimate.value, why=why, level=level, method=estimate.method, n=estimate.n, of=estimate.of)
 
 
 def width_as_estimate(found: spread.Width, level: float, kind: str) -> Estimate:
