@@ -138,6 +138,6 @@ def test_more_attempts_from_the_command_line(place: Path) -> None:
 def test_an_agent_that_calls_exit_ends_its_episode_only(place: Path, agent: str) -> None:
     code, out, err = run(place, "world.py", "--agent", f"world.py:{agent}", "--run", "night", "--json")
     told: dict[str, Any] = json.loads(out)
-    assert (code, told["scored"], told["successes"], told["missing"]) == (0, 20, 0, {}), err
+    assert (code, told["scored"], told["successes"], told["missing"]) == (2, 20, 0, {}), err
     labels = {x.value for x in open_home(str(place / "home")).run("night").labels() if x.name == "stopped_by"}
     assert labels == {"crash.AgentCrash"}
