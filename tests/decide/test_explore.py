@@ -359,3 +359,14 @@ def test_looks_at_extremes_are_in_the_interval():
     ends = strategy.intervals(0.95)
     assert ends.low[truth == 0].tolist() == [0.0] * 16
     assert ends.high[truth == 1].tolist() == [1.0] * 16
+
+
+def test_what_lies_within_the_zone_is_not_asked_about_for_ever():
+    """Half of the map is a plateau at tau: once that is known, episodes go to the other half, where calls count."""
+    strategy = make_strategy("default", PROBLEM._replace(zone=0.05), Rounds(targets=16, first=64, least=64))
+    truth = np.where(LEVELS[:, 0] >= 2, 0.2, np.where(LEVELS[:, 1] >= 2, 0.28, 0.12))
+    play(strategy, truth, 40)
+    worth, plateau = strategy._worth(), truth == 0.2
+    before = make_strategy("default", PROBLEM._replace(zone=0.0), Rounds(targets=16, first=64, least=64))
+    before.look(strategy.tally)
+    assert worth[plateau].sum() < 0.7 * before._worth()[plateau].sum()

@@ -179,7 +179,9 @@ class Shared:
 
     def _worth(self) -> Floats:
         if self.ahead:
-            return most_gain(self.surface.belief, self.surface.offset, AHEAD, self.rounds.targets)
+            # within the zone either answer will do: a call counts as much as it is likely to lie beyond it
+            counts = self.posterior().surely_unsafe + self.posterior().surely_safe
+            return most_gain(self.surface.belief, self.surface.offset, AHEAD, self.rounds.targets, counts)
         return straddle(self.surface.belief, self.surface.offset, 1.96)
 
 

@@ -31,23 +31,24 @@ def expected_gain(belief: Belief, threshold: float, more: Sequence[int]) -> Floa
     return floats(best)
 
 
-def most_gain(belief: Belief, threshold: float, more: Sequence[int], count: int) -> Floats:
-    """The same, exact for the `count` best points and 0 for points that cannot be among them: for large grids.
+def most_gain(belief: Belief, threshold: float, more: Sequence[int], count: int, counts: Floats) -> Floats:
+    """The same times how much a call of each point `counts`; exact for the `count` best points, 0 for others.
 
-    No point gains more than its chance to be called wrongly now, shared over the fewest episodes.
+    No point gains more than its chance to be called wrongly now, shared over the fewest episodes: on a large grid few
+    need to be looked at.
     """
-    most = wrong(belief, threshold) / min(more)
+    most = counts * wrong(belief, threshold) / min(more)
     looked = 16 * count
     while looked < len(most):
         near = np.argpartition(-most, looked)[:looked]
         found = np.zeros_like(most)
-        found[near] = expected_gain(Belief(belief.mean[near], belief.variance[near]), threshold, more)
+        found[near] = counts[near] * expected_gain(Belief(belief.mean[near], belief.variance[near]), threshold, more)
         rest = np.ones(len(most), dtype=bool)
         rest[near] = False
         if np.partition(found[near], -count)[-count] >= most[rest].max():
             return found
         looked *= 4
-    return expected_gain(belief, threshold, more)
+    return counts * expected_gain(belief, threshold, more)
 
 
 def straddle(belief: Belief, threshold: float, width: float) -> Floats:
