@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -15,10 +16,10 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from ethogram.decide.gate import GateSettings
-from ethogram.decide.order import passes
+from ethogram.decide.gate import GateSettings, plan_gate
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.gating import GateResult, Quarantined, gate
+from ethogram.lab.outcomes import load_outcomes
 from ethogram.show.ci import junit
 from ethogram.store import Home, open_home
 from ethogram.study.gate import StageOptions, run_gate
@@ -109,7 +110,7 @@ def test_the_budget_stops_it_before_a_look(home: Home) -> None:
         "main", "new", SETTINGS, StageOptions(agent="act.py:slow", max_runs=12), home=home, tell=said.append
     )
     assert first.verdict == "undecided"
-    assert len(bought(home, "new")) == 10
+    assert len(bought(home, "new")) == 12
     assert "more than --max-runs; stopped before it" in said[-1]
     assert first.needed.runs > 0
     with pytest.raises(BadUsage, match="nothing was run"):
@@ -201,8 +202,10 @@ def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
 def test_it_buys_exactly_the_attempts_of_the_order(home: Home) -> None:
     stages = StageOptions(agent="act.py:same", max_runs=7)
     found = run_gate("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), stages, home=home)
-    names = sorted(task for task, _ in bought(home, "main") if _ == 0)
-    assert bought(home, "new") == {(names[i], 0) for i in passes(names, 7)}
+    before = load_outcomes(home.resolve("main"))
+    due = plan_gate(before, found.settings, before.tasks).attempts()[0]
+    assert due.sum() == 7
+    assert bought(home, "new") == {(t, k) for t, n in zip(before.tasks, due, strict=True) for k in range(n)}
     assert gate("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), home=home) == found
 
 
@@ -250,3 +253,33 @@ def test_killed_before_its_first_episode_it_begins_anew(home: Home, place: Path)
     fresh = open_home(str(place / "home"))
     assert not fresh.resolve("new").entries
     assert run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:bad"), home=fresh).verdict == "regression"
+
+
+def test_it_buys_where_runs_inform_and_is_judged_again_in_that_order(place: Path) -> None:
+    """Half of the tasks always or never pass: the others come first, and the order is kept with the run."""
+    (place / "mixed.py").write_text(
+        SUITE.replace("TASKS", "16") + "\ndef make(drop):\n"
+        "    def agent(task, episode):\n"
+        "        i = int(task.id[1:])\n"
+        "        rate = 0.0 if i < 5 else 1.0 if i < 9 else 0.65 - drop\n"
+        "        return 'yes' if episode.random(str(drop)).random() < rate else 'no'\n"
+        "    return agent\n"
+        "good, bad, sure = make(0.0), make(0.6), make(-0.35)\n"
+    )
+    home = open_home(str(place / "mixed"))
+    run_suite("mixed.py", "mixed.py:good", k=20, home=home, name="main")
+    settings = GateSettings(margin=0.2)
+    found = run_gate("main", "bad", settings, StageOptions(agent="mixed.py:bad"), home=home)
+    assert found.verdict == "regression"
+    taken = Counter(task for task, _ in bought(home, "bad"))
+    middle = sum(taken[f"t{i:02d}"] for i in range(9, 16))
+    assert middle / 7 > 2 * (sum(taken.values()) - middle) / 9, taken
+    again = gate("main", "bad", settings, home=home)
+    assert (again.verdict, again.evidence.looks) == (found.verdict, found.evidence.looks)
+    assert again.settings.ahead > 0
+    asked = StageOptions(agent="mixed.py:sure", max_runs=12)
+    first = run_gate("main", "sure", settings, asked, home=home)
+    assert first.verdict == "undecided"
+    whole = run_gate("main", "sure", settings, StageOptions(agent="mixed.py:sure"), home=home)
+    assert whole.verdict == "pass"
+    assert len({task for task, _ in bought(home, "sure")}) == 16, "a pass needs every task"

@@ -18,13 +18,14 @@ from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
 from ethogram.measure.noise import noise_floor
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
-from ethogram.stats import sequential, stratified
+from ethogram.stats import allocation, sequential, stratified
 
+from .allocation import led as led
+from .allocation import plan_gate as plan_gate
 from .compare import one_look, sums
 from .gate_plan import EVERY_TASK, session_variance
 from .gate_plan import GatePlan as GatePlan
 from .gate_plan import GateSettings as GateSettings
-from .gate_plan import plan_gate as plan_gate
 from .missing import Gone, excess, gone
 
 Verdict = Literal["pass", "regression", "undecided"]
@@ -103,15 +104,34 @@ class _Arms:
             two, self.due[k], self.kind
         )
 
-    def score(self, k: int, charged: tuple[Floats, Floats] | None = None) -> stratified.Score:
+    def mean(self, k: int, charged: tuple[Floats, Floats] | None = None) -> stratified.Score:
+        """What a pass is about at look k: tasks count alike, however often the order took them so far."""
+        return self.score(k, charged, equal=bool(self.plan.spread))
+
+    def sizes(self, k: int, found: stratified.Score) -> tuple[float, float]:
+        """The information of look k for its test, and for what a pass is about."""
+        if not self.plan.spread:
+            return float(found.size), float(found.size)
+        one, two = self.seen(k)
+        size, mean = allocation.information(one.attempts, two.attempts, self.plan.spread)
+        return float(size), float(mean)
+
+    def score(self, k: int, charged: tuple[Floats, Floats] | None = None, *, equal: bool = False) -> stratified.Score:
         """The statistic of look k; `charged` missing attempts of both are taken at their worst."""
         if charged is None and self.settings.missing == "failure":
             charged = tuple(side.missing for side in self.gone(k))  # type: ignore[assignment]
         arms = sums(*self.seen(k), self.kind.name, charged)
+        bias = 0.0 if equal or not self.plan.bias else self.plan.bias[k]
 
         def score(extra: float) -> stratified.Score:
             return stratified.score(
-                *arms, equal=False, step=self.kind.step, reach=self.plan.upper[-1], extra=extra, sampled=True
+                *arms,
+                equal=equal,
+                step=self.kind.step,
+                reach=self.plan.upper[-1],
+                extra=extra,
+                bias=bias,
+                sampled=True,
             )
 
         plain = score(0.0)
@@ -121,6 +141,8 @@ class _Arms:
 
     def worst(self, found: stratified.Score, reach: float) -> float:
         """The largest change for the worse that a look does not rule out; adding 0 turns -0 into 0."""
+        if not np.isfinite(reach):
+            return 1.0 if self.kind.unit == "rate" else float("inf")
         end = stratified.lower_end(found, reach) if self.kind.better == "more" else stratified.upper_end(found, reach)
         worst = self.kind.worse_sign * float(end) + 0.0
         return min(worst, 1.0) if self.kind.unit == "rate" else worst
@@ -148,7 +170,7 @@ def judge(
     if take_all and reached == len(arms.due):
         arms.take_all()
     scores = [arms.score(k) for k in range(reached)]
-    sizes = np.array([float(s.size) for s in scores])
+    sizes, means = np.array([arms.sizes(k, s) for k, s in enumerate(scores)]).reshape(-1, 2).T
     grown = np.flatnonzero(np.diff(sizes, prepend=0.0) > 0)
     looks: list[Look] = []
     upper = reach = np.empty(0)
@@ -157,6 +179,8 @@ def judge(
         upper, reach = _bounds(
             plan.fractions, plan.upper, _tuple(sizes[grown]), tuple(map(int, grown)), last, settings.power
         )
+        if plan.spread:
+            reach = allocation.reaches(means[grown], plan.whole, settings.power)
     for i, k in enumerate(grown):
         looks.append(_look(arms, int(k), scores[k], float(upper[i]), float(reach[i])))
         if looks[-1].decision == "regression":
@@ -172,9 +196,7 @@ def judge(
     return Judgement(
         verdict=looks[-1].decision if looks else "undecided",
         why=_why(looks, reached, arms, objection),
-        difference=_difference(
-            arms, None if at is None else scores[at], float(upper[len(looks) - 1]) if looks else 0.0
-        ),
+        difference=_difference(arms, _shown(arms, looks, scores), float(upper[len(looks) - 1]) if looks else 0.0),
         looks=looks,
         decided_at=decided,
         next_runs=0 if decided else sides * max(int(upcoming.sum()) - done, 0),
@@ -222,7 +244,7 @@ def _look(arms: _Arms, k: int, score: stratified.Score, bound: float, reach: flo
         z=z,
         bound=bound,
         change=kind.worse_sign * float(score.difference) + 0.0,
-        worst_case=arms.worst(score, reach),
+        worst_case=arms.worst(arms.mean(k), reach),
         margin=plan.margin,
         decision="regression" if alarm else "undecided",
         tasks=int(score.tasks),
@@ -265,7 +287,7 @@ def _missing(arms: _Arms, k: int, reach: float) -> str | None:
     charged = excess(one, two)
     if not np.any(charged):
         return None
-    worst = arms.worst(arms.score(k, (np.zeros(charged.shape), charged)), reach)
+    worst = arms.worst(arms.mean(k, (np.zeros(charged.shape), charged)), reach)
     if worst < arms.plan.margin:
         return None
     taken = "failures" if arms.kind.unit in ("rate", "score") else "the worst seen"
@@ -330,6 +352,14 @@ def _assumed(arms: _Arms) -> str:
 
 def _word(kind: Metric) -> str:
     return "drop" if kind.better == "more" else "rise"
+
+
+def _shown(arms: _Arms, looks: list[Look], scores: list[stratified.Score]) -> stratified.Score | None:
+    """The difference that is shown: what established a regression, else what a pass is about."""
+    if not looks:
+        return None
+    k = looks[-1].look - 1
+    return scores[k] if looks[-1].decision == "regression" else arms.mean(k)
 
 
 def _difference(arms: _Arms, score: stratified.Score | None, bound: float) -> Estimate:

@@ -37,7 +37,8 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     `fresh`: both versions are run anew, planned from the rates of the run `pilot`, or from the worst case without one.
     `missing`: what a missing attempt may hide (see `decide.missing`). `confirm`: attempts by which tasks that moved are
     tried again, on a share of alpha. `session_sd`: by how much sessions differ, where that is known, as `margin` is
-    given.
+    given. `ahead`: so many passes are put in order together, informative tasks first (see `decide.allocation`); 0 for
+    equal passes.
     """
 
     metric: str = "success"
@@ -51,6 +52,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     missing: MissingRule = "bounds"
     confirm: int = 0
     session_sd: float | None = None
+    ahead: int = 0
 
     @property
     def looks_alpha(self) -> float:
@@ -89,7 +91,9 @@ class GatePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     `order` lists tasks by index: attempt after attempt of the candidate. Look k judges the first `runs[k]` of them,
     `looks[k]` in passes. `margin` is in the metric's unit. `reachable` says whether the promised power can be had with
-    this baseline.
+    this baseline. Where informative tasks come first, `spread` is the variance of an attempt at each task, `bias` what
+    the weighted difference shows at each look though nothing changed, and `whole` the last look's information of the
+    plain mean; else all tasks are alike.
     """
 
     tasks: tuple[str, ...]
@@ -105,6 +109,9 @@ class GatePlan(msgspec.Struct, frozen=True, kw_only=True):
     expected_without: float
     expected_with: float
     reachable: bool
+    spread: tuple[float, ...] = ()
+    bias: tuple[float, ...] = ()
+    whole: float = 0.0
 
     def attempts(self) -> Ints:
         """Attempts of each task by each look, (looks, tasks)."""
@@ -140,7 +147,7 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
     count = most if found is None else max(round(float(found.looks[-1]) / every), least)
     plan = _with_order(staged(count), tasks, margin, stored)
     if kind.name == "success":
-        suite = _believed(known, margin)
+        suite = believed_suites(known, margin)
         plan = _promised(plan, suite, known, settings)
         while plan.power < settings.power and count < most:
             count = min(max(count + 1, round(1.15 * count)), most)
@@ -168,7 +175,7 @@ def _with_order(plan: power.Plan, tasks: tuple[str, ...], margin: float, stored:
     )
 
 
-def _believed(base: Outcomes, margin: float) -> tuple[Floats, Floats]:
+def believed_suites(base: Outcomes, margin: float) -> tuple[Floats, Floats]:
     """Suites that may lie behind a baseline, (draws, tasks): their pass rates, and those after a drop of the margin."""
     tasks = max(len(base.tasks), 1)
     rng = np.random.default_rng(PLAYED)

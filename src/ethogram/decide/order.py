@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from ethogram.measure.outcomes import Ints
+from ethogram.measure.outcomes import Floats, Ints
 
 
 def passes(tasks: Sequence[str], count: int) -> Ints:
@@ -26,6 +26,12 @@ def passes(tasks: Sequence[str], count: int) -> Ints:
         places = [(blake2b(t.encode(), digest_size=16, salt=salt, person=b"gate.pass").digest(), t) for t in tasks]
         drawn += sorted(range(len(tasks)), key=places.__getitem__)
     return np.array(drawn[:count], dtype=np.int64)
+
+
+def places(tasks: Sequence[str]) -> Floats:
+    """A draw from [0, 1) for every task, from a hash of its id alone."""
+    drawn = [blake2b(t.encode(), digest_size=8, person=b"gate.place").digest() for t in tasks]
+    return np.array([int.from_bytes(d, "little") / 2**64 for d in drawn], dtype=np.float64)
 
 
 def attempts_by_look(order: Sequence[int] | Ints, runs: Sequence[int], tasks: int) -> Ints:

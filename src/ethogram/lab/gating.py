@@ -238,9 +238,9 @@ def _begun(one: Run, two: Run) -> Promise | None:
 
 
 def _as_begun(one: Run, begun: Promise, settings: GateSettings) -> GateSettings:
-    """What a gate bought is judged as it was bought, whatever else is asked of it now: arms afresh, alpha shared."""
+    """What a gate bought is judged as it was bought, whatever is asked now: afresh, in that order, alpha shared."""
     old = begun.settings
-    settings = msgspec.structs.replace(settings, confirm=old.confirm)
+    settings = msgspec.structs.replace(settings, confirm=old.confirm, ahead=old.ahead)
     if META not in one.info.meta or not old.fresh:
         return settings
     return msgspec.structs.replace(settings, fresh=True, pilot=old.pilot)

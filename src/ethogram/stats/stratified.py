@@ -109,6 +109,7 @@ def score(
     step: float,
     reach: float,
     extra: Numbers = 0.0,
+    bias: Numbers = 0.0,
     sampled: bool = False,
 ) -> Score:
     """The stratified permutation score: Cochran (1954), Mantel and Haenszel (1959) for passes, any scores alike.
@@ -116,14 +117,15 @@ def score(
     Weights are nA nB / N, or equal for every task. Unequal arms make the statistic skewed, which is taken out by the
     transformation of Wilson and Hilferty (1931). `step` is the smallest change of one attempt (1 for passes, 0 if
     there is none): the variance is never less than that of reach²/2 single steps in each arm, below which no test at
-    `reach` could decide. `extra` is variance of the difference from elsewhere, such as sessions. With `sampled` the
+    `reach` could decide. `extra` is variance of the difference from elsewhere, such as sessions; `bias` is what the
+    difference shows though nothing changed, and is taken off it. With `sampled` the
     difference stands for the mean over all tasks, those without an attempt included, and which of them were attempted
     (more often) is chance: `here` then carries the variance of that choice. It is 0 where no task changed, so the test
     is the same.
     """
     parts = _parts(first, second, equal, step)
     least = reach * reach / 2 * parts.step
-    value = np.sum(parts.weight * parts.apart, axis=-1)
+    value = np.sum(parts.weight * parts.apart, axis=-1) - floats(bias)
     variance = np.maximum(parts.variance, least) + floats(extra)
     here = np.maximum(_within(first, second, parts, value), least) + floats(extra)
     if sampled:

@@ -119,7 +119,19 @@ class _Staged:
                 f"suite {self.suite!r} and run {self.base!r} have no task in common that is not in quarantine"
             )
         check_allowed(stages.allow, tasks)
+        if before is not None:
+            self.settings = settings = self._led(before, tuple(tasks))
         self.plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
+
+    def _led(self, before: Outcomes, tasks: tuple[str, ...]) -> GateSettings:
+        """The settings with the order in which runs are bought: that of the run, if it was begun already."""
+        begun = None
+        if self.candidate in self.home.names():
+            begun = self.home.resolve(self.candidate).info.meta.get(META)
+        if begun is None:
+            return decided.led(before, self.settings, tasks)
+        ahead = msgspec.json.decode(str(begun), type=Promise).settings.ahead
+        return msgspec.structs.replace(self.settings, ahead=ahead)
 
     def go(self) -> GateResult:
         """Look after look."""
