@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
 from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
@@ -19,7 +19,8 @@ from ethogram.store.files import LocalFiles
 from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
 
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
-settings.register_profile("repeatable", derandomize=True)
+# how long an example takes to draw says more of the machine's load than of the test
+settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
 
 START = 1_750_000_000_000_000_000

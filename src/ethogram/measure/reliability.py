@@ -158,18 +158,19 @@ class _Scale:
                 "see the bounds"
             )
             return msgspec.structs.replace(base, value=value, why=why)
-        why = None
+        low: float | None = float(curve.low[i])
+        high: float | None = float(curve.high[i])
+        told = []
         if target == "suite" and self.target is None:
-            why = f"about exactly these {tasks} tasks; a claim about their population needs {MIN_TASKS}"
+            told.append(f"about exactly these {tasks} tasks; a claim about their population needs {MIN_TASKS}")
         elif target == "population" and tasks < MIN_TASKS:
-            why = f"too few tasks for a population claim: {tasks} of {MIN_TASKS}"
-            return msgspec.structs.replace(base, value=value, why=why)
+            told.append(f"too few tasks for a population claim: {tasks} of {MIN_TASKS}")
+            low = high = None
         left_out = int(np.sum(self.n > 0)) - tasks
         if left_out:
             have = f"{left_out} task{' has' if left_out == 1 else 's have'} fewer than {k} attempts"
-            short = f"{have} and {'is' if left_out == 1 else 'are'} left out: not the same tasks as at a smaller k"
-            why = f"{why}; {short}" if why else short
-        low, high = float(curve.low[i]), float(curve.high[i])
+            told.append(f"{have} and {'is' if left_out == 1 else 'are'} left out: not the same tasks as at a smaller k")
+        why = "; ".join(told) or None
         return msgspec.structs.replace(base, value=value, low=low, high=high, why=why)
 
 
