@@ -123,6 +123,23 @@ def test_a_cheaper_price_scales_everything():
     assert (even.low, even.high) == (pytest.approx(0.25 * rate.low), pytest.approx(0.25 * rate.high))
 
 
+def test_the_share_of_a_few_tasks_has_a_value_and_no_interval():
+    """Nineteen tasks whose share takes two values: an interval within tasks covered .92 or less in such cells."""
+    episodes = drawn(7, tasks=19)
+    other = episodes.cost * np.where(np.arange(episodes.cost.size) % 3 == 0, 0.1, 1.0)
+    found = cost_share(episodes, other, LEVEL)
+    why = "19 tasks cannot show how far the share reaches; an interval needs 20 tasks"
+    assert found.value == pytest.approx(other.sum() / episodes.cost.sum())
+    assert (found.low, found.high, found.why, found.n) == (None, None, why, 19)
+    rate = resolution(episodes, LEVEL)
+    even = product(found, rate, LEVEL)
+    assert even.value == pytest.approx(found.value * rate.value)
+    assert (even.low, even.high, even.why) == (None, None, why)
+    enough = drawn(7, tasks=20)
+    other = enough.cost * np.where(np.arange(enough.cost.size) % 3 == 0, 0.1, 1.0)
+    assert cost_share(enough, other, LEVEL).low is not None
+
+
 def test_a_product_by_hand():
     a, b = (Estimate(value=v, low=v / 2, high=v * 3, n=9, of="tasks") for v in (0.5, 0.4))
     found = product(a, b, LEVEL)

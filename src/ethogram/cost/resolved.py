@@ -124,7 +124,8 @@ def product(share: Estimate, part: Estimate, level: float) -> Estimate:
     value = share.value * part.value
     ends = [share.low, part.low, share.high, part.high]
     if any(end is None or end <= 0 for end in ends):
-        return Estimate(value=value, level=level, n=share.n, of=share.of, why="an end of its parts is unknown or 0")
+        why = share.why or part.why or "an end of its parts is unknown or 0"
+        return Estimate(value=value, level=level, n=share.n, of=share.of, why=why)
     a, b, c, d = (float(e or 0) for e in ends)
     down = np.hypot(np.log(share.value / a), np.log(part.value / b))
     up = np.hypot(np.log(c / share.value), np.log(d / part.value))
@@ -141,26 +142,29 @@ def product(share: Estimate, part: Estimate, level: float) -> Estimate:
 
 
 def cost_share(base: Episodes, other: Floats, level: float) -> Estimate:
-    """Mean dollars of the same runs with other prices, as a share of what they cost."""
+    """Mean dollars of the same runs with other prices, as a share of what they cost.
+
+    Below 20 tasks there is no interval: where the share takes two values, few attempts of few tasks do not show both,
+    and Fieller's interval within tasks covered .34 to .92 instead of .95.
+    """
     known = ~np.isnan(base.cost) & ~np.isnan(other)
     used = base.where(known)
     missing = _counted(cost_unknown=int((~known).sum()))
     if not used.tasks or used.cost.sum() <= 0:
         return Estimate(value=None, level=level, of="tasks", missing=missing, why="no run has both costs")
-    x, y = other[known], used.cost
-    own_x, own_y = used.mean(x), used.mean(y)
+    own_x, own_y = used.mean(other[known]), used.mean(used.cost)
     value = float(own_x.mean() / own_y.mean())
-    if used.task.size < positive.LEAST_VALUES:
-        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=_few(used))
-    wide = used.tasks >= POPULATION_TASKS
-    means = ratio.between(own_x, own_y) if wide else ratio.within(x, y, used.task, used.tasks)
-    low, high = ratio.fieller(means, level)
+    if used.tasks < POPULATION_TASKS:
+        have = f"{used.tasks} task{'s' * (used.tasks > 1)}"
+        why = f"{have} cannot show how far the share reaches; an interval needs {POPULATION_TASKS} tasks"
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
+    low, high = ratio.fieller(ratio.between(own_x, own_y), level)
     return Estimate(
         value=value,
         low=min(float(low), value),
         high=max(float(high), value),
         level=level,
-        method=f"fieller {'population' if wide else 'suite'}",
+        method="fieller population",
         n=used.tasks,
         of="tasks",
         missing=missing,
