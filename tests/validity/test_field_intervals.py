@@ -79,8 +79,6 @@ TAILS = {
     "exponential": lambda rng, size: (rng.exponential(1.0, size), 1.0),
     "t with 3 df": lambda rng, size: (rng.standard_t(3, size), 3.0),
 }
-LOOSE = {"t with 3 df": 0.80}
-"""Without a fourth moment no sample shows what the variance hangs on; the figure is printed, and this is its bound."""
 
 
 @pytest.mark.parametrize("suite", [Suite(1, 10), Suite(1, 40), Suite(10, 2), Suite(10, 5)])
@@ -104,9 +102,11 @@ def test_spread_covers_or_is_refused_where_tails_are_long(suite: Suite) -> None:
         told.append(f"{name}: wrong {wrong / REPLICATES:.3f}, refused {refused / REPLICATES:.2f}")
         told[-1] += f", jackknife alone {before / REPLICATES:.3f}"
         worst_before = min(worst_before, before / REPLICATES)
-        assert at_least(1 - wrong / REPLICATES, LOOSE.get(name, 0.93), REPLICATES)
+        given = REPLICATES - refused
+        assert at_least(1 - wrong / REPLICATES, 0.93, REPLICATES), told[-1]
+        assert given == 0 or at_least(1 - wrong / given, 0.93, given), told[-1]
         if name == "normal":
-            assert refused / REPLICATES < 0.15
+            assert at_least(1 - refused / REPLICATES, 0.95, REPLICATES), told[-1]
     print(f"\nspread, {suite}: " + "; ".join(told))
     assert worst_before < 0.93
 

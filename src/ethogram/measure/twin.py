@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from ethogram.estimate import Estimate
-from ethogram.stats import contrast, interval, passk, spread
+from ethogram.stats import contrast, interval, passk, spread, tails
 from ethogram.trace.outcome import SUCCESS_AT
 
 from .columns import Bools, Floats, Ints
@@ -35,7 +36,7 @@ _DESCRIBED = "within tasks, standardised log features, n - 1"
 MOST_DEALT = 40_000_000
 """Labels that a test deals at most: many trajectories need fewer draws."""
 MOST_FOR_TAILS = 20_000
-"""Trajectories that effective dimensions are counted from; evenly taken from more."""
+"""Trajectories that tails are judged by, about: some tasks or evenly taken rows of more."""
 
 
 class Scale(NamedTuple):
@@ -122,18 +123,20 @@ def width(field: Field, level: float, *, scaled: bool = True) -> Estimate:
     kind = _DESCRIBED if scaled else "within tasks, log features, n - 1"
     if not np.isfinite(found.log_variance) or found.value <= ROUNDING:
         return width_as_estimate(found, level, kind)
-    some = slice(None, None, -(-field.K // MOST_FOR_TAILS))
+    estimate = width_as_estimate(found, level, kind)
+    step = -(-field.K // MOST_FOR_TAILS)
+    # whole tasks where there are enough of them, since tails are judged within tasks
+    some = np.flatnonzero(field.task_index % step == 0) if tasks >= step else np.arange(0, field.K, step)
     x = spread.log_features(field.points[some][:, scale.alive]) / unit[scale.alive]
-    dimensions = spread.effective_dimensions(x, field.task_index[some], tasks)
-    weight = spread.tail_weight(squared, field.task_index, tasks, dimensions)
-    estimate = width_as_estimate(spread.with_tails(found, weight, dimensions), level, kind)
-    if weight <= spread.heavy_tail(found.rows, dimensions) or not np.isfinite(weight):
-        return estimate
+    seen = tails.tails(x, field.task_index[some], tasks)
+    ends = tails.width_interval(found, seen, level)
+    if ends is not None:
+        return msgspec.structs.replace(estimate, low=float(ends.low), high=float(ends.high))
     why = (
-        f"a few runs carry the spread (squared distances vary {weight:.1f} times as much as normal ones), so that "
-        "an interval would cover too little; look at the runs furthest out"
+        f"a few runs carry the spread (their tails are longer than normal ones, p = {seen.p:.2g}), so that an interval "
+        "would cover too little; look at the runs furthest out"
     )
-    return Estimate(value=estimate.value, why=why, level=level, method=estimate.method, n=estimate.n, of=estimate.of)
+    return msgspec.structs.replace(estimate, low=None, high=None, why=why)
 
 
 def width_as_estimate(found: spread.Width, level: float, kind: str) -> Estimate:

@@ -21,7 +21,6 @@ _CHUNK = 1 << 13
 """Rows at a time: what fits a cache, and below the size at which a library starts threads for a small product."""
 _FEW_GROUPS = 16
 _TASKS_FOR_JACKKNIFE = 5
-_LONG_TAIL, _TAIL_ROWS = 3.0, 60.0
 
 
 class Cells(NamedTuple):
@@ -159,50 +158,6 @@ def width(squared: Numbers, group: Numbers, groups: int) -> Width:
         out = np.log(np.maximum((own[used].sum() - own[used]) / (count - 1), 1e-300))
         return Width(value, _jackknife(out), float(count - 1), count, rows, "tasks")
     return Width(value, np.nan, 0.0, count, rows, "")
-
-
-def tail_weight(squared: Numbers, group: Numbers, groups: int, dimensions: float) -> float:
-    """The variance of squared distances over what normal features with so many effective dimensions have: 1 if normal.
-
-    Within groups, so that groups of other widths do not count as tails; NaN where no group has three rows.
-    """
-    q, at = floats(squared), np.asarray(group, dtype=np.int64)
-    n = np.bincount(at, minlength=groups).astype(np.float64)
-    used = n >= 3
-    square = float(np.sum((n * np.bincount(at, weights=q * q, minlength=groups))[used]))
-    sums = float(np.sum(np.bincount(at, weights=q, minlength=groups)[used] ** 2))
-    if sums <= 0:
-        return np.nan
-    size, seen = float(n[used].mean()), square / sums
-    # a group's own mean takes part in the ratio, which keeps it below the size of the group
-    moment = seen * (size - 1) / max(size - seen, 1e-9)
-    return (moment - 1) * dimensions / 2
-
-
-def effective_dimensions(x: Numbers, group: Numbers, groups: int) -> float:
-    """How many features of equal spread without correlation would vary as these do: (tr S)² / tr S²."""
-    roots = np.maximum(np.linalg.eigvalsh(pooled_covariance(x, group, groups)), 0.0)
-    return float(roots.sum() ** 2 / np.sum(roots**2)) if roots.any() else 1.0
-
-
-def heavy_tail(rows: int, dimensions: float) -> float:
-    """The weight of tails above which a width has no interval: what carries it is too rare to have been seen often.
-
-    Two standard deviations above that of normal features, and never above one and a half.
-    """
-    return float(min(1.5, 1 + 2 * np.sqrt(6 / (dimensions * max(rows, 1)))))
-
-
-def with_tails(found: Width, weight: float, dimensions: float) -> Width:
-    """The width with a variance that minds how little few rows show of a long tail.
-
-    Normal squared distances have a relative variance of 2 / dimensions; the weight of the tails is taken between what
-    was seen and a long tail, which counts as much as so many rows would. Never below the jackknife.
-    """
-    df = max(float(found.rows - found.groups), 1.0)
-    seen = weight if np.isfinite(weight) else _LONG_TAIL
-    taken = (_TAIL_ROWS * _LONG_TAIL + df * max(seen, 0.0)) / (_TAIL_ROWS + df)
-    return found._replace(log_variance=max(found.log_variance, 2 * taken / (dimensions * df)))
 
 
 def width_ratio(first: Numbers, group_first: Numbers, second: Numbers, group_second: Numbers, groups: int) -> Width:
