@@ -21,7 +21,7 @@ MATERIAL = 1.25
 _LEAST_ROWS = 4
 """The kurtosis of three values is always the same, and that of four says next to nothing."""
 _TELLING = 100.0
-"""So many values make the test see a t with 3 degrees of freedom in four samples of five; more leave less unseen."""
+"""So many values of one task make the test see t with 3 degrees of freedom four times in five; more leave less."""
 
 
 class Tails(NamedTuple):
