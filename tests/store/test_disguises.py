@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import random
 import sys
@@ -17,6 +18,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ethogram.store.detectors import View
+from ethogram.store.disguise import readings
 from ethogram.store.redact import SECRETS, Redactor
 
 REDACTOR = Redactor(b"a key for tests")
@@ -71,6 +74,21 @@ def test_the_line_after_a_secret_is_not_part_of_it() -> None:
         assert REDACTOR.redact(f"OPENAI_API_KEY={key}\n{after}").text.endswith(f"]\n{after}")
 
 
+@pytest.mark.parametrize("indent", [0, 1, 2, 31, 32, 41])
+def test_letters_with_spaces_between_them_are_found_behind_any_indent(indent: int) -> None:
+    key = "gh" + "p_" + "Zx9q" * 9
+    text = REDACTOR.redact(f"the key:\n{' ' * indent}{' '.join(key)}\n").text
+    assert text.startswith(f"the key:\n{' ' * indent}[REDACTED:github-token:")
+
+
+def test_lines_of_base64_are_not_joined_even_where_a_plus_sign_stands_at_the_break() -> None:
+    digits = random.Random(5)
+    rows = [base64.b64encode(digits.randbytes(57)) for _ in range(40)]
+    rows[10], rows[20] = rows[10][:-1] + b"+", b"+" + rows[20][1:]
+    raw = b"\n".join(rows)
+    assert not readings(raw, View(raw))
+
+
 pieces = st.sampled_from(
     ["sk-" + "proj-" + "Ab3" * 12, "gh" + "p_" + "Zx9" * 12, "\n", "\n  ", "\u200b", "%2D", "\\u002d", " ", "w ",
      "key=", "c2stcHJvai1BYjNBYjNBYjNBYjNBYjNBYjNBYjM=", "\uff53\uff4b\uff0d", "[REDACTED:email:0123abcd]", "word", '"']
@@ -97,3 +115,6 @@ def test_a_long_text_full_of_half_disguises_takes_no_longer_than_others() -> Non
         began = time.process_time()
         REDACTOR.find(text)
         assert time.process_time() - began < 5, unit
+    began = time.process_time()
+    REDACTOR.find("++++++++\n" * 40_000)  # parts of tokens, and an indent, all the way
+    assert time.process_time() - began < 5

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import json
 import re
 import unicodedata
@@ -44,6 +45,8 @@ _ORNATE = "\uff01-\uff5e\U0001d400-\U0001d7ff\u2460-\u24ff\u2070-\u209c\u2100-\u
 _WIDTHLESS = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u2060-\u2064\ufeff"
 _ODD = re.compile("[" + "".join(_FOLDED) + _ORNATE + _WIDTHLESS + "]")
 _UNSEEN = re.compile("[" + _WIDTHLESS + "]")
+_ESCAPED = re.compile(rb"\\[nrt]")
+_UNESCAPED = {rb"\n": b"\r\n", rb"\r": b"\r\r", rb"\t": b"\t\t"}
 UNSEEN = b"\x01"
 """Stands for a character that takes no room."""
 
@@ -103,17 +106,27 @@ def _long_runs(raw: bytes, classes: bytes) -> Iterator[bytes]:
         yield raw[start:end]
 
 
+def _folded(error: UnicodeError) -> tuple[str, int]:
+    """What stands for a stretch of characters beyond ASCII, one for each."""
+    assert isinstance(error, UnicodeEncodeError)
+    odd = error.object[error.start : error.end]
+    if _ODD.search(odd) is None:
+        return "?" * len(odd), error.end
+    return "".join([chr(_plain(each)) if _ODD.match(each) else "?" for each in odd]), error.end
+
+
+# So the encoder itself finds the characters that need a look, and the rest of a text costs nothing.
+codecs.register_error("ethogram.folded", _folded)
+
+
 def as_bytes(text: str) -> bytes:
     """The text as one ASCII byte per character, wide and ornate letters plain; an escaped line break is a real one."""
-    raw = text.encode("ascii", "replace")
-    if not text.isascii():
-        patched = bytearray(raw)
-        for match in _ODD.finditer(text):
-            patched[match.start()] = _plain(match[0])
-        raw = bytes(patched)
-    if b"\\" in raw:
-        raw = raw.replace(b"\\n", b"\r\n").replace(b"\\r", b"\r\r").replace(b"\\t", b"\t\t")
-    return raw
+    raw = text.encode("ascii", "ethogram.folded")
+    return _ESCAPED.sub(_unescaped, raw) if b"\\" in raw else raw
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return _UNESCAPED[match[0]]
 
 
 class Detector(msgspec.Struct, frozen=True):

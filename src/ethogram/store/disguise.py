@@ -34,39 +34,43 @@ _GAP = 200
 
 # A secret goes on in the next line, perhaps behind an indent, a quotation mark or a sign of continuation. One of the
 # two parts is long, and what stands at the break is no mark of punctuation: so most lines are passed over in one look.
-_PART, _EDGE = rb"[\w+/=.%-]", rb"[\w+/=-]"
+# Classes are written out, since `\w` is slower; and an indent has an end, since a text may be made of indents.
+_PART, _EDGE = rb"[A-Za-z0-9_+/=.%-]", rb"[A-Za-z0-9_+/=-]"
 _PARTS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+/=.%-"
-_INDENT = rb"[ \t\r\n>|#*+\"'`]*+"
+_INDENT = rb"[ \t\r\n>|#*+\"'`]{0,200}+"
+# What the next line begins with has a digit, or a small letter and a capital behind it: most lines fail here, so it is
+# asked first, and reads each character once.
+_GOES_ON = b"(?=" + _INDENT + b"(?=" + _PART + rb"{4})(?:[A-Z_+/=.%-]++|[a-z]++(?![A-Z]))*+[a-z\d])"
 
 
 def _broken(before: bytes) -> bytes:
-    """A break behind a part of a token and `before`: eight characters and four more, or four and twelve more."""
-    eight = b"(?<=" + _PART + b"{7}" + _EDGE + before + rb"\n)" + _INDENT + b"(?=" + _PART + b"{4})"
-    four = b"(?<=" + _PART + b"{3}" + _EDGE + before + rb"\n)" + _INDENT + b"(?=" + _PART + b"{12})"
-    eight, four = (part + b"(?=" + _PART + rb"*?(?:\d|[a-z][A-Z]))" for part in (eight, four))
-    return b"(?<=" + _EDGE + before + rb"\n)(?:" + eight + b"|" + four + b")"
+    """A break behind a part of a token and `before`: eight characters, or four and twelve more."""
+    four, eight = (b"(?<=" + _PART + size + _EDGE + before + rb"\n)" for size in (b"{3}", b"{7}"))
+    return four + b"(?>" + eight + _INDENT + b"|" + _INDENT + b"(?=" + _PART + b"{12}))"
 
 
+_BEFORE = (b"", rb"[\"'\\\r]", rb" \\", rb"[\"'] [+\\]")
+_HASH = b"(?:(?=(?P<hash>[0-9a-f.TZ+/=-]{32,}+)(?!" + _PART + b")))?"
 _BREAK = re.compile(
-    rb"\n(?<=[\w+/=\-\"'\\\r]\n)(?:" + b"|".join(map(_broken, (b"", rb"[\"'\\\r]", rb" \\", rb"[\"'] [+\\]"))) + b")"
+    rb"\n(?<=[A-Za-z0-9_+/=\-\"'\\\r]\n)" + _GOES_ON + b"(?:" + b"|".join(map(_broken, _BEFORE)) + b")" + _HASH
 )
 _WORD = re.compile(_PART + b"*+")
 _MARKS = b"\"'`\\ +=\r"
 _MOST_LINES = 12
-_HASH = 32
-_SEPARATED = re.compile(rb"[-_.]")
-_PREFIX = re.compile(rb"[g-zG-Z]\w*[-_]")
+_PLUS = ord("+")
+_SEPARATORS = b"-_."
+_PREFIX = re.compile(rb"[g-zG-Z][A-Za-z0-9]*+[-_]")
 _BLOCK = 60
 
 # Characters one by one, with something else between them: every second byte of a stretch is a space.
 _ONE_BY_ONE = re.compile(rb"(?<!w)w(?: {1,2}w){8,}(?!w)")
-_APART, _BESIDE = b" " * 16, b" w" * 16
+_BLANKS, _SINGLES = b" " * 16, b"w" * 16
 _STRETCH = 4096
 _CLASS = re.compile(rb"w+")
 
 # Groups of four digits of base64 that can only be printable ASCII; chance gives five of them once in a million.
-_QUANTUM = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][\w+/-]"
-_BASE64 = re.compile(rb"(?:" + _QUANTUM + rb"){5,}(?:[\w+/-]{2,3}(?![\w+/-])={0,2})?")
+_QUANTUM = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9_+/-]"
+_BASE64 = re.compile(_QUANTUM * 5 + b"(?:" + _QUANTUM + rb")*(?:[\w+/-]{2,3}(?![\w+/-])={0,2})?")
 _LONG = 1024
 _PRINTABLE = bytes(range(32, 127)) + b"\t\n\r"
 
@@ -191,14 +195,22 @@ def _lines(found: Reading, raw: bytes) -> None:
     """Words that are broken over two lines or more, if together they are as long as a token."""
     last = -1
     for match in _BREAK.finditer(raw):
-        if match.start() < last:
+        line, at = match.span()
+        if line < last:
             continue
-        before = raw[max(0, match.start() - RIGHT) : match.start()].rstrip(_MARKS)
+        left = max(0, line - RIGHT)
+        before = raw[left:line].rstrip(_MARKS)
         first = before[len(before.rstrip(_PARTS)) :]
-        word = _WORD.match(raw, match.end(), match.end() + 4 * RIGHT)
-        if word is None or _are_data(first, word[0]) or not is_mixed(word[0]):
+        if match.lastindex and not _PREFIX.search(first):
+            continue  # a name and a hash, or two hashes
+        word = _WORD.match(raw, at, at + 4 * RIGHT)
+        if word is None:
             continue
-        stop = max(0, match.start() - RIGHT) + len(before)
+        stop = left + len(before)
+        # A plus sign at the break is a digit if these are lines of base64.
+        low, high = at - (raw[at - 1] == _PLUS), stop + (raw[stop] == _PLUS)
+        if _are_base64(raw[stop - len(first) : high], raw[low : word.end()]) or not is_mixed(word[0]):
+            continue
         spans = [(stop - len(first), stop), *_following(raw, match)]
         last = spans[-1][0]
         if sum(high - low for low, high in spans) >= _SHORTEST:
@@ -219,26 +231,29 @@ def _following(raw: bytes, first: re.Match[bytes]) -> Iterator[tuple[int, int]]:
         at = _BREAK.match(raw, line) if line >= 0 else None
 
 
-def _are_data(one: bytes, two: bytes) -> bool:
-    """Lines of a file in base64, or a name and a hash: no token has been broken there."""
-    if len(one) == len(two) >= _BLOCK:
-        return not _SEPARATED.search(one + two)
-    return len(two) >= _HASH and not two.strip(PLAIN) and not _PREFIX.search(one)
+def _are_base64(one: bytes, two: bytes) -> bool:
+    """Lines of a file: no token has been broken there."""
+    return len(one) == len(two) >= _BLOCK and len((one + two).translate(None, _SEPARATORS)) == 2 * len(one)
 
 
 def _spaced(found: Reading, raw: bytes, classes: bytes) -> None:
-    """Characters with spaces between them."""
-    for parity in (0, 1):
-        half, at = classes[parity::2], 0
-        while (at := half.find(_APART, at)) >= 0:
-            place, end = 2 * at + parity, at + 1
-            if classes.startswith(_BESIDE, place):
-                match = _ONE_BY_ONE.search(classes, max(0, place - 2), place + _STRETCH)
-                if match is not None:
-                    _collapsed(found, raw, classes, *match.span())
-                    end = match.end() // 2
-            word = half.find(b"w", end)
-            at = word if word >= 0 else len(half)
+    """Characters with spaces between them: in a stretch of them every second byte is a space, and every other is not.
+
+    Both halves are searched in turn, each from where the other was found, and a search for one character many times
+    leaps over what is shorter.
+    """
+    even, odd = classes[::2], classes[1::2]
+    for parity, blanks, words in ((0, even, odd), (1, odd, even[1:])):
+        at = 0
+        while (at := blanks.find(_BLANKS, at)) >= 0 and (word := words.find(_SINGLES, at)) >= 0:
+            if word > at and not blanks.startswith(_BLANKS, word):
+                at = word
+                continue
+            place = 2 * word + parity
+            match = _ONE_BY_ONE.search(classes, max(0, place - 2), place + _STRETCH)
+            if match is not None:
+                _collapsed(found, raw, classes, *match.span())
+            at = max(word + 1, match.end() // 2 if match else 0)
 
 
 def _collapsed(found: Reading, raw: bytes, classes: bytes, start: int, end: int) -> None:
