@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 
@@ -56,3 +57,11 @@ def test_bad_input_is_one_sentence(call, ran):
         assert said.code == 64, said
         assert told in said.err
         assert "Traceback" not in said.err
+
+
+def test_a_tiny_p_has_its_order_of_magnitude(call, ran):
+    ran("best", "sure", 8)
+    ran("worse", "bad", 8)
+    said = call("compare", "best", "worse").out
+    assert re.search(r"p \S+e-\d+, exact p \d\S*e-\d\d", said), said
+    assert "exact p 0" not in said

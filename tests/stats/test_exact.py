@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from itertools import product
+from math import comb
 
 import numpy as np
 import pytest
@@ -50,6 +52,31 @@ def test_stratified_with_single_attempts_is_mcnemar() -> None:
         assert ours == pytest.approx(theirs)
     assert pairs.two_sided == pytest.approx(reference.binomtest(2, 11).pvalue)
     assert pairs.less == pytest.approx(reference.binomtest(2, 11, alternative="less").pvalue)
+
+
+def test_tiny_tails_have_their_order_of_magnitude() -> None:
+    """Forty pairs, each once and all lost: 2 ** -40 on a side; with fifty more tasks that cannot tell, the same."""
+    found = exact.stratified_test([1] * 40 + [1] * 50, 1, [0] * 40 + [1] * 50, 1)
+    assert found.less == pytest.approx(2.0**-40, rel=1e-9)
+    assert found.two_sided == pytest.approx(2.0**-39, rel=1e-9)
+    # one task, all passed and then none: the table itself, as scipy has it
+    table = exact.stratified_test([200], [200], [0], [200]).less
+    assert table == pytest.approx(float(reference.hypergeom(400, 200, 200).pmf(0)), rel=1e-6)
+    assert 0 < table < 1e-100
+    several = exact.stratified_test([20] * 10, 20, [0, 1] * 5, 20)
+    assert several.less == pytest.approx(enumerated_by_convolution(), rel=1e-6)
+
+
+def enumerated_by_convolution() -> float:
+    """The lower tail of five tables without a pass and five with one, by polynomials of whole numbers."""
+    ways = [1]
+    for passes in (20, 21) * 5:
+        table = [comb(20, k) * comb(20, passes - k) if passes - k <= 20 else 0 for k in range(21)]
+        ways = [
+            sum(ways[i] * table[t - i] for i in range(len(ways)) if 0 <= t - i < len(table))
+            for t in range(len(ways) + len(table) - 1)
+        ]
+    return float(Fraction(sum(ways[:6]), sum(ways)))
 
 
 def test_nothing_to_tell_apart() -> None:

@@ -15,6 +15,7 @@ from .out import (
     JsonOption,
     LimitOption,
     first,
+    p_value,
     print_json,
     print_rest,
     signed,
@@ -78,8 +79,8 @@ def _print(result: CompareResult, limit: int) -> None:
     if result.difference.why and result.difference.low is not None:
         out.print(result.difference.why, style="dim", markup=False)
     tests = [
-        f"p {result.p:.3g}" if result.p is not None else "",
-        f"exact p {result.p_exact:.3g}" if result.p_exact is not None else "",
+        f"p {p_value(result.p)}" if result.p is not None else "",
+        f"exact p {p_value(result.p_exact)}" if result.p_exact is not None else "",
     ]
     out.print(", ".join(t for t in tests if t), style="dim")
     if result.pairs is not None:

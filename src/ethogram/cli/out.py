@@ -153,6 +153,11 @@ def signed(estimate: Estimate) -> str:
     )
 
 
+def p_value(p: float) -> str:
+    """A p-value is never 0: below the least number there is it says so."""
+    return f"{p:.3g}" if p > 0 else "< 1e-300"
+
+
 def verdict_style(verdict: str) -> str:
     """How a verdict is set: the word says it, the colour only helps (blue and orange, for all eyes)."""
     return {"pass": "bold bright_blue", "improvement": "bold bright_blue", "regression": "bold orange1"}.get(

@@ -35,19 +35,18 @@ def stratified_test(first: Numbers, n_first: Numbers, second: Numbers, n_second:
     """All tasks together: the sum of the second arm's passes against the sum of hypergeometrics (Mehta et al. 1985).
 
     With one attempt on each side this is McNemar's exact test. One comparison at a time, meant for totals of up to
-    some thousand attempts; tails below 1e-14 are rounding.
+    some thousand attempts. Sums of products without a minus sign: tails are as precise however small they are, down to
+    the least number there is.
     """
     a, na, b, nb = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (first, n_first, second, n_second)))
     keep = (na > 0) & (nb > 0) & (a + b > 0) & (a + b < na + nb)
     tables, counts = np.unique(np.stack([na[keep], nb[keep], (a + b)[keep]]), axis=1, return_counts=True)
     lows, pmf = _support(*tables.astype(np.float64)) if tables.size else (floats([]), np.ones((0, 1)))
     seen = int(b[keep].sum() - (lows @ counts if tables.size else 0))
-    length = int(1 + ((np.minimum(tables[1], tables[2]) - lows) @ counts)) if tables.size else 1
-    size = 1 << (length - 1).bit_length()
-    transform = np.ones(size // 2 + 1, dtype=np.complex128)
-    for row, count in zip(pmf, counts, strict=True):
-        transform *= np.fft.rfft(row, size) ** int(count)
-    law = np.clip(np.fft.irfft(transform, size)[:length] if size > 1 else np.ones(1), 0.0, None)
+    law = np.ones(1)
+    for row, low, table, count in zip(pmf, lows, tables.T, counts, strict=True):
+        width = int(min(table[1], table[2]) - low) + 1
+        law = np.convolve(law, _sum_law(row[:width], int(count)))
     law = law / law.sum()
     at = law[seen]
     below, above = law[:seen].sum(), law[seen + 1 :].sum()
@@ -104,6 +103,18 @@ def common_odds(first: Numbers, n_first: Numbers, second: Numbers, n_second: Num
         half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(variance)
         known = (r > 0) & (s > 0)
         return Odds(value, np.where(known, value * np.exp(-half), 0.0), np.where(known, value * np.exp(half), np.inf))
+
+
+def _sum_law(law: Floats, count: int) -> Floats:
+    """The law of the sum of `count` alike, by doubling."""
+    whole = np.ones(1)
+    while count:
+        if count & 1:
+            whole = np.convolve(whole, law)
+        count >>= 1
+        if count:
+            law = np.convolve(law, law)
+    return floats(whole)
 
 
 def _support(n_first: Floats, n_second: Floats, passes: Floats) -> tuple[Floats, Floats]:
