@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate
-from ethogram.decide.gate_plan import believed_rates, planning_rates, session_variance
+from ethogram.decide.gate_plan import believed_rates, missing_share, planning_rates, session_variance
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.noise import noise_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
@@ -448,6 +449,31 @@ def test_the_sentence_of_a_pass_says_which_error_it_spends(made: Made, base: Out
     fresh = GateSettings(margin=0.1, fresh=True)
     plan = plan_gate(base, fresh, base.tasks)
     assert "assumes" not in judge(base, made(np.zeros((20, 50))), plan, fresh).why
+
+
+@pytest.mark.parametrize("ahead", [0, 3])
+def test_where_the_baseline_misses_attempts_the_plan_allows_for_as_many(
+    made: Made, rates: np.ndarray, ahead: int
+) -> None:
+    """The same scored attempts, and as many again without a score: the power that was asked for takes longer."""
+    values = (np.random.default_rng(3).random((20, 50)) < rates).astype(float)
+    whole, torn = made(values), made(np.vstack([values, np.full(values.shape, np.nan)]))
+    promised = GateSettings(margin=0.1, every=1, ahead=ahead)
+    plain, longer = (plan_gate(base, promised, base.tasks) for base in (whole, torn))
+    assert (missing_share(whole), missing_share(torn)) == (0.0, 0.5)
+    assert min(plain.power, longer.power) >= 0.8
+    assert longer.runs[-1] > 1.4 * plain.runs[-1]
+
+
+def test_attempts_of_the_baseline_that_were_never_run_are_not_missing(made: Made, base: Outcomes) -> None:
+    """A baseline that was stopped half-way says nothing of how often attempts go missing, and excuses none."""
+    stopped = replace(base, planned=2 * base.planned)
+    assert missing_share(stopped) == 0.0
+    values = np.ones((20, 50))
+    values[np.add.outer(np.arange(20), np.arange(50)) % 3 == 0] = np.nan
+    told = asked(stopped, made(values), min_coverage=0.5)
+    assert told.verdict != "pass"
+    assert "where the baseline misses 0%" in told.why
 
 
 def test_confirmations_take_their_share_of_alpha() -> None:

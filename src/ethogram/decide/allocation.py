@@ -17,7 +17,16 @@ from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import allocation
 
 from . import gate_plan
-from .gate_plan import BOUND_SHAPE, PLAYED, GatePlan, GateSettings, believed_suites, planning_rates, session_variance
+from .gate_plan import (
+    BOUND_SHAPE,
+    PLAYED,
+    GatePlan,
+    GateSettings,
+    believed_suites,
+    missing_share,
+    planning_rates,
+    session_variance,
+)
 from .order import places
 
 MOST_LOOKS = 30
@@ -67,7 +76,7 @@ def _led(equal: GatePlan, base: Outcomes, settings: GateSettings) -> GatePlan:
         walked = allocation.walk(schedule, counts, rates, at)
         upper, reach = allocation.bounds(walked, settings.looks_alpha, settings.power, BOUND_SHAPE)
         looks = allocation.Looks(allocation.ordered(schedule, int(at[-1])), at, upper, reach, walked.bias)
-        none, real = _played(suites, counts, looks, equal.margin, extra)
+        none, real = _played(suites, counts, looks, equal.margin, extra, missing_share(base))
         if np.mean(real.said == 1) >= settings.power or at[-1] >= most:
             break
         count = max(count + 1, round(1.12 * count))
@@ -95,11 +104,15 @@ def _played(
     looks: allocation.Looks,
     margin: float,
     extra: float,
+    missing: float,
 ) -> list[allocation.Played]:
     """Candidates of suites that may lie behind the baseline: unchanged, and after a drop of the margin."""
     rng = np.random.default_rng(PLAYED)
     apart = np.sqrt(extra) * rng.standard_normal((suites[0].shape[0], 1))
-    return [allocation.play(np.clip(q + apart, 0.0, 1.0), counts, looks, margin, rng, extra=extra) for q in suites]
+    return [
+        allocation.play(np.clip(q + apart, 0.0, 1.0), counts, looks, margin, rng, extra=extra, missing=missing)
+        for q in suites
+    ]
 
 
 def _tuple(values: Floats | Ints) -> tuple[float, ...]:

@@ -100,9 +100,9 @@ class _Arms:
     def gone(self, k: int) -> tuple[Gone, Gone]:
         """What is missing of both at look k."""
         one, two = self.seen(k)
-        return gone(one, self.due[k] if self.settings.fresh else one.planned, self.kind), gone(
-            two, self.due[k], self.kind
-        )
+        # attempts of a stored baseline that were never run are not missing
+        wanted = self.due[k] if self.settings.fresh else _present(one)
+        return gone(one, wanted, self.kind), gone(two, self.due[k], self.kind)
 
     def mean(self, k: int, charged: tuple[Floats, Floats] | None = None) -> stratified.Score:
         """What a pass is about at look k: tasks count alike, however often the order took them so far."""

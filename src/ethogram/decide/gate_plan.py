@@ -191,11 +191,12 @@ def _promised(plan: GatePlan, suite: tuple[Floats, Floats], base: Outcomes, sett
     """The plan with the power and the length that it has when it is played, not those of a formula.
 
     A stored baseline stays what it is and the candidate is drawn from each of the suites that may lie behind it; so
-    what a noisy baseline leaves open is in the promise.
+    what a noisy baseline leaves open is in the promise. As many attempts go missing as did of the baseline's.
     """
     due = plan.attempts()
     floor = noise_floor(base, "success") if plan.stored else None
     extra = session_variance(floor, settings, plan, 0.0, plan.upper[-1])
+    lost = missing_share(base)
     rates, dropped = suite
     rng = np.random.default_rng(PLAYED)
     apart = np.sqrt(extra) * rng.standard_normal((rates.shape[0], 1))
@@ -213,6 +214,7 @@ def _promised(plan: GatePlan, suite: tuple[Floats, Floats], base: Outcomes, sett
             stored=base.successes if plan.stored else None,
             extra=extra,
             every_task=len(plan.tasks) <= EVERY_TASK,
+            missing=lost,
         )
         for q in (rates, dropped)
     ]
@@ -220,6 +222,11 @@ def _promised(plan: GatePlan, suite: tuple[Floats, Floats], base: Outcomes, sett
     return msgspec.structs.replace(
         plan, power=met[1].found, expected_without=met[0].second / per, expected_with=met[1].second / per
     )
+
+
+def missing_share(base: Outcomes) -> float:
+    """The share of a baseline's recorded attempts without an outcome, as far as a plan can bear it."""
+    return min(float(np.mean(~base.scored)), 0.9) if base.task.size else 0.0
 
 
 def session_variance(

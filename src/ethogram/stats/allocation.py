@@ -170,22 +170,27 @@ def play(
     rng: np.random.Generator,
     *,
     extra: float = 0.0,
+    missing: float = 0.0,
 ) -> Played:
     """The comparison on many second arms with these pass rates, (draws, tasks), against a first arm that stays.
 
-    `first` are its successes and attempts; `extra` is variance of the difference from elsewhere.
+    `first` are its successes and attempts; `extra` is variance of the difference from elsewhere. The share `missing` of
+    the second arm's attempts has no outcome.
     """
     q = np.atleast_2d(floats(rates))
     draws, tasks = q.shape
     whole, least = int(looks.at[-1]), float(looks.upper[-1])
-    passed = rng.random((draws, whole)) < q[:, looks.order[:whole]]
+    known = rng.random((draws, whole)) >= missing if missing > 0 else np.ones((draws, whole), dtype=bool)
+    passed = known & (rng.random((draws, whole)) < q[:, looks.order[:whole]])
     one = stratified.sums_of_counts(np.broadcast_to(floats(first[0]), q.shape), floats(first[1]))
     said, runs = np.zeros(draws, dtype=np.int64), np.full(draws, whole)
-    going, b = np.ones(draws, dtype=bool), np.zeros(q.shape)
+    going, b, n = np.ones(draws, dtype=bool), np.zeros(q.shape), np.zeros(q.shape)
     unit, before = np.eye(tasks), 0
     for k, now in enumerate(looks.at):
-        b += passed[:, before:now].astype(np.float64) @ unit[looks.order[before:now]]
-        two = stratified.sums_of_counts(b, np.bincount(looks.order[:now], minlength=tasks))
+        places = unit[looks.order[before:now]]
+        b += passed[:, before:now].astype(np.float64) @ places
+        n += known[:, before:now].astype(np.float64) @ places
+        two = stratified.sums_of_counts(b, n)
         found = stratified.score(one, two, equal=False, step=1.0, reach=least, extra=extra, bias=looks.bias[k])
         crossed = going & (-found.z >= looks.upper[k])
         ruled = np.zeros(draws, dtype=bool)

@@ -268,27 +268,34 @@ def simulate(
     stored: Ints | None = None,
     extra: float = 0.0,
     every_task: bool = False,
+    missing: float = 0.0,
 ) -> Outcome:
     """Play a staged comparison of passes and failures: `first` and `second` are rates (draws, tasks).
 
     `attempts` are those of each arm by each look, (looks, tasks). `stored` are the successes of a first arm that is not
     drawn anew; `extra` is variance of the difference from elsewhere. With `every_task` nothing is ruled out before the
-    second arm attempted every task.
+    second arm attempted every task. Of the attempts that are drawn the share `missing` has no outcome.
     """
     shape = np.broadcast_shapes(np.shape(first), np.shape(second))
     p, q = np.broadcast_to(floats(first), shape), np.broadcast_to(floats(second), shape)
     going, found = np.ones(shape[0], dtype=bool), np.zeros(shape[0], dtype=bool)
     used = np.zeros((2, shape[0]))
     a, b = np.zeros(shape), np.zeros(shape)
+    known_a, known_b = np.zeros(shape), np.zeros(shape)
     if stored is not None:
         a += stored
+        known_a += attempts[0][-1]
     before = np.zeros((2, shape[1]), dtype=np.int64)
     for k, (na, nb) in enumerate(zip(*attempts, strict=True)):
         if stored is None:
-            a += rng.binomial(na - before[0], p)
-        b += rng.binomial(nb - before[1], q)
+            grown = _scored(na - before[0], missing, shape, rng)
+            known_a += grown
+            a += rng.binomial(grown, p)
+        grown = _scored(nb - before[1], missing, shape, rng)
+        known_b += grown
+        b += rng.binomial(grown, q)
         before[:] = na, nb
-        sums = stratified.sums_of_counts(a, na), stratified.sums_of_counts(b, nb)
+        sums = stratified.sums_of_counts(a, known_a), stratified.sums_of_counts(b, known_b)
         look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]), extra=extra, sampled=True)
         crossed = going & (-look.z >= plan.upper[k])
         ruled = -stratified.lower_end(look, plan.reach[k]) < margin
@@ -299,6 +306,11 @@ def simulate(
         going &= ~(crossed | ruled)
     seen, ruled_out, open_ = (float(np.mean(x)) for x in (found, ~found & ~going, going))
     return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
+
+
+def _scored(attempts: Ints, missing: float, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
+    """Of so many attempts, those that have an outcome."""
+    return rng.binomial(attempts, 1 - missing, shape) if missing > 0 else np.broadcast_to(attempts, shape)
 
 
 def _spreads(effect: Effect, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:
