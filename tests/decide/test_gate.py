@@ -493,3 +493,12 @@ def test_rates_that_may_lie_behind_counts() -> None:
     few = believed_rates(np.array([1, 0]), np.array([1, 1]), 500, rng)
     assert 0.55 < few[:, 0].mean() < 0.95
     np.testing.assert_array_equal(believed_rates(np.zeros(2, int), np.zeros(2, int), 3, rng), np.full((3, 2), 0.5))
+
+
+def test_counts_of_a_task_are_not_used_twice() -> None:
+    """Of two unlike tasks each is at least as uncertain as its own attempts leave it (Jeffreys' posterior)."""
+    rng = np.random.default_rng(6)
+    drawn = believed_rates(np.array([12, 3]), np.array([20, 20]), 4000, rng)
+    alone = [np.sqrt(a * b / (a + b) ** 2 / (a + b + 1)) for a, b in ((12.5, 8.5), (3.5, 17.5))]
+    assert np.all(drawn.std(axis=0) > 0.95 * np.array(alone))
+    assert np.all(drawn.std(axis=0) < 1.3 * np.array(alone))

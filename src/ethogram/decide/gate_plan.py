@@ -305,9 +305,10 @@ def planning_rates(base: Outcomes) -> Floats:
 def believed_rates(successes: Ints, attempts: Ints, draws: int, rng: np.random.Generator) -> Floats:
     """Pass rates that may lie behind counts, (draws, tasks): drawn from each task's posterior.
 
-    The prior is what the tasks of the suite show together: a distribution over a grid of rates, both ends included, by
-    maximum likelihood (Kiefer and Wolfowitz 1956) with the weight of one task spread over all rates. So tasks that
-    always or never pass are believed to, as far as the suite has such tasks, and a task attempted seldom is not.
+    A task's prior is what the other tasks of the suite show together: a distribution over a grid of rates, both ends
+    included, by maximum likelihood (Kiefer and Wolfowitz 1956) with the weight of one task spread over all rates. So
+    tasks that always or never pass are believed to, as far as the suite has such tasks, and a task attempted seldom is
+    not. Were a task part of its own prior, its counts would be used twice, and a few tasks taken as known.
     """
     n, c = attempts.astype(np.float64)[:, None], successes.astype(np.float64)[:, None]
     if not np.any(n):
@@ -322,7 +323,7 @@ def believed_rates(successes: Ints, attempts: Ints, draws: int, rng: np.random.G
     for _ in range(60):
         posterior = likelihood * weights
         posterior /= posterior.sum(axis=1, keepdims=True)
-        weights = (posterior.sum(axis=0) + flat) / (n.size + 1)
+        weights = (posterior.sum(axis=0) - posterior + flat) / n.size
     places = np.sum(rng.random((draws, n.size, 1)) > np.cumsum(posterior, axis=1)[None, :, :-1], axis=2)
     return np.asarray(grid[places])
 
