@@ -18,6 +18,8 @@ Transform = Callable[[Floats], Floats]
 """From rows to rows, one chunk at a time."""
 
 _CHUNK = 1 << 13
+ROUNDING = 1e-20
+"""Variance of features of order 1 that is nothing but rounding."""
 """Rows at a time: what fits a cache, and below the size at which a library starts threads for a small product."""
 _FEW_GROUPS = 16
 _TASKS_FOR_JACKKNIFE = 5
@@ -286,7 +288,7 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
 
     trace = float(np.trace(found.covariance))
     length = float(found.vector @ found.vector)
-    if not trace > 0:
+    if not trace > ROUNDING:
         return Interval(floats(length), floats(length))
     along = float(found.vector @ found.covariance @ found.vector) / length if length > 0 else 0.0
     unit = max(float(np.sum(found.covariance**2)) / trace, along)
