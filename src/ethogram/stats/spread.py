@@ -18,9 +18,9 @@ Transform = Callable[[Floats], Floats]
 """From rows to rows, one chunk at a time."""
 
 _CHUNK = 1 << 13
-ROUNDING = 1e-20
-"""Variance of features of order 1 that is nothing but rounding."""
 """Rows at a time: what fits a cache, and below the size at which a library starts threads for a small product."""
+ROUNDING = 1e-18
+"""Variance of features of order 1 that is nothing but rounding."""
 _FEW_GROUPS = 16
 _TASKS_FOR_JACKKNIFE = 5
 
@@ -289,7 +289,8 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
     trace = float(np.trace(found.covariance))
     length = float(found.vector @ found.vector)
     if not trace > ROUNDING:
-        return Interval(floats(length), floats(length))
+        known = floats(length if length > ROUNDING else 0.0)
+        return Interval(known, known)
     along = float(found.vector @ found.covariance @ found.vector) / length if length > 0 else 0.0
     unit = max(float(np.sum(found.covariance**2)) / trace, along)
     nu = trace / unit
