@@ -20,7 +20,7 @@ Transform = Callable[[Floats], Floats]
 _CHUNK = 1 << 13
 """Rows at a time: what fits a cache, and below the size at which a library starts threads for a small product."""
 ROUNDING = 1e-18
-"""Variance of features of order 1 that is nothing but rounding."""
+"""A squared length, as a share of its own variance, that is nothing but rounding."""
 _FEW_GROUPS = 16
 _TASKS_FOR_JACKKNIFE = 5
 
@@ -288,8 +288,9 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
 
     trace = float(np.trace(found.covariance))
     length = float(found.vector @ found.vector)
-    if not trace > ROUNDING:
-        known = floats(length if length > ROUNDING else 0.0)
+    if not trace > 0 or length <= ROUNDING * trace:
+        # nothing varies, or nothing at all changed, as where the same seeds meet a setting without any effect
+        known = floats(length if length > ROUNDING * trace else 0.0)
         return Interval(known, known)
     along = float(found.vector @ found.covariance @ found.vector) / length if length > 0 else 0.0
     unit = max(float(np.sum(found.covariance**2)) / trace, along)
