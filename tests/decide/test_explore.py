@@ -189,6 +189,35 @@ def test_draws_have_the_moments_of_the_belief():
         SharedSurface(PROBLEM).draws(rng, 2)
 
 
+def test_boxes_weigh_where_rates_are_constant_on_them_and_nothing_on_a_slope():
+    rng = np.random.default_rng(4)
+    n = np.full(64, 40)
+    boxed = np.where((LEVELS[:, 0] >= 2) & (LEVELS[:, 1] >= 1) & (LEVELS[:, 2] < 3), 0.6, 0.19)
+    slope = 1 / (1 + np.exp(2.5 - 0.7 * LEVELS.sum(axis=1)))
+    shares = []
+    for truth in (boxed, slope):
+        surface = SharedSurface(PROBLEM)
+        surface.look(Tally(n, rng.binomial(n, truth)))
+        shares.append(sum(surface.shares[2:]))
+        assert sum(surface.shares) == pytest.approx(1)
+    assert shares[0] > 0.9
+    assert shares[1] == 0
+    draws = surface.draws(rng, 11)
+    assert draws.shape == (11, 64)
+
+
+def test_draws_of_boxes_have_the_moments_of_the_belief():
+    surface = SharedSurface(PROBLEM)
+    rng = np.random.default_rng(5)
+    n = np.full(64, 12)
+    surface.look(Tally(n, rng.binomial(n, np.where(LEVELS[:, 0] >= 2, 0.7, 0.1))))
+    assert sum(surface.shares[2:]) > 0.5
+    draws = surface.draws(rng, 4000)
+    logits = np.log(draws / (1 - draws))
+    assert logits.mean(axis=0) == pytest.approx(surface.belief.mean, abs=0.05)
+    assert logits.var(axis=0) == pytest.approx(surface.belief.variance, rel=0.25)
+
+
 def test_categories_and_single_values_can_be_explored():
     levels = np.array(list(itertools.product(range(3), range(1), range(2))))
     problem = Problem(levels, (Axis(3, False), Axis(1, True), Axis(2, False)), 0.2, 0.02)

@@ -165,7 +165,7 @@ def test_drawn_weights_have_the_posterior_covariance():
 
 def test_two_opinions_that_disagree_are_less_certain():
     one, two = Belief(np.array([0.0, 1.0]), np.array([1.0, 1.0])), Belief(np.array([0.0, -1.0]), np.array([1.0, 1.0]))
-    both = average(one, two)
+    both = average((one, two), (0.5, 0.5))
     assert both.mean.tolist() == [0.0, 0.0]
     assert both.variance.tolist() == [1.0, 2.0]
 

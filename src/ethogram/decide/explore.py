@@ -220,17 +220,23 @@ def is_enough(rule: StopRule, seen: Sequence[Progress], points: int) -> bool:
 
 
 def posterior_of(
-    beliefs: Sequence[Belief], problem: Problem, tally: Tally, surroundings: Floats | None = None
+    beliefs: Sequence[Belief],
+    problem: Problem,
+    tally: Tally,
+    surroundings: Floats | None = None,
+    shares: Sequence[float] | None = None,
 ) -> Posterior:
     """Opinions about logits as one posterior of rates.
 
     Each point's own data weigh the opinions there; where they are foretold by none, they speak for themselves.
-    `surroundings` are the logits that the rest of the map suggests for each point.
+    `surroundings` are the logits that the rest of the map suggests for each point, `shares` what each opinion weighs
+    before (the same, unless told).
     """
-    shares, alone = weights(beliefs, tally.n, tally.fails, min(LONE / problem.points, 0.5))
+    before = shares or [1 / len(beliefs)] * len(beliefs)
+    each, alone = weights(beliefs, before, tally.n, tally.fails, min(LONE / problem.points, 0.5))
     mean, square = np.zeros(problem.points), np.zeros(problem.points)
     above = [np.zeros(problem.points) for _ in _cuts(problem)]
-    for belief, share in zip(beliefs, shares, strict=True):
+    for belief, share in zip(beliefs, each, strict=True):
         first, second = rate_moments(belief)
         mean, square = mean + share * first, square + share * second
         above = [a + share * chance_above(belief, x) for a, x in zip(above, _cuts(problem), strict=True)]

@@ -1,4 +1,4 @@
-"""The model behind the default strategy: a Gaussian process and a logistic model of effects, averaged."""
+"""The model behind the default strategy: a Gaussian process, a logistic model of effects and boxes, averaged."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ethogram.stats.partitions import MOST_CUTS, Partitions, cuts_in_all
 from ethogram.stats.surface import (
     Belief,
     Features,
@@ -39,6 +40,10 @@ NOT_RULED_OUT = 2.0
 """A setting of the kernel whose log evidence is less than this below the best one's is not ruled out (95 %)."""
 BASE_VARIANCE = 4.0
 EFFECT_BOUNDS = (1e-4, 25.0)
+NEGLIGIBLE = 0.001
+"""A model of boxes that weighs less is left out."""
+BOXES_BEFORE = 0.05
+"""The share of the model of boxes before any data: sharp edges all along an axis are the exception."""
 
 
 class Kernel(NamedTuple):
@@ -50,7 +55,7 @@ class Kernel(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """One of the two models, fitted: its features, the variances of points' own effects, the points with data."""
+    """The process or the logistic model, fitted: its features, the variances of points' own effects, where data are."""
 
     found: Fit
     z: Floats
@@ -75,13 +80,16 @@ class SharedSurface:
         self._fits: tuple[Fitted, Fitted] | None = None
         self._logits = (np.full(problem.points, self.offset), np.full(problem.points, self.offset))
         nothing = Belief(np.full(problem.points, self.offset), np.full(problem.points, 4.0))
-        self.beliefs = (nothing, nothing)
-        """What each of the two models believes."""
+        self._boxes = Partitions(problem.levels, problem.axes) if cuts_in_all(problem.axes) <= MOST_CUTS else None
+        self.beliefs: tuple[Belief, ...] = (nothing, nothing)
+        """What the process and the logistic model believe, and the model of boxes if it weighs anything."""
+        self.shares: tuple[float, ...] = (0.5, 0.5)
+        """What each of them weighs."""
         self.belief = nothing
-        """Both as one."""
+        """All as one."""
 
     def look(self, tally: Tally) -> None:
-        """Fit both models to all data."""
+        """Fit the models to all data."""
         sampled = np.flatnonzero(tally.n)
         if not len(sampled):
             return
@@ -96,14 +104,23 @@ class SharedSurface:
         self._fits = (self._process(sampled, n, fails), self._logistic(sampled, n, fails))
         first, second = (believe(f.z, f.found, f.own, sampled, self.offset) for f in self._fits)
         self._logits = (first.mean, second.mean)
-        self.beliefs, self.belief = (first, second), average(first, second)
+        self.beliefs = (first, second)
+        if self._boxes is not None:
+            self._boxes.look(tally.n, tally.fails)
+            if self._boxes.counted_at == tally.spent:  # evidence is of the same data
+                boxes = _share(self._boxes.evidence - max(f.found.evidence for f in self._fits))
+                self.shares = (0.5, 0.5) if boxes < NEGLIGIBLE else ((1 - boxes) / 2, (1 - boxes) / 2, boxes)
+            if len(self.shares) > len(self.beliefs):
+                self.beliefs = (first, second, self._boxes.belief())
+        self.belief = average(self.beliefs, self.shares)
 
     def surroundings(self) -> Floats:
         """The logit that the models would give to each point, were it nothing but a place on their surfaces."""
         if self._fits is None:
             return self.belief.mean
-        shared = [f.z @ f.found.weights.astype(f.z.dtype) for f in self._fits]
-        return np.asarray(self.offset + (shared[0] + shared[1]) / 2, dtype=float)
+        shared = [self.offset + f.z @ f.found.weights.astype(f.z.dtype) for f in self._fits]
+        shared += [b.mean for b in self.beliefs[2:]]  # boxes have nothing of a point's own
+        return np.asarray(sum(w * s for w, s in zip(self.shares, shared, strict=True)), dtype=float)
 
     def cautious(self, tally: Tally) -> Belief:
         """A belief for intervals: points may have as much of their own as the data allow, not as much as is likeliest.
@@ -121,7 +138,7 @@ class SharedSurface:
             fits = self._process(sampled, n, fails), self._logistic(sampled, n, fails)
             first, second = (believe(f.z, f.found, f.own, sampled, self.offset) for f in fits)
         self.kernel, self._effect_prior = kept
-        return average(first, second)
+        return average((first, second), (0.5, 0.5))
 
     def _most_own(self, sampled: Ints, n: Floats, fails: Floats) -> int:
         """The largest variance of points' own effects that the evidence does not rule out."""
@@ -139,14 +156,17 @@ class SharedSurface:
     def draws(self, rng: np.random.Generator, count: int, rows: Ints | None = None) -> Floats:
         """Joint draws (count × points) of the failure rates; `rows` chooses points.
 
-        Half of them are of the process, half of the logistic model: together they have the mean and the variance of the
-        belief.
+        As many are of each model as it weighs: together they have the mean and the variance of the belief.
         """
         if self._fits is None:
             raise ValueError("there is nothing to draw from before the first look")
         rows = np.arange(self.problem.points) if rows is None else rows
-        halves = [self._drawn(fitted, rng, half, rows) for fitted, half in zip(self._fits, _halves(count), strict=True)]
-        return np.asarray(1 / (1 + np.exp(-np.concatenate(halves))))
+        edges = np.rint(count * np.cumsum((0.0, *self.shares))).astype(int)
+        counts = np.diff(edges)
+        drawn = [self._drawn(fitted, rng, int(c), rows) for fitted, c in zip(self._fits, counts[:2], strict=True)]
+        if self._boxes is not None and len(counts) > 2:
+            drawn.append(self._boxes.draws(rng, int(counts[2]), rows))
+        return np.asarray(1 / (1 + np.exp(-np.concatenate(drawn))))
 
     def _drawn(self, fitted: Fitted, rng: np.random.Generator, count: int, rows: Ints) -> Floats:
         """Draws (count × rows) of the logits under one of the models."""
@@ -232,8 +252,10 @@ def _part(sampled: Ints) -> Ints:
     return np.linspace(0, len(sampled) - 1, SEARCHED).astype(np.int64)
 
 
-def _halves(count: int) -> tuple[int, int]:
-    return count - count // 2, count // 2
+def _share(gap: float) -> float:
+    """The share of the model of boxes, from how much larger its log evidence is than that of the best other model."""
+    odds = BOXES_BEFORE / (1 - BOXES_BEFORE) * np.exp(np.clip(gap, -50.0, 50.0))
+    return float(odds / (1 + odds))
 
 
 def with_ones(z: Floats) -> Floats:

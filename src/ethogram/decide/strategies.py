@@ -143,7 +143,8 @@ class Shared:
         """What the surface says."""
         if self._posterior is None:
             surface = self.surface
-            self._posterior = posterior_of(surface.beliefs, self.problem, self.tally, surface.surroundings())
+            around = surface.surroundings()
+            self._posterior = posterior_of(surface.beliefs, self.problem, self.tally, around, surface.shares)
         return self._posterior
 
     def intervals(self, level: float) -> Interval:

@@ -10,6 +10,7 @@ from ._numeric import Floats, Ints, floats, log_beta
 from .surface import REACH, Belief
 
 NODES = 7
+LEAST_SHARE = 1e-12
 LEAST_PRECISION = 0.04
 """Of an opinion without the point's own data: a deviation of five logits is no opinion at all."""
 
@@ -38,19 +39,23 @@ def log_evidence(belief: Belief, n: Floats, fails: Floats) -> Floats:
     return floats(np.logaddexp.reduce(terms, axis=0))
 
 
-def weights(beliefs: Sequence[Belief], n: Ints, fails: Ints, lone: float) -> tuple[Floats, Floats]:
+def weights(
+    beliefs: Sequence[Belief], shares: Sequence[float], n: Ints, fails: Ints, lone: float
+) -> tuple[Floats, Floats]:
     """The weight of each opinion at each point (opinions × points), and the chance that none of them applies there.
 
-    Opinions weigh the same before a point's own data are seen, and `lone` is the chance that a point has nothing to do
-    with its surroundings: any rate is then as likely as any other.
+    Opinions weigh as much as `shares` say before a point's own data are seen, and `lone` is the chance that a point
+    has nothing to do with its surroundings: any rate is then as likely as any other.
     """
-    shares = np.full((len(beliefs), len(n)), 1 / len(beliefs))
+    before = np.maximum(np.asarray(shares, dtype=float), LEAST_SHARE)[:, None]
+    found = np.repeat(before, len(n), axis=1)
     alone = np.full(len(n), lone)
     seen = np.flatnonzero(n)
     own_n, own_fails = n[seen].astype(float), fails[seen].astype(float)
     told = np.stack([log_evidence(Belief(b.mean[seen], b.variance[seen]), own_n, own_fails) for b in beliefs])
+    told += np.log(before)
     whole = np.logaddexp.reduce(told, axis=0)
-    shares[:, seen] = np.exp(told - whole)
-    gap = log_beta(own_fails + 1, own_n - own_fails + 1) - (whole - np.log(len(beliefs)))
+    found[:, seen] = np.exp(told - whole)
+    gap = log_beta(own_fails + 1, own_n - own_fails + 1) - whole
     alone[seen] = 1 / (1 + (1 - lone) / lone * np.exp(np.clip(-gap, -700, 700)))
-    return shares, alone
+    return found, alone

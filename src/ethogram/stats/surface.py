@@ -214,7 +214,8 @@ def renewed_variances(found: Fit, prior: Floats, group: Ints, least: float, most
     return floats(np.clip((squares / np.bincount(group))[group], least, most))
 
 
-def average(first: Belief, second: Belief) -> Belief:
-    """Two opinions as one: the mean of both, and a variance that grows with their disagreement."""
-    gap = first.mean - second.mean
-    return Belief((first.mean + second.mean) / 2, (first.variance + second.variance) / 2 + gap * gap / 4)
+def average(beliefs: Sequence[Belief], shares: Sequence[float]) -> Belief:
+    """Opinions as one: their mean, and a variance that grows with their disagreement. Shares sum to one."""
+    mean = floats(sum(share * b.mean for share, b in zip(shares, beliefs, strict=True)))
+    spread = (share * (b.variance + (b.mean - mean) ** 2) for share, b in zip(shares, beliefs, strict=True))
+    return Belief(mean, floats(sum(spread)))
