@@ -10,7 +10,8 @@ from ethogram.lab.fields import field_of
 from ethogram.show.part_field import field_charts
 from ethogram.store import Home
 
-DRIFT, RATE = "where failures leave the corridor", "how often runs that reach a stage succeed"
+DRIFT = "where failures leave the corridor, among runs that visited each stage"
+RATE = "how often runs that visited a stage succeed"
 
 
 def words(home: Home, folder: Path, attempts: int) -> list[str]:

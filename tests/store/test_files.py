@@ -223,6 +223,7 @@ def test_a_file_that_does_not_fit(tmp_path: Path) -> None:
 
 
 def test_private_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)  # a folder that others may read, made by the user
     files = LocalFiles(tmp_path)
     before = os.umask(0)
     try:
@@ -231,7 +232,7 @@ def test_private_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "secret").stat().st_mode) == 0o600
-    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o666
+    assert stat.S_IMODE((tmp_path / "open").stat().st_mode) == 0o644
 
 
 def test_many_create_at_once_and_one_wins(tmp_path: Path) -> None:

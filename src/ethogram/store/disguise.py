@@ -13,7 +13,7 @@ import binascii
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from .detectors import PLAIN, UNSEEN, View, is_mixed
@@ -105,23 +105,20 @@ class Reading:
         self._at: list[int] = []
         self._joins: list[int] = []
         self._size = 0
-        self._put(_BETWEEN)
+        self.add([])
 
     def __bool__(self) -> bool:
         return len(self._pieces) > 1
 
     def add(self, pieces: list[Piece], *, joined: bool = False) -> None:
         """A window; `joined` means that each piece stood in a line of its own."""
-        for number, piece in enumerate(pieces):
-            if joined and number:
-                self._joins.append(self._size)
-            self._put(piece)
-        self._put(_BETWEEN)
-
-    def _put(self, piece: Piece) -> None:
-        self._at.append(self._size)
-        self._pieces.append(piece)
-        self._size += len(piece.text)
+        at = list(accumulate((len(piece.text) for piece in (*pieces, _BETWEEN)), initial=self._size))
+        self._at.extend(at[:-1])
+        if joined:
+            self._joins.extend(at[1:-2])
+        self._pieces.extend(pieces)
+        self._pieces.append(_BETWEEN)
+        self._size = at[-1]
 
     def text(self) -> bytes:
         """All windows, with NUL between them."""
