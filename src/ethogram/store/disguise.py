@@ -183,7 +183,10 @@ def _decoded(found: Reading, raw: bytes, units: list[Piece]) -> None:
             stop = min(stop, units[last].start)
         pieces = []
         for unit in region:
-            pieces += [Piece(raw[at : unit.start], at, unit.start), *([unit] if unit.text else [])]
+            if at < unit.start:
+                pieces.append(Piece(raw[at : unit.start], at, unit.start))
+            if unit.text:
+                pieces.append(unit)
             at = unit.end
         found.add([*pieces, Piece(raw[at:stop], at, stop)])
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from difflib import get_close_matches
 from hashlib import blake2b
 from itertools import accumulate
@@ -33,6 +34,7 @@ from .detectors import (
     telling_kind,
 )
 from .disguise import readings
+from .ledger import collector_at_rest
 
 Action = Literal["redact", "keep", "drop", "hash"]
 KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
@@ -41,6 +43,7 @@ FIELDS = ("name", "error", "input", "output", "arguments", "result", "attributes
 _MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:(?:[0-9a-f]{32}|[0-9a-f]{8})\]")
 _WHOLE = re.compile(r"\[REDACTED:(?:field:[0-9a-f]{8}|hash:[0-9a-f]{32})\]")
 _RESERVED = ("field", "hash")
+_LONG = 100_000
 _SHORTEST = 6
 _PASSES = 32  # two are usual; more only for texts that are made to chain
 _BARE = re.compile(r"(\\*[\"'])\s*:\s*$")
@@ -204,7 +207,9 @@ class Redactor:
         # What a mark replaces may have hidden something, so look again until nothing more is found.
         for _ in range(_PASSES):
             raw = _blanked(raw, fresh) if raw and fresh else raw
-            found = self._once(text, raw, sorted(marks + [hit[:2] for hit in hits]))
+            # a long text is cut into very many pieces, and there is no garbage among them
+            with collector_at_rest() if len(text) > _LONG else nullcontext():
+                found = self._once(text, raw, sorted(marks + [hit[:2] for hit in hits]))
             if not found:
                 break
             hits += found
