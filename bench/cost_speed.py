@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import msgspec
 from _common import QUICK, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
-from ethogram.lab.costs import CostReport, cost_of
+from ethogram.lab.cost.costs import CostReport, cost_of
 from ethogram.store import Home, Run
 from ethogram.trace import SpanId
 

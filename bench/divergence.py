@@ -16,8 +16,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from _common import QUICK, child, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
-from ethogram.lab.divergence import baseline_floor, divergence
-from ethogram.lab.readings import How, load_readings
+from ethogram.lab.divergence.divergence import baseline_floor, divergence
+from ethogram.lab.divergence.readings import How, load_readings
 from ethogram.measure.reading import read
 from ethogram.stats.distance import Alphabet, align, count_edits, edits, pairwise
 from ethogram.stats.twosample import TaskSample, compare

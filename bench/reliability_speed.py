@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, command_cpu, cpu, new_home, plain_writer, table, verdict
 
 from ethogram.decide.compare import compare
-from ethogram.lab.comparison import compare as compare_runs
-from ethogram.lab.outcomes import load_outcomes
-from ethogram.lab.reliability import reliability as run_reliability
+from ethogram.lab.gate.comparison import compare as compare_runs
+from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.lab.outcomes.reliability import reliability as run_reliability
 from ethogram.measure.outcomes import Outcomes, grid_outcomes
 from ethogram.measure.reliability import reliability
 from ethogram.store import Home

@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
-from ethogram.lab.field_columns import Columns
-from ethogram.lab.field_results import standard_table
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.columns import Columns
+from ethogram.lab.field.fields import field_of
+from ethogram.lab.field.results import standard_table
 from ethogram.measure.standard import of_tally, tool_classes
 from ethogram.store import Entry, Home, Lake, Run, ledger
 from ethogram.store.arrays import column

@@ -33,44 +33,44 @@ PACKAGE = ROOT / "src" / "ethogram"
 NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
-    "init": ("lab.starter:Started",),
-    "run": ("study.suites:RunResult", "study.suites:RunPlan"),
-    "score": ("lab.scoring:ScoreResult",),
-    "cost": ("lab.costs:CostReport",),
-    "stats": ("lab.reliability:ReliabilityResult",),
-    "compare": ("lab.comparison:CompareResult",),
-    "gate": ("lab.gating:GateResult",),
-    "field": ("lab.field_results:FieldResult", "lab.field_results:StandardTable"),
-    "plan": ("lab.planning:PlanResult",),
+    "init": ("lab.home.starter:Started",),
+    "run": ("run.suites:RunResult", "run.suites:RunPlan"),
+    "score": ("lab.outcomes.scoring:ScoreResult",),
+    "cost": ("lab.cost.costs:CostReport",),
+    "stats": ("lab.outcomes.reliability:ReliabilityResult",),
+    "compare": ("lab.gate.comparison:CompareResult",),
+    "gate": ("lab.gate.gating:GateResult",),
+    "field": ("lab.field.results:FieldResult", "lab.field.results:StandardTable"),
+    "plan": ("lab.gate.planning:PlanResult",),
     "report": ("show.report:ReportFile",),
-    "perturb": ("lab.experiment_records:ExperimentResults", "study.experiment:ExperimentPlan"),
+    "perturb": ("lab.experiment.records:ExperimentResults", "study.experiment:ExperimentPlan"),
     "kill": ("study.switch:Killed",),
     "drill": ("study.switch:Drill",),
     "explore": (
         "study.explore:ExploreResult",
         "study.race:RaceResult",
-        "lab.maps:ExplorationMap",
-        "lab.map_effects:Effects",
-        "lab.map_effects:Neighbours",
-        "lab.map_effects:Slice",
-        "lab.maps:MapFile",
+        "lab.explore.maps:ExplorationMap",
+        "lab.explore.effects:Effects",
+        "lab.explore.effects:Neighbours",
+        "lab.explore.effects:Slice",
+        "lab.explore.maps:MapFile",
     ),
-    "import": ("lab.imports:ImportResult",),
-    "runs": ("lab.runs:RunList",),
-    "show": ("lab.runs:RunSummary",),
-    "trace": ("lab.runs:TraceTree",),
-    "diff": ("lab.diffs:DiffResult",),
-    "divergence": ("lab.divergence:DivergenceResult",),
-    "sql": ("lab.queries:Answer",),
-    "export": ("lab.exports:ExportResult",),
-    "operators": ("lab.operators:OperatorList",),
-    "verify": ("lab.upkeep:VerifyResult",),
-    "retain": ("lab.upkeep:RetainResult",),
-    "keys": ("lab.upkeep:KeyList",),
-    "redact": ("lab.redaction:RedactionPreview",),
-    "doctor": ("lab.upkeep:Health",),
-    "rm": ("lab.runs:Removed",),
-    "demo": ("lab.demo:DemoResult", "lab.demo:CopiedLogs"),
+    "import": ("lab.logs.imports:ImportResult",),
+    "runs": ("lab.home.runs:RunList",),
+    "show": ("lab.home.runs:RunSummary",),
+    "trace": ("lab.home.runs:TraceTree",),
+    "diff": ("lab.divergence.diffs:DiffResult",),
+    "divergence": ("lab.divergence.divergence:DivergenceResult",),
+    "sql": ("lab.home.queries:Answer",),
+    "export": ("lab.home.exports:ExportResult",),
+    "operators": ("lab.experiment.operators:OperatorList",),
+    "verify": ("lab.home.upkeep:VerifyResult",),
+    "retain": ("lab.home.upkeep:RetainResult",),
+    "keys": ("lab.home.upkeep:KeyList",),
+    "redact": ("lab.logs.redaction:RedactionPreview",),
+    "doctor": ("lab.home.upkeep:Health",),
+    "rm": ("lab.home.runs:Removed",),
+    "demo": ("lab.home.demo:DemoResult", "lab.home.demo:CopiedLogs"),
 }
 """What `--json` prints, by verb: one record, or one of several."""
 
@@ -176,7 +176,7 @@ def help_text(verb: list[str]) -> str:
 def formats_page() -> str:
     """Formats that are read and written, from the first paragraph of each module's docstring."""
     from ethogram.capture.readers import MODULES
-    from ethogram.lab.exports import FORMATS
+    from ethogram.lab.home.exports import FORMATS
 
     readers = PACKAGE / "capture" / "readers"
     writers = PACKAGE / "capture" / "writers"
@@ -271,7 +271,7 @@ def closed_sets() -> dict[tuple[str, str], tuple[str, ...]]:
     from typing import get_args
 
     from ethogram.capture.readers import MODULES
-    from ethogram.lab.exports import FORMATS
+    from ethogram.lab.home.exports import FORMATS
     from ethogram.store.redact import FIELDS
     from ethogram.trace import KINDS, REASONS, Status
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from ethogram.lab.maps import ExplorationMap, map_exploration
+from ethogram.lab.explore.maps import ExplorationMap, map_exploration
 from ethogram.show.chart import CONFIG, Chart
 from ethogram.show.explore_charts import rate_map
 

@@ -22,8 +22,8 @@ def main() -> int:
         return 1
     from playwright.sync_api import sync_playwright
 
+    from ethogram.run.suites import run_suite
     from ethogram.show.report import report
-    from ethogram.study.suites import run_suite
     from ethogram.worlds.practice import practice
 
     ASSETS.mkdir(parents=True, exist_ok=True)

@@ -16,21 +16,21 @@ _NAMES = {
     "Suite": "plan",
     "Task": "plan",
     "Trace": "trace",
-    "compare": "lab.comparison",
-    "diff": "lab.diffs",
-    "divergence": "lab.divergence",
+    "compare": "lab.gate.comparison",
+    "diff": "lab.divergence.diffs",
+    "divergence": "lab.divergence.divergence",
     "explore": "study.explore_world",
     "export_run": "lab",
-    "gate": "lab.gating",
+    "gate": "lab.gate.gating",
     "import_logs": "lab",
     "list_runs": "lab",
     "load": "lab",
     "open_home": "store",
-    "plan_runs": "lab.planning",
-    "reliability": "lab.reliability",
+    "plan_runs": "lab.gate.planning",
+    "reliability": "lab.outcomes.reliability",
     "report": "show.report",
-    "rescore": "lab.scoring",
-    "run_suite": "study.suites",
+    "rescore": "lab.outcomes.scoring",
+    "run_suite": "run.suites",
     "sql": "lab",
 }
 
@@ -66,20 +66,20 @@ if TYPE_CHECKING:
     from .errors import EthogramError
     from .estimate import Estimate
     from .lab import export_run, import_logs, list_runs, load, sql
-    from .lab.comparison import compare
-    from .lab.diffs import diff
-    from .lab.divergence import divergence
-    from .lab.gating import gate
-    from .lab.planning import plan_runs
-    from .lab.reliability import reliability
-    from .lab.scoring import rescore
+    from .lab.divergence.diffs import diff
+    from .lab.divergence.divergence import divergence
+    from .lab.gate.comparison import compare
+    from .lab.gate.gating import gate
+    from .lab.gate.planning import plan_runs
+    from .lab.outcomes.reliability import reliability
+    from .lab.outcomes.scoring import rescore
     from .measure.field import Dimension, Field
     from .plan import Suite, Task
+    from .run.suites import run_suite
     from .show.report import report
     from .store import open_home
     from .study.experiment import Experiment
     from .study.explore_world import explore
-    from .study.suites import run_suite
     from .trace import Trace
 
 

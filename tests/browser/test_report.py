@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from ethogram.plan import Check, Suite, Task
+from ethogram.run.suites import run_suite
 from ethogram.show.report import report
-from ethogram.study.suites import run_suite
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [

@@ -15,8 +15,8 @@ import pytest
 
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.processes import KEPT_END
+from ethogram.run.suites import EpisodeReport, Quiet, run_suite
 from ethogram.store import open_home
-from ethogram.study.suites import EpisodeReport, Quiet, run_suite
 
 
 def test_a_pattern_that_never_ends_is_missing_and_the_run_goes_on(call):

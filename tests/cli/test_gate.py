@@ -10,8 +10,8 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from ethogram.lab.gating import GateResult, Quarantined
-from ethogram.lab.moved import Counted, FirstDifference, MovedTask
+from ethogram.lab.gate.gating import GateResult, Quarantined
+from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
 from ethogram.show.ci import github_lines, junit, markdown
 
 

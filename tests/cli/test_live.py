@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ethogram.cli.live import Tally, lasting
-from ethogram.study.suites import EpisodeReport
+from ethogram.run.suites import EpisodeReport
 from ethogram.trace import Missing, Outcome, Scored
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.operators import list_operators, load_operator, plugged_operators
+from ethogram.lab.experiment.operators import list_operators, load_operator, plugged_operators
 from ethogram.perturb import ALL, perturb_files
 
 MINE = '''

@@ -12,7 +12,7 @@ import pytest
 
 from ethogram.capture.readers import MODULES
 from ethogram.cli.main import VERBS
-from ethogram.lab.exports import FORMATS
+from ethogram.lab.home.exports import FORMATS
 
 ROOT = Path(__file__).parents[2]
 VERB_NAMES = [v.name for v in VERBS]

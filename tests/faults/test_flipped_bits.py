@@ -16,13 +16,13 @@ import pytest
 from ethogram.cli.main import run as command
 from ethogram.errors import EthogramError
 from ethogram.lab import import_logs, verify_runs
-from ethogram.lab.divergence import divergence
+from ethogram.lab.divergence.divergence import divergence
 from ethogram.plan import Suite, Task
+from ethogram.run.suites import run_suite
 from ethogram.store import Home, Run, manifest
 from ethogram.store.files import LocalFiles
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_world import explore
-from ethogram.study.suites import run_suite
 from ethogram.worlds.toy_v1 import ToyWorld
 
 FLIPS = 4

@@ -10,10 +10,10 @@ import pytest
 
 from ethogram.errors import BadUsage
 from ethogram.lab import import_logs
-from ethogram.lab.comparison import compare
+from ethogram.lab.gate.comparison import compare
 from ethogram.plan import Check, Suite, Task
+from ethogram.run.suites import run_suite
 from ethogram.store import Home
-from ethogram.study.suites import run_suite
 
 
 def coins(tasks: int = 8, prompt: str = "0.8") -> Suite:

@@ -13,13 +13,14 @@ import pytest
 from genai_prices import Usage, calc_price
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, retain_runs
-from ethogram.lab.costs import CostReport, assumed_cost, cost_of, price_list
+from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
 from ethogram.run.agents import ScriptedAgent
+from ethogram.run.suites import run_suite
 from ethogram.store import Home, Keyring, Redactor
 from ethogram.store.files import LocalFiles
-from ethogram.study.suites import run_suite
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolResult
 
 START = int(datetime(2026, 1, 15, tzinfo=UTC).timestamp() * 1e9)

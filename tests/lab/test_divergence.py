@@ -12,9 +12,9 @@ import pytest
 from ethogram.capture.intake import Draft, Intake, SourceReport
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, load
-from ethogram.lab.diffs import diff
-from ethogram.lab.divergence import baseline_floor, divergence
-from ethogram.lab.readings import How, load_readings
+from ethogram.lab.divergence.diffs import diff
+from ethogram.lab.divergence.divergence import baseline_floor, divergence
+from ethogram.lab.divergence.readings import How, load_readings
 from ethogram.measure.reading import read
 from ethogram.store import Home, Keyring, Redactor, Run
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId

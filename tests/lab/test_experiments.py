@@ -12,16 +12,16 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadUsage, Refused
-from ethogram.lab.diffs import diff
-from ethogram.lab.divergence import divergence
-from ethogram.lab.experiment_records import ExperimentResults
-from ethogram.lab.experiments import experiment_results
+from ethogram.lab.divergence.diffs import diff
+from ethogram.lab.divergence.divergence import divergence
+from ethogram.lab.experiment.experiments import experiment_results
+from ethogram.lab.experiment.records import ExperimentResults
 from ethogram.plan import Task
 from ethogram.run.faults import NetworkFault
+from ethogram.run.options import RunOptions
+from ethogram.run.suites import RunInterrupted, resume_run
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
-from ethogram.study.options import RunOptions
-from ethogram.study.suites import RunInterrupted, resume_run
 
 SUITE = """
 - {id: a, prompt: 'Look, please.', files: {t.csv: t.csv}, expected: fine, checks: [equals]}
@@ -136,7 +136,7 @@ def test_nothing_done_yet_is_not_an_empty_result(home: Home, suite: Path) -> Non
 
 
 def test_a_run_that_is_no_experiment_says_so(home: Home, suite: Path) -> None:
-    from ethogram.study.suites import run_suite
+    from ethogram.run.suites import run_suite
 
     run_suite(str(suite), agent, name="plain", home=home)
     with pytest.raises(BadUsage, match="make one with: ethogram perturb"):

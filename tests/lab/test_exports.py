@@ -12,7 +12,7 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import export_run, import_logs, retain_runs, sql
-from ethogram.lab.exports import FORMATS
+from ethogram.lab.home.exports import FORMATS
 from ethogram.store import Home
 from ethogram.trace import Scored, Trace
 

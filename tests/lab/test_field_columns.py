@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.field_columns import Columns, Part, SpanRows, parts_of, span_rows
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.columns import Columns, Part, SpanRows, parts_of, span_rows
+from ethogram.lab.field.fields import field_of
 from ethogram.measure import Field
 from ethogram.measure.standard_columns import Tally, together
 from ethogram.store import Home, Limits, Policy, Redactor, Run
@@ -143,9 +143,9 @@ def test_nobody_answers_at_the_address(tmp_path):
 ON_RAY = """
 import sys, time
 from ethogram.errors import EthogramError
-from ethogram.lab import field_columns
+from ethogram.lab.field import columns as field_columns
 from ethogram.cluster import Cluster
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.fields import field_of
 
 field_columns.PART_ROWS = 40
 home, spans = sys.argv[1:]

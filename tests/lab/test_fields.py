@@ -12,9 +12,9 @@ import pytest
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Refused
 from ethogram.lab import import_logs
-from ethogram.lab.field_files import as_messages, load_corridor, milestones_file
-from ethogram.lab.field_results import FieldResult, StandardTable, standard_table
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.fields import field_of
+from ethogram.lab.field.files import as_messages, load_corridor, milestones_file
+from ethogram.lab.field.results import FieldResult, StandardTable, standard_table
 from ethogram.measure import Dimension, Field
 from ethogram.store import Home, Policy, Redactor
 from ethogram.store.files import LocalFiles

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from ethogram.lab import load
-from ethogram.lab.divergence import baseline_floor, divergence
-from ethogram.lab.floors import FloorRecord, kept_floor, own_distances
-from ethogram.lab.readings import How, by_version, listed, load_readings
-from ethogram.lab.runs import remove_run
+from ethogram.lab.divergence.divergence import baseline_floor, divergence
+from ethogram.lab.divergence.floors import FloorRecord, kept_floor, own_distances
+from ethogram.lab.divergence.readings import How, by_version, listed, load_readings
+from ethogram.lab.home.runs import remove_run
 from ethogram.measure.divergence import distances
 from ethogram.stats.distance import Alphabet
 from ethogram.store import DERIVED, Home, Redactor, Rule, Run, retain, verify

@@ -12,15 +12,15 @@ import pytest
 from ethogram.decide.gate import GateSettings
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab import import_logs
-from ethogram.lab.comparison import compare
-from ethogram.lab.confirming import confirm_moved
-from ethogram.lab.gating import Quarantined, gate, read_quarantine
-from ethogram.lab.planning import plan_runs
+from ethogram.lab.gate.comparison import compare
+from ethogram.lab.gate.confirming import confirm_moved
+from ethogram.lab.gate.gating import Quarantined, gate, read_quarantine
+from ethogram.lab.gate.planning import plan_runs
 from ethogram.measure.outcomes import outcomes_of
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.faults import NetworkFault
+from ethogram.run.suites import run_suite
 from ethogram.store import Home, Redactor
-from ethogram.study.suites import run_suite
 from ethogram.trace import Head, Scored, episode_id, trace_id
 
 LATER, PAST = datetime.date(2999, 1, 1), datetime.date(2001, 1, 1)

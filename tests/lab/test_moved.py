@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from ethogram.decide.compare import TaskChange
-from ethogram.lab.comparison import compare
-from ethogram.lab.diffs import diff
-from ethogram.lab.gating import GateSettings, gate
-from ethogram.lab.moved import MOST_OPENED, moved_tasks
-from ethogram.lab.runs import find_trace
+from ethogram.lab.divergence.diffs import diff
+from ethogram.lab.gate.comparison import compare
+from ethogram.lab.gate.gating import GateSettings, gate
+from ethogram.lab.gate.moved import MOST_OPENED, moved_tasks
+from ethogram.lab.home.runs import find_trace
 from ethogram.plan import Check, Suite, Task
+from ethogram.run.suites import run_suite
 from ethogram.store import Home
 from ethogram.study.gate import StageOptions, run_gate
-from ethogram.study.suites import run_suite
 
 BROKEN = ("t1", "t3")
 

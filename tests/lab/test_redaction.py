@@ -10,7 +10,7 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs
-from ethogram.lab.redaction import preview_redaction
+from ethogram.lab.logs.redaction import preview_redaction
 from ethogram.store import Home
 from ethogram.store.files import LocalFiles
 

@@ -12,12 +12,12 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, show_run
-from ethogram.lab.outcomes import load_outcomes
-from ethogram.lab.reliability import read_k, reliability
+from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.lab.outcomes.reliability import read_k, reliability
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.faults import NetworkFault
+from ethogram.run.suites import resume_run, run_suite
 from ethogram.store import Home
-from ethogram.study.suites import resume_run, run_suite
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 TAU = "tau_bench/gpt-4o-airline.dev_5tasks.json.gz"

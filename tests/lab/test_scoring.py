@@ -11,12 +11,12 @@ import pytest
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.runs import show_run
-from ethogram.lab.scoring import rescore
-from ethogram.lab.suites import load_suite
+from ethogram.lab.home.runs import show_run
+from ethogram.lab.outcomes.scoring import rescore
 from ethogram.run.faults import NetworkFault
+from ethogram.run.suites import run_suite
 from ethogram.store import Home, Lake, Policy, Run, verify
-from ethogram.study.suites import run_suite
+from ethogram.suite.load import load_suite
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId
 
 SUITE = """

@@ -9,7 +9,7 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.lab import import_logs
-from ethogram.lab.supply import outcome_of, supply
+from ethogram.lab.logs.supply import outcome_of, supply
 from ethogram.store import Home
 from ethogram.trace import EpisodeId, Head, Label, Missing, Origin, Scored, TraceId
 

@@ -10,8 +10,8 @@ import pytest
 from ethogram.errors import BadUsage
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.agents import load_agent
+from ethogram.run.suites import run_suite
 from ethogram.store import Home
-from ethogram.study.suites import run_suite
 
 SUITE = Suite(name="one", tasks=(Task(id="t", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)),))
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from ethogram.cost import Amounts, Budget, Caps
-from ethogram.lab.suites import LoadedSuite
 from ethogram.plan import Check, Suite, Task, plan_episodes
 from ethogram.run.agents import load_agent
 from ethogram.run.executor import EpisodeReport, Work
+from ethogram.run.executors import make_executor
+from ethogram.run.options import RunOptions
 from ethogram.store import Home
-from ethogram.study.executors import make_executor
-from ethogram.study.options import RunOptions
+from ethogram.suite.load import LoadedSuite
 from ethogram.trace import Missing
 
 SUITE = Suite(name="one", tasks=(Task(id="t", prompt="?", expected="42", checks=(Check(kind="equals"),)),))

@@ -12,8 +12,8 @@ from ethogram.perturb import Change, NotApplicable, file_operator
 from ethogram.plan import Condition, Task
 from ethogram.run import disturb as place
 from ethogram.run.disturb import Disturbance, disturb, disturbance_of, seen_by_agent
+from ethogram.run.suites import RunResult, run_suite
 from ethogram.store import Home
-from ethogram.study.suites import RunResult, run_suite
 
 TABLE = b"item,price\napple,3\nbread,4\nmilk,2\n"
 TOOLS = """

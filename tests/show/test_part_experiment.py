@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from ethogram.plan import Task
+from ethogram.run.suites import run_suite
 from ethogram.show.chart import Chart, can_draw
 from ethogram.show.part_experiment import experiment_part
 from ethogram.show.parts import report_view
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
-from ethogram.study.suites import run_suite
 
 
 def agent(task: Task, episode: Any) -> str:

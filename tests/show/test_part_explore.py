@@ -9,10 +9,11 @@ import msgspec
 import pytest
 
 from ethogram.decide.tube import MISLEADS
-from ethogram.lab.map_effects import explain_exploration
-from ethogram.lab.maps import map_exploration
+from ethogram.lab.explore.effects import explain_exploration
+from ethogram.lab.explore.maps import map_exploration
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
+from ethogram.run.suites import run_suite
 from ethogram.show.chart import PALETTE, Chart, can_draw
 from ethogram.show.explore_charts import rate_map
 from ethogram.show.part_explore import explore_part
@@ -22,7 +23,6 @@ from ethogram.store import Home
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite
 from ethogram.study.explore_world import explore
-from ethogram.study.suites import run_suite
 from ethogram.worlds.toy_v1 import known_world
 
 SUITE = Suite(name="yes", tasks=(Task(id="a", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)),))

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from ethogram.lab import import_logs
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.fields import field_of
 from ethogram.show.part_field import field_charts
 from ethogram.store import Home
 

@@ -10,10 +10,10 @@ import pytest
 
 from ethogram.errors import BadUsage
 from ethogram.plan import Check, Suite, Task
+from ethogram.run.suites import run_suite
 from ethogram.show.chart import can_draw
 from ethogram.show.parts import report_view
 from ethogram.show.report import report
-from ethogram.study.suites import run_suite
 
 EVIL = "<script>alert('x')</script>"
 

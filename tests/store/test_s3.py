@@ -13,7 +13,7 @@ import pytest
 
 from ethogram.errors import BadUsage, Locked
 from ethogram.lab import export_run, import_logs, list_runs, remove_run, show_run, show_trace, sql, verify_runs
-from ethogram.lab.upkeep import check_health
+from ethogram.lab.home.upkeep import check_health
 from ethogram.store import Home, Keyring, Lake, Limits, Redactor, Rule, open_home, retain, sweep, verify
 from ethogram.trace import Scored
 

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound, Sealed
-from ethogram.lab.upkeep import drop_key, list_keys, new_key, rotate_keys
+from ethogram.lab.home.upkeep import drop_key, list_keys, new_key, rotate_keys
 from ethogram.store import Home, Keyring, Lake, Redactor, Rule, Run, retain, rewrite, verify
 from ethogram.store.seal import KEY_BYTES, key_id
 

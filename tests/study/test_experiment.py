@@ -15,14 +15,14 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.experiment_records import ExperimentResults
-from ethogram.lab.experiments import experiment_results
+from ethogram.lab.experiment.experiments import experiment_results
+from ethogram.lab.experiment.records import ExperimentResults
 from ethogram.plan import Task
 from ethogram.run.agents import ScriptedAgent
+from ethogram.run.options import RunOptions
+from ethogram.run.suites import run_suite
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
-from ethogram.study.options import RunOptions
-from ethogram.study.suites import run_suite
 from ethogram.study.switch import kill
 
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
@@ -643,7 +643,7 @@ def test_a_csv_of_200_mb(home: Home, tmp_path: Path) -> None:
 
 
 def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path) -> None:
-    from ethogram.lab.runs import remove_run
+    from ethogram.lab.home.runs import remove_run
 
     copies = Path(home.files.address) / "suites"
     with pytest.raises(BadUsage, match="changes txt or md files"):

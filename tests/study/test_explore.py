@@ -18,9 +18,9 @@ from ethogram.decide.acquire import V1Weights, top, v1_score
 from ethogram.decide.explore import StopRule, Tally
 from ethogram.errors import BadInput, BadUsage, Locked, NotFound, Refused
 from ethogram.lab import list_runs, show_run
-from ethogram.lab.exploration import Rounds, open_exploration
-from ethogram.lab.map_effects import explain_exploration, near_setting, slice_exploration
-from ethogram.lab.maps import export_exploration, map_exploration
+from ethogram.lab.explore.effects import explain_exploration, near_setting, slice_exploration
+from ethogram.lab.explore.exploration import Rounds, open_exploration
+from ethogram.lab.explore.maps import export_exploration, map_exploration
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
 from ethogram.store import Home, verify

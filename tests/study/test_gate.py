@@ -18,12 +18,12 @@ import pytest
 
 from ethogram.decide.gate import GateSettings, plan_gate
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.gating import GateResult, Quarantined, gate
-from ethogram.lab.outcomes import load_outcomes
+from ethogram.lab.gate.gating import GateResult, Quarantined, gate
+from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.run.suites import run_suite
 from ethogram.show.ci import junit
 from ethogram.store import Home, open_home
 from ethogram.study.gate import StageOptions, run_gate
-from ethogram.study.suites import run_suite
 
 SUITE = """
 from ethogram.plan import Check, Suite, Task

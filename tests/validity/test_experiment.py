@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.experiment_records import ExperimentResults
+from ethogram.lab.experiment.records import ExperimentResults
 from ethogram.plan import Task
+from ethogram.run.options import RunOptions
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
-from ethogram.study.options import RunOptions
 
 TASKS = 800 if os.environ.get("ETHOGRAM_LONG") else 200
 TABLE = b"item,price\napple,3\nbread,4\nmilk,2\n"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.lab.suites import load_suite
 from ethogram.plan import Task
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
+from ethogram.suite.load import load_suite
 
 
 def right(task: Task, episode: Any) -> str:

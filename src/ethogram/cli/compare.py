@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from ethogram.lab.comparison import CompareResult, compare
+from ethogram.lab.gate.comparison import CompareResult, compare
 
 from .moved import print_moved
 from .out import (

@@ -11,9 +11,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.costs import CostOptions, CostReport, assumed_cost, cost_of, price_list
+from ethogram.lab.cost.costs import CostOptions, CostReport, assumed_cost, cost_of
 
 from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, stderr, stdout, table
 

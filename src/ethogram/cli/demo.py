@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from ethogram.lab import show_run
-from ethogram.lab.demo import DemoResult, copy_demo_logs, play_demo
-from ethogram.lab.reliability import reliability
+from ethogram.lab.home.demo import DemoResult, copy_demo_logs, play_demo
+from ethogram.lab.outcomes.reliability import reliability
+from ethogram.run.options import RunOptions
+from ethogram.run.suites import run_suite
 from ethogram.show.report import report
-from ethogram.study.options import RunOptions
-from ethogram.study.suites import run_suite
 from ethogram.worlds.practice import practice
 
 from . import import_, show, stats, trace

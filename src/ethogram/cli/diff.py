@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ethogram.lab.diffs import DiffResult, Side, StepRow, diff
+from ethogram.lab.divergence.diffs import DiffResult, Side, StepRow, diff
 
 from .out import HomeOption, JsonOption, plural, print_json, printable, stderr, stdout
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ethogram.lab.divergence import DivergenceResult, divergence
+from ethogram.lab.divergence.divergence import DivergenceResult, divergence
 
 from .diff import LanesOption, ReadingOption, SignatureOption
 from .out import (

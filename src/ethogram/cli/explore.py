@@ -7,8 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ethogram.lab.exploration import RoundMetrics
-from ethogram.lab.map_effects import (
+from ethogram.lab.explore.effects import (
     Effects,
     Neighbours,
     Slice,
@@ -16,13 +15,14 @@ from ethogram.lab.map_effects import (
     near_setting,
     slice_exploration,
 )
-from ethogram.lab.maps import ExplorationMap, export_exploration, map_exploration
+from ethogram.lab.explore.exploration import RoundMetrics
+from ethogram.lab.explore.maps import ExplorationMap, export_exploration, map_exploration
+from ethogram.run.options import RunOptions, parse_caps, parse_environment
 from ethogram.show.race_charts import DRAWN, race_picture
 from ethogram.study.explore import ExploreOptions, ExploreResult
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
 from ethogram.study.explore_world import explore
-from ethogram.study.options import RunOptions, parse_caps, parse_environment
 from ethogram.study.race import USUAL, RaceResult, race
 from ethogram.worlds.toy_v1 import known_world
 

@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 
 from ethogram.estimate import Estimate
-from ethogram.lab.field_results import CorridorCheck, FieldResult, StandardTable, standard_table
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.fields import field_of
+from ethogram.lab.field.results import CorridorCheck, FieldResult, StandardTable, standard_table
 
 from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
 

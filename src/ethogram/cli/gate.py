@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.gating import GateResult, GateSettings, Look, behaviour_of, gate
+from ethogram.lab.gate.gating import GateResult, GateSettings, Look, behaviour_of, gate
 from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
 from .compare import versions
@@ -111,8 +111,8 @@ def command(
     if run:
         if monitor:
             raise BadUsage("--run buys planned looks and --monitor has none; give one of the two")
+        from ethogram.run.options import parse_environment
         from ethogram.study.gate import StageOptions, run_gate
-        from ethogram.study.options import parse_environment
 
         result = run_gate(
             base,

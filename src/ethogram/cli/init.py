@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.starter import write_starter
+from ethogram.lab.home.starter import write_starter
 
 from .out import JsonOption, print_json, stdout
 

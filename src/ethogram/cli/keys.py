@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.upkeep import KeyList, drop_key, list_keys, new_key, rotate_keys
+from ethogram.lab.home.upkeep import KeyList, drop_key, list_keys, new_key, rotate_keys
 
 from .out import HomeOption, JsonOption, print_json, stdout, table
 

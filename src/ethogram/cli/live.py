@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ethogram.study.suites import EpisodeReport
+from ethogram.run.suites import EpisodeReport
 
 from .out import cell, known, say, stderr
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from ethogram.lab.moved import MovedTask
+from ethogram.lab.gate.moved import MovedTask
 from ethogram.show.moved import SHOWN, counted, difference, heading, reason, short_id
 
 from .out import plural, table

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.operators import BUILT_IN, list_operators
+from ethogram.lab.experiment.operators import BUILT_IN, list_operators
 
 from .out import JsonOption, print_json, stderr, stdout, table
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ethogram.estimate import Estimate
-from ethogram.lab import Result
+from ethogram.result import Result
 from ethogram.store.shown import shown, shown_json
 
 PIPE_WIDTH = 160

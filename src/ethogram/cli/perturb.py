@@ -11,11 +11,11 @@ from rich.markup import escape
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.experiment_records import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused
-from ethogram.lab.experiments import experiment_results
+from ethogram.lab.experiment.experiments import experiment_results
+from ethogram.lab.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused
+from ethogram.run.options import RunOptions, parse_caps, parse_environment
+from ethogram.run.suites import RunInterrupted
 from ethogram.study.experiment import Experiment, ExperimentPlan
-from ethogram.study.options import RunOptions, parse_caps, parse_environment
-from ethogram.study.suites import RunInterrupted
 
 from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.planning import PlanResult, plan_runs
+from ethogram.lab.gate.planning import PlanResult, plan_runs
 
 from .out import HomeOption, JsonOption, print_json, stdout
 

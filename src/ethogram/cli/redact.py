@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.redaction import preview_redaction
+from ethogram.lab.logs.redaction import preview_redaction
 
 from .out import HomeOption, JsonOption, print_json, stdout, table
 

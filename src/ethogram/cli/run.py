@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.study.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
-from ethogram.study.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
+from ethogram.run.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
+from ethogram.run.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
 
 from .live import watcher
 from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table

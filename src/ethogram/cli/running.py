@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ethogram.study.options import Metering
+    from ethogram.cost import Metering
 
 EnvOption = Annotated[
     list[str] | None,
@@ -33,7 +33,8 @@ AllowUnmeteredOption = Annotated[
 
 def metering(price: list[str] | None, prices: Path | None, allow_unmetered: bool) -> Metering:
     """How recorded use becomes dollars, from options; None of prices means those of the settings."""
-    from ethogram.study.options import Metering, price_list
+    from ethogram.cost import Metering
+    from ethogram.cost.settings import price_list
 
     own = price_list(prices, tuple(price or ())).own if price or prices else None
     return Metering(prices=own, allow_unmetered=allow_unmetered)

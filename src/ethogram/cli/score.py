@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.scoring import ScoreResult, rescore
+from ethogram.lab.outcomes.scoring import ScoreResult, rescore
 
 from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
 

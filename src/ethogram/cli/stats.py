@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from ethogram.estimate import Estimate
-from ethogram.lab.reliability import ReliabilityResult, read_k, reliability
+from ethogram.lab.outcomes.reliability import ReliabilityResult, read_k, reliability
 
 from .out import HomeOption, JsonOption, LimitOption, band, first, print_json, print_rest, stdout, table
 

@@ -6,11 +6,13 @@ from typing import Protocol
 
 import msgspec
 
+from ethogram.trace import Span
+
 from .prices import DAY_NS, LOCAL, MINUTE_NS, PER, OwnPrice, PriceList, Quote, Rates, moment
 
 
 class Recorded(Protocol):
-    """What pricing needs of a recorded model call; input tokens are fresh ones only, output includes reasoning."""
+    """What pricing needs of a model call that is being recorded; input tokens are fresh ones, output has reasoning."""
 
     model: str | None
     provider: str | None
@@ -50,7 +52,7 @@ class CallPrices:
         """Nothing is looked up yet."""
         self._prices = prices
 
-    def cost(self, call: Recorded) -> float | str:
+    def cost(self, call: Recorded | Span) -> float | str:
         """Dollars of a call, or why they are unknown.
 
         What was recorded stands, but for a cost of 0 for tokens that were used: libraries write that for models they do
@@ -72,14 +74,14 @@ class CallPrices:
         return quote
 
 
-def tokens_of(call: Recorded) -> int | None:
+def tokens_of(call: Recorded | Span) -> int | None:
     """All tokens of a call; None where it tells no count."""
     counts = (call.input_tokens, call.cache_read_tokens, call.cache_write_tokens, call.output_tokens)
     told = [n for n in counts if n is not None]
     return sum(told) if told else None
 
 
-def _bill(call: Recorded, quote: Quote) -> float:
+def _bill(call: Recorded | Span, quote: Quote) -> float:
     fresh, cached, written = call.input_tokens or 0, call.cache_read_tokens or 0, call.cache_write_tokens or 0
     output = call.output_tokens or 0
     thought = min(call.reasoning_tokens or 0, output)

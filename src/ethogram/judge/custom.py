@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput
+from ethogram.loading import named_object
 
 from .checks import Evidence, Verdict, register
-from .loading import named_object
 from .settings import Custom
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, EthogramError
-from ethogram.judge.loading import named_object
+from ethogram.loading import named_object
 from ethogram.perturb import (
     Change,
     NotApplicable,

@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
     del order
     import pytest
 
-    from ethogram.run.pytest_compare import guard_comparisons
+    from .pytest_compare import guard_comparisons
 
     results = Results(folder, own, probe)
     guard_comparisons(folder, own)

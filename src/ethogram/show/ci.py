@@ -6,9 +6,9 @@ import re
 from xml.etree import ElementTree as ET
 
 from ethogram.estimate import Estimate
-from ethogram.lab.confirming import Confirmation
-from ethogram.lab.gating import GateResult
-from ethogram.lab.moved import MovedTask
+from ethogram.lab.gate.confirming import Confirmation
+from ethogram.lab.gate.gating import GateResult
+from ethogram.lab.gate.moved import MovedTask
 
 from .moved import SHOWN, counted, difference, heading, reason, sentence, short_id
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethogram.lab.moved import Counted, FirstDifference, MovedTask
+from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
 
 SHOWN = 10
 """So many tasks are shown; the rest is counted."""

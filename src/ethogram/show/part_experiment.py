@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ethogram.estimate import Estimate
-from ethogram.lab.experiment_records import CRASH, SILENT, Aggregate, Dose, ExperimentResults
-from ethogram.lab.experiments import experiment_results
+from ethogram.lab.experiment.experiments import experiment_results
+from ethogram.lab.experiment.records import CRASH, SILENT, Aggregate, Dose, ExperimentResults
 from ethogram.store import Run
 
 from . import charts

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ethogram.decide.tube import MISLEADS
-from ethogram.lab.exploration import RoundMetrics, open_exploration
-from ethogram.lab.map_effects import Effects, explain_exploration, slice_exploration
-from ethogram.lab.map_reading import PointRow
-from ethogram.lab.maps import ExplorationMap, map_exploration
+from ethogram.lab.explore.effects import Effects, explain_exploration, slice_exploration
+from ethogram.lab.explore.exploration import RoundMetrics, open_exploration
+from ethogram.lab.explore.maps import ExplorationMap, map_exploration
+from ethogram.lab.explore.reading import PointRow
 from ethogram.store import Home, Run
 
 from .chart import Chart

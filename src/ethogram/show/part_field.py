@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ethogram.estimate import Estimate
-from ethogram.lab.field_cloud import Cloud, field_cloud
-from ethogram.lab.field_results import FieldResult
-from ethogram.lab.fields import field_of
+from ethogram.lab.field.cloud import Cloud, field_cloud
+from ethogram.lab.field.fields import field_of
+from ethogram.lab.field.results import FieldResult
 from ethogram.store import Run
 
 from . import charts

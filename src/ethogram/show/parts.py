@@ -37,7 +37,7 @@ class Part(NamedTuple):
 
 def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     """What does it cost?"""
-    from ethogram.lab.costs import cost_of
+    from ethogram.lab.cost.costs import cost_of
 
     report = cost_of(run, condition=clean_condition(run))
     title = "What does it cost?"

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.lab.result import Result
+from ethogram.result import Result
 from ethogram.store import Home, Run
 
 from .chart import Chart, can_draw

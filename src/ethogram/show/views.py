@@ -8,8 +8,8 @@ from typing import Any, Literal
 import msgspec
 
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes import UNKNOWN, load_outcomes
-from ethogram.lab.reliability import ReliabilityResult, reliability
+from ethogram.lab.outcomes.columns import UNKNOWN, load_outcomes
+from ethogram.lab.outcomes.reliability import ReliabilityResult, reliability
 from ethogram.measure import reliability as measured
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Run

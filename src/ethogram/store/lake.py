@@ -36,6 +36,8 @@ DERIVED = "derived"
 REDACTION_KEY = "redaction.key"
 EXTENSIONS = "extensions"
 """Notes on attempts that were added to a plan; `planned` of the last one is how many episodes there are then."""
+METERS = "meters"
+"""Where the plan of a live run keeps what its agent records all its use of."""
 CONFIRMATIONS = "confirmations"
 """Notes on tasks that a gate attempted again: from which attempt on they are fresh."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -10,19 +10,19 @@ from typing import Any, Literal, overload
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.lab.experiment_records import ExperimentResults, Refused, Treatment
-from ethogram.lab.experiments import experiment_results
-from ethogram.lab.result import Result
+from ethogram.lab.experiment.experiments import experiment_results
+from ethogram.lab.experiment.records import ExperimentResults, Refused, Treatment
 from ethogram.measure.floor import USUAL_RERUNS
 from ethogram.plan import Condition
+from ethogram.result import Result
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
+from ethogram.run.options import RunOptions
+from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, load
+from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, run_suite
 from ethogram.store import Home, Run, manifest, open_home
 from ethogram.store.files import LocalFiles
 
 from .experiment_files import Question, suite_of_files
-from .options import RunOptions
-from .planning import RunPlan, chosen_tasks, fresh_name, load
-from .suites import RunResult, Watcher, plan_run, resume_run, run_suite
 from .treating import PlannedChange, Wishes, treat
 
 

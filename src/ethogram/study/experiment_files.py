@@ -13,8 +13,8 @@ import msgspec
 import yaml
 
 from ethogram.errors import BadUsage, EthogramError, NotFound
-from ethogram.judge.loading import named_object
-from ethogram.lab.suites import load_suite
+from ethogram.loading import named_object
+from ethogram.suite.load import load_suite
 
 TOOLS = "tools.py"
 SCORER = "scorer.py"

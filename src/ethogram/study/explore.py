@@ -25,7 +25,7 @@ from ethogram.decide.explore import StopRule as StopRule
 from ethogram.decide.strategies import make_strategy
 from ethogram.decide.tube import against_truth, certainty, established, tube_metrics, tube_status
 from ethogram.errors import BadUsage, Damaged, EthogramError, Locked
-from ethogram.lab.exploration import (
+from ethogram.lab.explore.exploration import (
     BATCHES,
     Batch,
     Counts,
@@ -35,7 +35,7 @@ from ethogram.lab.exploration import (
     add_up,
     round_id,
 )
-from ethogram.lab.result import Result
+from ethogram.result import Result
 from ethogram.store import Home, Run, RunWriter, compact, open_home
 from ethogram.store.redact import Policy
 from ethogram.store.stop import pulled, release

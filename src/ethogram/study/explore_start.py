@@ -13,7 +13,7 @@ from ethogram.decide.acquire import EPISODES_PER_UNIT
 from ethogram.decide.explore import POCKET, StopRule
 from ethogram.decide.strategies import SEEDS_OWN, Rounds
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.exploration import Metadata, same_grid
+from ethogram.lab.explore.exploration import Metadata, same_grid
 from ethogram.plan.grid import Grid
 from ethogram.store import Home, Run
 from ethogram.store.files import LocalFiles

@@ -10,19 +10,19 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.exploration import Batch, Metadata, Rounds, cell, grid_of_file
-from ethogram.lab.runs import METERS
-from ethogram.lab.suites import LoadedSuite
+from ethogram.lab.explore.exploration import Batch, Metadata, Rounds, cell, grid_of_file
 from ethogram.plan import Episode, Suite, episode_seed
 from ethogram.plan.grid import Grid, grid_from
 from ethogram.run.agents import Agent, load_agent, load_object
+from ethogram.run.options import RunOptions
+from ethogram.run.planning import check_meters, load
+from ethogram.run.session import Quiet, Session
 from ethogram.store import Home, Run, RunWriter, open_home
+from ethogram.store.lake import METERS
+from ethogram.suite.load import LoadedSuite
 from ethogram.trace import Missing, Outcome, Scored, episode_id
 
 from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Watch, explore_plan
-from .options import RunOptions
-from .planning import check_meters, load
-from .session import Quiet, Session
 
 GridSpec = str | Path | Grid
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from ethogram.decide.explore import Proposal, Tally
 from ethogram.errors import BadUsage
-from ethogram.lab.exploration import GRID_JSON, SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
+from ethogram.lab.explore.exploration import GRID_JSON, SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
 from ethogram.plan.grid import Grid
 from ethogram.store import manifest
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
-from ethogram.lab.exploration import Batch, Metadata, cell, round_id
+from ethogram.lab.explore.exploration import Batch, Metadata, cell, round_id
 from ethogram.plan.grid import Grid, Settings
 from ethogram.store import Home, Run, RunWriter
 from ethogram.trace import Message, Origin, Scored, Text

@@ -13,8 +13,8 @@ from ethogram.cost import Caps, Metering
 from ethogram.decide import gate as decided
 from ethogram.decide.gate import GateSettings, Judgement
 from ethogram.errors import BadUsage
-from ethogram.lab.confirming import Again, asked_again, check_allowed, confirm_moved, without_fresh
-from ethogram.lab.gating import (
+from ethogram.lab.gate.confirming import Again, asked_again, check_allowed, confirm_moved, without_fresh
+from ethogram.lab.gate.gating import (
     META,
     GateResult,
     Promise,
@@ -24,17 +24,16 @@ from ethogram.lab.gating import (
     planning_outcomes,
     read_quarantine,
 )
-from ethogram.lab.moved import Arm, with_traces
-from ethogram.lab.outcomes import load_outcomes
+from ethogram.lab.gate.moved import Arm, with_traces
+from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.run.environment import Environment
+from ethogram.run.options import AllCaps, RunOptions
+from ethogram.run.planning import load, planned_attempts
+from ethogram.run.suites import resume_run, run_suite
 from ethogram.store import Home, Run, open_home
 from ethogram.store.lake import CONFIRMATIONS
 from ethogram.store.redact import policy_from
-
-from .options import AllCaps, RunOptions
-from .planning import load, planned_attempts
-from .suites import resume_run, run_suite
 
 
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):

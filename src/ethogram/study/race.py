@@ -25,8 +25,8 @@ from ethogram.decide.strategies import SEEDS_OWN, Rounds, make_strategy
 from ethogram.decide.tube import MISLEADS, tube_metrics
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.result import Result
 from ethogram.plan.grid import Grid
+from ethogram.result import Result
 from ethogram.stats.levelset import scores
 
 from .explore_world import GridWorld

@@ -9,12 +9,11 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import NotFound
-from ethogram.lab.result import Result
+from ethogram.result import Result
+from ethogram.run.options import RunOptions
+from ethogram.run.suites import Quiet, run_suite
 from ethogram.store import Home, manifest, open_home
 from ethogram.store.stop import pull, release
-
-from .options import RunOptions
-from .suites import Quiet, run_suite
 
 
 class Killed(Result, kw_only=True):

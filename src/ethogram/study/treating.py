@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.experiment_records import Refused, Treatment
-from ethogram.lab.operators import GROUP, AnyOperator, load_operator
-from ethogram.lab.suites import FACTORY, LoadedSuite
+from ethogram.lab.experiment.operators import GROUP, AnyOperator, load_operator
+from ethogram.lab.experiment.records import Refused, Treatment
 from ethogram.perturb import ALL, FILES, NotApplicable, PromptOperator, ToolOperator, format_of
 from ethogram.plan import Condition, Task, derived_seed
 from ethogram.run.disturb import Disturbance, damaged
+from ethogram.suite.load import FACTORY, LoadedSuite
 
 
 class Wishes(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import trail
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.telemetry import records as json_records
-from ethogram.lab.imports import ImportResult, import_logs
+from ethogram.lab.logs.imports import ImportResult, import_logs
 from ethogram.store import open_home
 from ethogram.trace import Message, Scored, Text, Trace
 

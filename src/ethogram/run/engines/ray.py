@@ -16,9 +16,10 @@ from typing import Any
 from ethogram.cluster import Cluster
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import EthogramError, MachineFailure
-from ethogram.run.engines.local import Report, Stop
 from ethogram.run.executor import EpisodeReport, Executor, Work
 from ethogram.run.scratch import sweep
+
+from .local import Report, Stop
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8

@@ -1,0 +1,99 @@
+"""What pricing reads of a run, and the small sums that its rows are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.cost.resolved import OUTCOME_MISSING
+from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
+from ethogram.errors import NotFound
+from ethogram.estimate import Estimate
+from ethogram.store import Entry, Lake, Run
+from ethogram.store.segment import damage, open_parquet, text_schema
+from ethogram.trace import Scored, Totals
+from ethogram.trace.steps import inner_ids
+
+from .records import CostStep, CostUsage
+
+
+def read_steps(run: Run, chosen: list[Entry]) -> Steps:
+    """The steps of some episodes, as columns."""
+    import pyarrow.dataset as ds
+
+    lake = Lake([run])
+    rows = gather(lake.spans(COLUMNS, ds.field("step").is_valid() | (ds.field("kind") == "model")))
+    if rows is not None and len(chosen) < len(run.entries):
+        rows = only(rows, {e.head.trace_id for e in chosen})
+    if rows is None or not rows.num_rows:
+        raise NotFound(f"run {run.name!r} has no steps to price; see what is in it with: ethogram show {run.name}")
+    entries = {e.head.trace_id: e for e in run.entries}
+    return steps_of(rows, lambda trace: inner_ids(run.spans(entries[trace]), frozenset({"model"})))  # type: ignore[index]
+
+
+def text_lengths(run: Run) -> Any:
+    """The length of every text of a run, without its body."""
+    import pyarrow as pa
+
+    parts = []
+    for file in run.standing.named("texts-"):
+        key = None if file.key is None else run.keys.get(file.key)
+        with damage(f"{file.name} of run {run.name!r}"):
+            parts.append(open_parquet(run.files.open(f"{run.path}/{file.name}"), key).read(columns=["ref", "chars"]))
+    return pa.concat_tables(parts) if parts else text_schema().empty_table()
+
+
+def with_reasons(estimate: Estimate, reasons: Mapping[str, int]) -> Estimate:
+    """An estimate whose missing outcomes are counted by reason."""
+    told = {what: n for what, n in estimate.missing.items() if what != OUTCOME_MISSING}
+    return msgspec.structs.replace(estimate, missing={**dict(sorted(reasons.items())), **told})
+
+
+def recorded_cost(totals: Totals) -> float | None:
+    """The cost that a forgotten trace had recorded; a 0 for tokens that were used is not believed."""
+    used = (totals.input_tokens or 0) + (totals.cache_read_tokens or 0) + (totals.output_tokens or 0)
+    return None if totals.cost_usd == 0 and used else totals.cost_usd
+
+
+def is_resolved(entry: Entry) -> bool | None:
+    """Whether an episode was resolved; None where the outcome is missing."""
+    outcome = entry.head.outcome
+    return outcome.success() if isinstance(outcome, Scored) else None
+
+
+def name_of(names: list[str], code: int) -> str | None:
+    """The name behind a code."""
+    return names[code] if code >= 0 else None
+
+
+def known_sum(cost: Floats) -> float | None:
+    """The sum of what is known; None if nothing is."""
+    known = cost[~np.isnan(cost)]
+    return float(known.sum()) if known.size else None
+
+
+def usage_of(calls: Calls, chosen: Any) -> CostUsage:
+    """Tokens of some calls."""
+    sums = {n: int(getattr(calls, n)[chosen].sum()) if np.any(calls.known[n][chosen]) else None for n in TOKENS}
+    return CostUsage(calls=int(calls.at[chosen].size), **sums)
+
+
+def step_row(name: str, calls: Calls, chosen: Bools, cost: Floats, dark: Bools, whole: float) -> CostStep:
+    """One class of model calls."""
+    money = known_sum(cost[chosen])
+    return CostStep(
+        step=name,
+        kind="model",
+        usage=usage_of(calls, chosen),
+        cost_usd=money,
+        share=money / whole if money is not None and whole > 0 else None,
+        unpriced=int(np.sum(dark & chosen)),
+    )
+
+
+def mean_share(moved: Floats) -> float | None:
+    """The share of all calls."""
+    return float(moved.mean()) if moved.size else None

@@ -1,0 +1,298 @@
+"""Two traces side by side: did the second do something else, from which step, and more than the first's own noise?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from ethogram.lab.home.runs import find_trace
+from ethogram.lab.outcomes.names import task_name
+from ethogram.measure.divergence import Divergence, first_aligned, repeat_distances
+from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
+from ethogram.measure.manifestation import NO_STEPS, ControlFlow, Group, Manifestation, turns
+from ethogram.measure.pair import PairSide, compare_pair
+from ethogram.measure.reading import Reading, read
+from ethogram.result import Result
+from ethogram.stats.distance import Alphabet
+from ethogram.store import Entry, Home, Run
+from ethogram.trace import Missing, Scored, Totals, Trace
+
+from .readings import How, answer_of, load_readings, passed, tells_of_crash, unusable, usual_signature
+
+Overhead = float | Literal["unavailable"]
+MOST_RERUNS = 50
+"""So many re-runs of the first trace are looked at for its floor; more would only cost time."""
+
+
+class EditCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Edits that turn the first trace into the second."""
+
+    substitutions: int
+    insertions: int
+    deletions: int
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two traces."""
+
+    trace_id: str
+    run: str | None
+    task: str
+    attempt: int
+    condition: str
+    agent: str
+    score: float | None
+    missing: str | None
+    answer: str | None
+    crashed: bool
+    steps: int
+    turns: int
+    tool_calls: int
+    tokens: Totals
+
+
+class StepRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One position of the alignment: `=` the same, `~` another step, `-` only in the first, `+` only in the second."""
+
+    sign: Literal["=", "~", "+", "-"]
+    first: int | None
+    second: int | None
+    first_signature: str | None
+    second_signature: str | None
+    lane: str = ""
+
+
+class TraxrFirst(msgspec.Struct, frozen=True, kw_only=True):
+    """The first divergence as traxr counts it: in the alignment that is backtracked whole, without the prefix first."""
+
+    aligned_index: int
+    aligned_length: int
+    position: float
+    sign: Literal["=", "~", "+", "-"]
+    type: str
+    first_index: int | None
+    second_index: int | None
+    step: int | None
+
+
+class DiffResult(Result, kw_only=True):
+    """Two traces compared; `t_star` is null where nothing differs, `within_noise_floor` where no floor was measured.
+
+    Where neither trace has a step, distance, edits and control flow are null and `unavailable` says why.
+    """
+
+    first: Side
+    second: Side
+    reading: str
+    signature: str
+    lanes: int
+    d_norm: float | None
+    t_star: int | None
+    t_star_norm: float | None
+    edits: EditCounts | None
+    control_flow: ControlFlow | None
+    control_flow_changes: int | None
+    answer_changed: bool | None
+    recovered: bool | None
+    manifestation: Manifestation
+    group: Group
+    rule: str
+    token_overhead: Overhead
+    within_noise_floor: bool | None
+    tail_probability: float | None
+    noise_floor: NoiseFloor
+    traxr: TraxrFirst | None
+    steps: list[StepRow]
+    warnings: list[str]
+    unavailable: str | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per aligned step."""
+        return [msgspec.to_builtins(s) for s in self.steps]
+
+
+class _Found(msgspec.Struct):
+    """A trace and where it is stored, not read yet."""
+
+    trace: Trace
+    run: Run | None = None
+    entry: Entry | None = None
+
+
+class _One(msgspec.Struct):
+    trace: Trace
+    reading: Reading
+    run: Run | None
+    entry: Entry | None
+    answer: str | None
+    sealed: bool
+
+    @property
+    def crashed(self) -> bool:
+        return any(map(tells_of_crash, self.trace.labels))
+
+
+def diff(
+    trace_a: Trace | str,
+    trace_b: Trace | str,
+    *,
+    run: str | None = None,
+    other_run: str | None = None,
+    reading: str = "steps",
+    signature: str | Callable[..., str] | None = None,
+    by_lane: bool = True,
+    home: Home | str | None = None,
+) -> DiffResult:
+    """Compare two traces, the first being the baseline; ids are looked for in all runs, or in those that are named.
+
+    The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
+    traces of traxr are compared by its own signature unless another is named, all others by the structural one.
+    """
+    both = [_find(trace_a, run, home), _find(trace_b, other_run or run, home)]
+    usual = usual_signature([f.entry for f in both if f.entry is not None], reading)
+    how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    first, second = (_read(f, how) for f in both)
+    facts = compare_pair(_run(first), _run(second), by_lane=by_lane)
+    found, flow, shown = facts.divergence, facts.flow, facts.showing
+    floor, against = _floor(first, second, found, how)
+    compat = first_aligned(first.reading, second.reading)
+    known = found.d_norm is not None
+    return DiffResult(
+        first=_side(first, second.reading),
+        second=_side(second, first.reading),
+        reading=reading,
+        signature=how.name,
+        lanes=found.lanes,
+        d_norm=found.d_norm,
+        t_star=found.t_star,
+        t_star_norm=found.t_star_norm,
+        edits=EditCounts(**found.edits._asdict()) if known else None,
+        control_flow=flow if known else None,
+        control_flow_changes=flow.total if known else None,
+        answer_changed=facts.answer_changed,
+        recovered=facts.recovered,
+        manifestation=shown.manifestation,
+        group=shown.group,
+        rule=shown.rule,
+        token_overhead="unavailable" if facts.token_overhead is None else facts.token_overhead,
+        within_noise_floor=against.within_noise_floor,
+        tail_probability=against.tail_probability,
+        noise_floor=floor,
+        traxr=None
+        if compat is None
+        else TraxrFirst(
+            aligned_index=compat.at,
+            aligned_length=compat.length,
+            position=compat.position,
+            sign=compat.sign,
+            type=compat.type,
+            first_index=compat.first,
+            second_index=compat.second,
+            step=compat.turn,
+        ),
+        steps=step_rows(first.reading, second.reading, found),
+        warnings=[*_warnings(first, second), *([told] if known and (told := warning(floor)) else [])],
+        unavailable=None if known else NO_STEPS,
+    )
+
+
+def step_rows(first: Reading, second: Reading, found: Divergence) -> list[StepRow]:
+    """The alignment with the signatures on both sides."""
+    rows = []
+    for sign, i, j in found.alignment:
+        lane = first.lanes[i] if i is not None else second.lanes[j] if j is not None else ""
+        rows.append(
+            StepRow(
+                sign=sign,
+                first=i,
+                second=j,
+                first_signature=None if i is None else first.signatures[i],
+                second_signature=None if j is None else second.signatures[j],
+                lane=lane,
+            )
+        )
+    return rows
+
+
+def _find(wanted: Trace | str, run: str | None, home: Home | str | None) -> _Found:
+    if isinstance(wanted, Trace):
+        return _Found(wanted)
+    place, entry = find_trace(wanted, run=run, home=home)
+    return _Found(place.trace(entry), place, entry)
+
+
+def _read(found: _Found, how: How) -> _One:
+    reading = read(found.trace, how.reading, how.function())
+    if found.run is None or found.entry is None:
+        return _One(found.trace, reading, None, None, found.trace.answer, False)
+    answer, known = answer_of(found.run, found.entry)
+    return _One(found.trace, reading, found.run, found.entry, answer, not known)
+
+
+def _run(one: _One) -> PairSide:
+    outcome = passed(one.run, one.trace.head.outcome)
+    return PairSide(one.reading, one.answer, one.trace.totals, not one.sealed, one.crashed, outcome)
+
+
+def _side(one: _One, other: Reading) -> Side:
+    head = one.trace.head
+    return Side(
+        trace_id=head.trace_id,
+        run=one.run.name if one.run else None,
+        task=head.task,
+        attempt=head.attempt,
+        condition=head.condition,
+        agent=head.agent,
+        score=head.outcome.value if isinstance(head.outcome, Scored) else None,
+        missing=head.outcome.reason if isinstance(head.outcome, Missing) else None,
+        answer=one.answer,
+        crashed=one.crashed,
+        steps=len(one.reading),
+        turns=turns(one.reading, other),
+        tool_calls=one.reading.count("tool"),
+        tokens=one.trace.totals,
+    )
+
+
+def _floor(first: _One, second: _One, found: Divergence, how: How) -> tuple[NoiseFloor, AgainstFloor]:
+    """The first trace's distances to its re-runs, and what they say of the second."""
+    reruns = [] if first.run is None or first.entry is None else _reruns(first.run, first.entry, second)
+    if not reruns or first.run is None:
+        return NoiseFloor(runs=1, tasks=1, pairs=0, reruns=0), AgainstFloor()
+    loaded = load_readings(first.run, how, only={e.head.trace_id for e in reruns})
+    again = [e.reading for episodes in loaded.tasks.values() for e in episodes]
+    d = repeat_distances([first.reading, *again], Alphabet(), by_lane=how.by_lane).d_norm
+    return noise_floor([d]), against_floor(found.d_norm, d[0, 1:])
+
+
+def _reruns(run: Run, entry: Entry, second: _One) -> Sequence[Entry]:
+    mine = entry.head
+    found = [
+        e
+        for e in run.entries
+        if (task_name(e.head), e.head.condition, e.head.agent) == (task_name(mine), mine.condition, mine.agent)
+        and e.head.trace_id not in (mine.trace_id, second.trace.head.trace_id)
+        and unusable(e) is None
+    ]
+    return sorted(found, key=lambda e: (e.head.attempt, e.head.trace_id))[:MOST_RERUNS]
+
+
+def _warnings(first: _One, second: _One) -> list[str]:
+    said = []
+    one, two = first.trace.head, second.trace.head
+    if one.trace_id == two.trace_id:
+        said.append("this is one trace, compared with itself")
+    if one.task != two.task:
+        said.append(f"these are different tasks ({one.task!r} and {two.task!r}): they need not be alike at all")
+    for name, side in (("first", first), ("second", second)):
+        if side.sealed:
+            said.append(f"the {name} trace's answer is sealed and its key is not at hand: answers are not compared")
+        if side.crashed:
+            said.append(f"the {name} trace ended in the agent's crash: what it left is no answer")
+        if not len(side.reading):
+            said.append(f"the {name} trace has no steps")
+        if isinstance(side.trace.head.outcome, Missing) and side.trace.head.outcome.reason != "unscored":
+            said.append(f"the {name} trace was cut short ({side.trace.head.outcome.reason}): not the agent's own doing")
+    return said

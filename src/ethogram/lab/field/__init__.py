@@ -1,0 +1,1 @@
+"""Why does it fail? The behaviour field of a stored run."""

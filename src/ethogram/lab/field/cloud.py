@@ -1,0 +1,62 @@
+"""The trajectories of a run as points, for pictures: two principal components, and every standardised dimension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from ethogram.lab.outcomes.columns import chosen_entries, run_of
+from ethogram.measure.projection import project
+from ethogram.result import Result
+from ethogram.store import Home, Run
+
+from .files import How, load, usable_names
+
+
+class CloudPoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One trajectory: where it lies in the plane, and its standardised dimensions, each task's mean taken out."""
+
+    trace_id: str
+    task: str
+    outcome: str
+    x: float
+    y: float
+    values: dict[str, float]
+
+
+class Cloud(Result, kw_only=True):
+    """A field as points; `explained` are the shares of the variance that the two axes carry."""
+
+    run: str
+    explained: list[float]
+    dimensions: list[str]
+    points: list[CloudPoint]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per trajectory."""
+        return [{k: v for k, v in msgspec.to_builtins(p).items() if k != "values"} | p.values for p in self.points]
+
+
+def field_cloud(
+    run: str | Run = "latest", *, home: Home | str | None = None, preset: str = "standard", condition: str | None = None
+) -> Cloud:
+    """The points of a run's field."""
+    found, how = run_of(run, home), How(preset=preset)
+    loaded = load([found], [chosen_entries(found, condition, None)], how)
+    names, _ = usable_names([loaded], how, None)
+    field = loaded.field(names)
+    flat = project(field)
+    points = [
+        CloudPoint(
+            trace_id=entry.head.trace_id,
+            task=entry.head.task,
+            outcome="success" if field.outcomes[i] >= 0.5 else "failure",
+            x=float(flat.places[i, 0]) if flat.places.shape[1] > 0 else 0.0,
+            y=float(flat.places[i, 1]) if flat.places.shape[1] > 1 else 0.0,
+            values={n: float(v) for n, v in zip(flat.names, flat.standard[i], strict=True)},
+        )
+        for i, entry in enumerate(loaded.entries)
+    ]
+    shares = [float(x) for x in flat.explained]
+    return Cloud(run=found.name, explained=[*shares, 0.0, 0.0][:2], dimensions=flat.names, points=points)

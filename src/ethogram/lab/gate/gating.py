@@ -1,0 +1,393 @@
+"""May it ship? The gate's verdict on two stored runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.decide import gate as decided
+from ethogram.decide import planner
+from ethogram.decide.compare import TaskChange, missing_bounds, shared_tasks, task_changes
+from ethogram.decide.gate import GatePlan, Judgement, Verdict
+from ethogram.decide.gate import GateSettings as GateSettings
+from ethogram.decide.gate import Look as Look
+from ethogram.decide.gate_plan import planning_rates
+from ethogram.decide.monitor import Watch, watch
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.lab.divergence.divergence import divergence
+from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.measure.floor import NoiseFloor
+from ethogram.measure.noise import OutcomeFloor, noise_floor
+from ethogram.measure.outcomes import Outcomes, outcomes_of
+from ethogram.result import Result
+from ethogram.store import Home, Run
+
+from .comparison import load_pair
+from .confirming import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
+from .moved import Arm, MovedTask, moved_tasks, with_traces
+from .planning import price_of
+from .quarantine import Quarantined as Quarantined
+from .quarantine import about_quarantine
+from .quarantine import read_quarantine as read_quarantine
+
+
+class Needed(msgspec.Struct, frozen=True, kw_only=True):
+    """What it takes to decide: at most so many more runs, the next look after so many, and their price."""
+
+    runs: int | None
+    next_look_runs: int | None
+    cost_usd: float | None
+    baseline_runs: int | None = None
+    why: str | None = None
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """What the verdict rests on."""
+
+    why: str
+    looks: list[Look]
+    planned_looks: int
+    decided_at: int | None
+    power: float
+    noise_floor: OutcomeFloor
+    bounds: tuple[float, float] | None
+    missing_base: dict[str, int]
+    missing_candidate: dict[str, int]
+    moved: list[TaskChange]
+    watched: list[Watch] | None = None
+    e_value: float | None = None
+    anytime_p: float | None = None
+
+
+class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
+    """Did it also behave otherwise? The behavioural noise floor of the baseline, and the candidate against it.
+
+    Information beside the verdict: a version may pass and still have changed its ways.
+    """
+
+    noise_floor: NoiseFloor
+    distance: float | None
+    verdict: str | None
+    p_value: float | None
+    evidence: str | None
+
+
+class GateResult(Result, kw_only=True):
+    """The verdict with its evidence; `difference` is candidate minus base, `agent` whose episodes were chosen."""
+
+    base_run: str
+    candidate_run: str
+    verdict: Verdict
+    settings: GateSettings
+    margin: float
+    difference: Estimate
+    evidence: Evidence
+    needed: Needed
+    quarantined: list[Quarantined]
+    tasks: list[MovedTask] = []
+    confirmations: list[Confirmation] = []
+    behaviour: Behaviour | None = None
+    warnings: list[str] = []
+    base_agent: str | None = None
+    agent: str | None = None
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per look."""
+        return [msgspec.to_builtins(look) for look in self.evidence.looks]
+
+
+def gate(
+    base: str | Run,
+    candidate: str | Run,
+    settings: GateSettings | None = None,
+    *,
+    home: Home | str | None = None,
+    quarantine: str | Path | Sequence[Quarantined] = (),
+    monitor: bool = False,
+    condition: str | None = None,
+    agent: str | None = None,
+    base_agent: str | None = None,
+    allow: Sequence[str] = (),
+    **given: Any,
+) -> GateResult:
+    """The verdict on two stored runs: `gate("main", "new-prompt", margin=0.1).verdict`.
+
+    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base. `allow` names
+    tasks that may be confirmed to have broken without blocking.
+    """
+    settings = msgspec.structs.replace(settings or GateSettings(), **given).checked()
+    agents = (base_agent or agent, agent)
+    one, two, (before, after) = load_pair(
+        base,
+        candidate,
+        home=home,
+        condition=condition,
+        agents=agents,
+        metrics=[settings.metric, "cost"],
+    )
+    shared = shared_tasks(before, after)
+    resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
+    away = {q.task for q in resting if not q.expired}
+    begun = _begun(one, two)
+    planned = begun.tasks if begun is not None and begun.tasks is not None else shared
+    tasks = tuple(t for t in planned if t not in away)
+    if not tasks:
+        raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
+    check_allowed(allow, before.tasks)
+    absent = [t for t in before.tasks if t not in {*planned, *away}]
+    settings = settings if monitor or begun is None else _as_begun(one, begun, settings)
+    if monitor:
+        result = _watched(one, two, before, after, settings, tasks, resting, absent)
+    elif not settings.fresh and not before.only(tasks).attempts.any():
+        result = _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
+    else:
+        plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
+        asked = {t: n for t, n in asked_again(two).items() if t in tasks}
+        looked = without_fresh(after, asked)
+        found = decided.judge(
+            before, looked, plan, settings, closed=_closed(two), take_all=begun is None, absent=absent
+        )
+        result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)
+        block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow))
+    result.base_agent, result.agent = agents
+    arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])
+    result.tasks = with_traces(result.tasks, *arms, settings.metric)
+    return result
+
+
+def block(result: GateResult, confirmations: list[Confirmation]) -> None:
+    """Put confirmations into a result: what fresh attempts confirm is a regression, whatever the looks say."""
+    result.confirmations = confirmations
+    broken = blocking(confirmations)
+    if broken is None:
+        return
+    result.evidence = msgspec.structs.replace(result.evidence, why=f"{broken}; the looks: {result.evidence.why}")
+    result.verdict = "regression"
+    result.needed = Needed(runs=0, next_look_runs=0, cost_usd=0.0)
+
+
+def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
+    """The candidate's behaviour against the baseline's own restlessness, whatever the pass rates say."""
+    found = divergence(candidate, base, home=home)
+    return Behaviour(
+        noise_floor=found.noise_floor,
+        distance=found.mean_of_means,
+        verdict=found.verdict,
+        p_value=found.p_value,
+        evidence=found.evidence,
+    )
+
+
+META = "gate"
+"""Where a run that a gate bought keeps what was promised when it began."""
+
+
+def _closed(run: Run) -> bool:
+    """Whether no more will come: an imported log that nobody is adding to at this moment."""
+    return run.info.kind != "run" and not run.busy()
+
+
+class Promise(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run that a gate buys remembers: all that its looks were planned from.
+
+    `quarantined` are the tasks that did not count, `baseline` how many scored attempts a stored baseline had, `tasks`
+    those that the plan was made for: a run that stopped early has not attempted all of them.
+    """
+
+    base: str
+    settings: GateSettings
+    quarantined: list[str] | None = None
+    baseline: int | None = None
+    tasks: list[str] | None = None
+
+    def text(self) -> str:
+        """As it is kept."""
+        return msgspec.json.encode(self).decode()
+
+    def broken(self, now: Promise) -> str | None:
+        """What is otherwise now, in words; what an older run did not keep is not held against it."""
+        told = []
+        for name in ("base", "quarantined", "baseline"):
+            was, new = getattr(self, name), getattr(now, name)
+            if was != new and (was is not None or name == "base"):
+                told.append(f"{name} was {was if was != [] else 'empty'} and is {new if new != [] else 'empty'}")
+        for name in self.settings.__struct_fields__:
+            was, new = getattr(self.settings, name), getattr(now.settings, name)
+            if was != new:
+                told.append(f"{name} was {was} and is {new}")
+        return "; ".join(told) or None
+
+
+def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Home | str | None) -> Outcomes:
+    """What the looks are planned from: the stored baseline, or the pilot of two fresh arms, or nothing."""
+    if not settings.fresh and before is not None:
+        return before
+    return outcomes_of([]) if settings.pilot is None else load_outcomes(settings.pilot, home=home)
+
+
+def _begun(one: Run, two: Run) -> Promise | None:
+    """What a gate promised when it bought the candidate's attempts, if it did so against this base."""
+    text = two.info.meta.get(META)
+    begun = None if text is None else msgspec.json.decode(str(text), type=Promise)
+    return begun if begun is not None and begun.base == one.name else None
+
+
+def _as_begun(one: Run, begun: Promise, settings: GateSettings) -> GateSettings:
+    """What a gate bought is judged as it was bought, whatever is asked now: afresh, in that order, alpha shared."""
+    old = begun.settings
+    settings = msgspec.structs.replace(settings, confirm=old.confirm, ahead=old.ahead)
+    if META not in one.info.meta or not old.fresh:
+        return settings
+    return msgspec.structs.replace(settings, fresh=True, pilot=old.pilot)
+
+
+def gate_result(
+    base: str,
+    candidate: str,
+    outcomes: tuple[Outcomes, Outcomes],
+    settings: GateSettings,
+    plan: GatePlan,
+    found: Judgement,
+    resting: list[Quarantined],
+) -> GateResult:
+    """The judgement as it is shown and stored; the tasks that moved are named by all recorded attempts."""
+    before, after = (o.only(plan.tasks) for o in outcomes)
+    recorded = task_changes(before, after, settings.metric, "benjamini-hochberg")
+    if found.looks:
+        after = after.upto(np.array(found.attempts, dtype=np.int64))
+    changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
+    floor = noise_floor(before, settings.metric)
+    warnings = [floor.why] if floor.why and plan.stored else []
+    if not plan.reachable:
+        warnings.append(
+            f"with {plan.stored:.3g} attempts per task the baseline cannot show a change of {plan.margin:.3g} "
+            f"with power {settings.power:g}; this plan has {plan.power:.2f}"
+        )
+    warnings += about_quarantine(resting, outcomes, len(plan.tasks))
+    return GateResult(
+        base_run=base,
+        candidate_run=candidate,
+        verdict=found.verdict,
+        settings=settings,
+        margin=plan.margin,
+        difference=found.difference,
+        evidence=Evidence(
+            why=found.why,
+            looks=found.looks,
+            planned_looks=len(plan.looks),
+            decided_at=found.decided_at,
+            power=plan.power,
+            noise_floor=floor,
+            bounds=missing_bounds(before, after) if settings.metric == "success" else None,
+            missing_base=before.missing(),
+            missing_candidate=after.missing(),
+            moved=[t for t in changes if t.moved],
+        ),
+        needed=_needed(before, after, plan, found, settings),
+        quarantined=resting,
+        tasks=moved_tasks(recorded, settings.metric, regression=found.verdict == "regression"),
+        warnings=warnings,
+    )
+
+
+def _without_baseline(
+    one: Run, two: Run, outcomes: tuple[Outcomes, Outcomes], settings: GateSettings, resting: list[Quarantined]
+) -> GateResult:
+    """Nothing was scored in the baseline, so there is nothing to hold the candidate against."""
+    before, after = outcomes
+    why = "no attempt of the baseline has a score"
+    return GateResult(
+        base_run=one.name,
+        candidate_run=two.name,
+        verdict="undecided",
+        settings=settings,
+        margin=settings.margin,
+        difference=Estimate(value=None, of="tasks", missing=before.missing(), why=why),
+        evidence=Evidence(
+            why=why,
+            looks=[],
+            planned_looks=0,
+            decided_at=None,
+            power=0.0,
+            noise_floor=noise_floor(before, settings.metric),
+            bounds=missing_bounds(before, after) if settings.metric == "success" else None,
+            missing_base=before.missing(),
+            missing_candidate=after.missing(),
+            moved=[],
+        ),
+        needed=Needed(runs=None, next_look_runs=None, cost_usd=None, why="run the baseline first"),
+        quarantined=resting,
+    )
+
+
+def _watched(
+    one: Run,
+    two: Run,
+    before: Outcomes,
+    after: Outcomes,
+    settings: GateSettings,
+    tasks: tuple[str, ...],
+    resting: list[Quarantined],
+    absent: list[str],
+) -> GateResult:
+    found = watch(before, after, settings, tasks)
+    objection = decided.not_attempted(absent)
+    if found.verdict == "pass" and objection is not None:
+        found = msgspec.structs.replace(found, verdict="undecided", why=f"{found.why}; but {objection}")
+    first, second = before.only(tasks), after.only(tasks)
+    changes = task_changes(first, second, settings.metric, "benjamini-hochberg")
+    return GateResult(
+        base_run=one.name,
+        candidate_run=two.name,
+        verdict=found.verdict,
+        settings=settings,
+        margin=settings.margin,
+        difference=found.difference,
+        evidence=Evidence(
+            why=found.why,
+            looks=[],
+            planned_looks=0,
+            decided_at=found.alarm_at,
+            power=settings.power,
+            noise_floor=noise_floor(first, settings.metric),
+            bounds=missing_bounds(first, second) if settings.metric == "success" else None,
+            missing_base=first.missing(),
+            missing_candidate=second.missing(),
+            moved=[t for t in changes if t.moved],
+            watched=found.history,
+            e_value=found.history[-1].e if found.history else None,
+            anytime_p=found.anytime_p,
+        ),
+        needed=Needed(runs=None, next_look_runs=len(tasks), cost_usd=None, why="watching has no planned end"),
+        quarantined=resting,
+        tasks=moved_tasks(changes, settings.metric, regression=found.verdict == "regression"),
+    )
+
+
+def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement, settings: GateSettings) -> Needed:
+    if found.verdict != "undecided":
+        return Needed(runs=0, next_look_runs=0, cost_usd=0.0)
+    price = price_of(after) or price_of(before)
+    baseline, why = None, None
+    runs = found.remaining_runs
+    if not plan.reachable and settings.metric == "success":
+        enough = planner.baseline_needed(planning_rates(before), settings)
+        if enough is not None:
+            have = int(before.attempts.sum())
+            baseline = max(enough * len(plan.tasks) - have, 0)
+            why = f"the baseline needs {enough} attempts per task for this margin"
+    elif runs == 0:
+        why = "the plan is used up: begin a new candidate run with more attempts, or widen the margin"
+        runs = plan.runs[-1] * (2 if settings.fresh else 1)
+    return Needed(
+        runs=runs,
+        next_look_runs=found.next_runs,
+        cost_usd=None if price is None else price * (runs + (baseline or 0)),
+        baseline_runs=baseline,
+        why=why,
+    )

@@ -1,0 +1,1 @@
+"""What a home holds: list, show, query, export, verify and retain runs; a suite to begin with."""

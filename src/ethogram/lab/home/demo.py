@@ -1,0 +1,109 @@
+"""The whole story on recorded logs that ship with the product: import them, look, ask."""
+
+from __future__ import annotations
+
+import shutil
+from importlib.resources import as_file, files
+from pathlib import Path
+from shlex import quote
+
+from ethogram.errors import BadUsage, NotFound
+from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs
+from ethogram.result import Result
+from ethogram.store import Home, open_home
+
+from .queries import Answer, sql
+from .runs import EpisodeRow, RunSummary, TraceTree, show_run, show_trace
+
+RUN = "demo"
+QUERY = """SELECT tool, count(*) AS calls, count(*) FILTER (status = 'error') AS errors
+FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY errors DESC, calls DESC LIMIT 6"""
+
+
+class DemoResult(Result, kw_only=True):
+    """What the demonstration did; `live` is the run of the agent, `report` the page that was written."""
+
+    run: str
+    home: str
+    report: str | None = None
+    live: str | None = None
+    imported: ImportResult
+    shown: RunSummary
+    trace: TraceTree
+    query: str
+    answer: Answer
+    next: list[str]
+
+
+class CopiedLogs(Result, kw_only=True):
+    """Logs of the demonstration that were copied."""
+
+    folder: str
+    files: list[str]
+
+
+def play_demo(*, home: Home | str | None = None) -> DemoResult:
+    """Import the recorded logs into the home, then show the run, its most telling failure and one query.
+
+    A second time adds nothing: the logs are known. A run of yours that is called `demo` is left alone.
+    """
+    lake = home if isinstance(home, Home) else open_home(home)
+    run = _run_name(lake)
+    with as_file(files("ethogram") / "data" / "demo") as folder:
+        imported = import_logs(sorted(folder.iterdir()), ImportOptions(run=run, tags=(RUN,)), home=lake)
+    shown = show_run(run, home=lake)
+    failure = max(shown.traces, key=_telling)
+    tree = show_trace(failure.trace_id, run=run, home=lake)
+    return DemoResult(
+        run=run,
+        home=lake.files.address,
+        imported=imported,
+        shown=shown,
+        trace=tree,
+        query=QUERY,
+        answer=sql(QUERY, runs=[run], home=lake),
+        next=_next(run, shown, f" --home {quote(home)}" if isinstance(home, str) else ""),
+    )
+
+
+def copy_demo_logs(folder: str | Path) -> CopiedLogs:
+    """Copy the recorded logs into a folder, to try things on; existing files are never overwritten."""
+    target = Path(folder)
+    with as_file(files("ethogram") / "data" / "demo") as demo:
+        places = {log: target / log.name for log in sorted(demo.iterdir())}
+        known = [place for place in places.values() if place.exists()]
+        if known or (target.exists() and not target.is_dir()):
+            raise BadUsage(f"{known[0] if known else target} exists already; choose another folder")
+        target.mkdir(parents=True, exist_ok=True)
+        for log, place in places.items():
+            shutil.copyfile(log, place)
+    return CopiedLogs(folder=str(target), files=[str(place) for place in places.values()])
+
+
+def _run_name(lake: Home) -> str:
+    """`demo`, unless a run of that name exists that is not ours."""
+    for number in range(1, 1000):
+        name = RUN if number == 1 else f"{RUN}-{number}"
+        try:
+            if RUN in lake.resolve(name).info.tags:
+                return name
+        except NotFound:
+            return name
+    raise BadUsage("there are a thousand runs named demo; remove some with: ethogram rm demo")
+
+
+def _telling(row: EpisodeRow) -> tuple[bool, int]:
+    """A scored failure with many errors says most."""
+    return row.score is not None and row.score < 0.5, row.totals.errors
+
+
+def _next(run: str, shown: RunSummary, where: str) -> list[str]:
+    """What to type now."""
+    other = next(t for t in shown.traces if t.missing == "unscored")
+    worst = "SELECT task, attempt, score, steps, errors FROM episodes ORDER BY errors DESC"
+    return [
+        f"ethogram trace {other.trace_id.removeprefix('b2:')[:8]}{where}",
+        f'ethogram sql "{worst}" --run {run}{where}',
+        f"ethogram export {run} --to inspect{where}",
+        f"ethogram rm {run}{where}",
+    ]

@@ -1,0 +1,72 @@
+"""SQL over the lake, from the library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from ethogram.result import Result
+from ethogram.store import Home, Lake, open_home
+
+
+class Answer(Result, kw_only=True):
+    """Rows that answer a query; `more` says that the limit cut them."""
+
+    columns: list[str]
+    records: list[dict[str, Any]]
+    more: bool = False
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows."""
+        return self.records
+
+
+def sql(
+    query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
+) -> Answer:
+    """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages` of all or some runs."""
+    table = arrow(query, runs=runs, home=home, limit=limit)
+    more = limit is not None and table.num_rows > limit
+    if more:
+        table = table.slice(0, limit)
+    table = table.rename_columns(_unlike(table.column_names))
+    records = [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
+    return Answer(columns=table.column_names, records=records, more=more)
+
+
+def _unlike(names: Sequence[str]) -> list[str]:
+    """Column names that a record can hold: of two that are the same, the second gets a number."""
+    found: list[str] = []
+    for name in names:
+        number, plain = 1, name
+        while name in found:
+            name, number = f"{plain}_{number}", number + 1
+        found.append(name)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can say: sums of integers come as decimals, ratios as NaN, times in pandas' own kind."""
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, datetime) and type(value) is not datetime:
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return int(value) if value == int(value) else float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return None if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
+
+
+def arrow(
+    query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
+) -> Any:
+    """The same as an Arrow table."""
+    lake = home if isinstance(home, Home) else open_home(home)
+    chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
+    return Lake(chosen).sql(query, limit)

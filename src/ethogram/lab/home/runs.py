@@ -1,0 +1,425 @@
+"""Looking: which runs there are, what is in one, one trace as a tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
+from ethogram.lab.cost.costs import episode_costs
+from ethogram.lab.cost.records import CostEpisode
+from ethogram.lab.logs.register import read_files
+from ethogram.lab.outcomes.names import natural, task_name, without_task
+from ethogram.result import Result
+from ethogram.store import Entry, Home, Run, open_home
+from ethogram.store.lake import METERS
+from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
+
+SCORED = "scored"
+
+
+class RunRow(msgspec.Struct, kw_only=True):
+    """One run in a list."""
+
+    run: str
+    kind: str
+    created_ns: int
+    episodes: int
+    scored: int
+    missing: int
+    tags: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+class RunList(Result, kw_only=True):
+    """All runs of a home, newest last."""
+
+    home: str
+    runs: list[RunRow]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per run."""
+        return [msgspec.to_builtins(r) for r in self.runs]
+
+
+class TaskRow(msgspec.Struct, kw_only=True):
+    """One task of a run."""
+
+    task: str
+    attempts: int = 0
+    scored: int = 0
+    successes: int = 0
+    mean: float | None = None
+    missing: dict[str, int] = {}
+
+
+class EpisodeRow(msgspec.Struct, kw_only=True):
+    """One episode of a run."""
+
+    trace_id: str
+    task: str
+    attempt: int
+    condition: str
+    agent: str
+    score: float | None
+    missing: str | None
+    totals: Totals
+    seconds: float | None
+    forgotten: str | None = None
+    cost_usd: float | None = None
+
+
+class RunSummary(Result, kw_only=True):
+    """What is in a run. `totals` are what was recorded; `cost_usd` is priced as `ethogram cost` does it.
+
+    It is unknown unless every call is priced and, in a live run, the agent records all its use; `at_least_usd` is what
+    is known of it.
+    """
+
+    run: str
+    kind: str
+    created_ns: int
+    version: str
+    tags: tuple[str, ...]
+    redaction: str
+    sealed: bool
+    episodes: int
+    scored: int
+    missing: dict[str, int]
+    forgotten: int
+    formats: dict[str, int]
+    totals: Totals
+    tasks: list[TaskRow]
+    traces: list[EpisodeRow]
+    skipped: int
+    lost: dict[str, int]
+    bytes: int
+    notes: list[str] = []
+    cost_usd: float | None = None
+    at_least_usd: float = 0.0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per episode, totals flat."""
+        built = []
+        for trace in self.traces:
+            row = msgspec.to_builtins(trace)
+            row.update({f: getattr(trace.totals, f) for f in Totals.__struct_fields__ if f != "cost_usd"})
+            del row["totals"]
+            built.append(row)
+        return built
+
+
+def _home(home: Home | str | None) -> Home:
+    return home if isinstance(home, Home) else open_home(home)
+
+
+def load(run: str = "latest", *, home: Home | str | None = None) -> Run:
+    """A stored run: `load("night").traces()`, `.entries`, `.labels()`."""
+    return _home(home).resolve(run)
+
+
+def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunList:
+    """All runs, with what was scored and what is missing; a damaged run is listed with its problem."""
+    lake = _home(home)
+    rows = []
+    for run in lake.runs():
+        if tag is not None and tag not in run.info.tags:
+            continue
+        row = RunRow(
+            run=run.name,
+            kind=run.info.kind,
+            created_ns=run.info.created_ns,
+            episodes=0,
+            scored=0,
+            missing=0,
+            tags=run.info.tags,
+        )
+        try:
+            outcomes = _outcomes(run)
+            row.episodes, row.scored = outcomes.total(), outcomes[SCORED]
+            row.missing = row.episodes - row.scored
+        except Exception as error:  # one damaged run must not hide the others
+            row.problem = str(error)
+        rows.append(row)
+    return RunList(home=lake.files.address, runs=rows)
+
+
+def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSummary:
+    """What is in a run: tasks, episodes, totals, and what was lost on the way in."""
+    found = _home(home).resolve(run)
+    entries = found.entries
+    reasons = _outcomes(found)
+    scored = reasons.pop(SCORED, 0)
+    formats = Counter(e.head.origin.format for e in entries if e.head.origin)
+    lost: Counter[str] = Counter()
+    skipped = 0
+    for read in read_files(found):
+        lost.update(read.report.lost)
+        skipped += len(read.report.skipped) + read.report.skipped_more
+    tasks = _tasks(entries)
+    note = without_task(t.task for t in tasks)
+    costs = {c.trace_id: c for c in episode_costs(found)}
+    return RunSummary(
+        run=found.name,
+        kind=found.info.kind,
+        created_ns=found.info.created_ns,
+        version=found.info.version,
+        tags=found.info.tags,
+        redaction=found.info.redaction,
+        sealed=any(f.key for f in found.standing.files),
+        episodes=scored + reasons.total(),
+        scored=scored,
+        missing=dict(sorted(reasons.items())),
+        forgotten=sum(e.forgotten is not None for e in entries),
+        formats=dict(sorted(formats.items())),
+        totals=_sum(e.totals for e in entries),
+        tasks=tasks,
+        traces=[_row(e, costs.get(e.head.trace_id)) for e in entries],
+        skipped=skipped,
+        lost=dict(sorted(lost.items())),
+        bytes=sum(f.bytes for f in found.standing.files),
+        notes=[note] if note else [],
+        cost_usd=_cost(found, list(costs.values())),
+        at_least_usd=sum(c.at_least_usd for c in costs.values()),
+    )
+
+
+def _cost(run: Run, costs: list[CostEpisode]) -> float | None:
+    """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded."""
+    meters = run.info.plan.get(METERS)
+    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs)
+    if not complete or any(c.cost_usd is None for c in costs):
+        return None
+    return sum(c.at_least_usd for c in costs)
+
+
+def _outcomes(run: Run) -> Counter[str]:
+    """Episodes that were scored, and the others by what is missing."""
+    if run.info.kind == "explore" and not run.entries:
+        from ethogram.lab.explore.exploration import recorded
+
+        return recorded(run)
+    outcomes = (e.head.outcome for e in run.entries)
+    return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes)
+
+
+def _row(entry: Entry, cost: CostEpisode | None) -> EpisodeRow:
+    head = entry.head
+    seconds = None
+    if head.start_ns is not None and head.end_ns is not None:
+        seconds = (head.end_ns - head.start_ns) / 1e9
+    return EpisodeRow(
+        trace_id=head.trace_id,
+        task=head.task,
+        attempt=head.attempt,
+        condition=head.condition,
+        agent=head.agent,
+        score=head.outcome.value if isinstance(head.outcome, Scored) else None,
+        missing=head.outcome.reason if isinstance(head.outcome, Missing) else None,
+        totals=entry.totals,
+        seconds=seconds,
+        forgotten=entry.forgotten,
+        cost_usd=cost.cost_usd if cost is not None and (cost.calls or entry.forgotten) else None,
+    )
+
+
+def _tasks(entries: tuple[Entry, ...]) -> list[TaskRow]:
+    rows: dict[str, TaskRow] = {}
+    sums: Counter[str] = Counter()
+    for entry in entries:
+        task, outcome = task_name(entry.head), entry.head.outcome
+        row = rows.setdefault(task, TaskRow(task=task))
+        row.attempts += 1
+        if isinstance(outcome, Scored):
+            row.scored += 1
+            row.successes += outcome.success()
+            sums[task] += outcome.value  # type: ignore[assignment]
+            row.mean = sums[task] / row.scored
+        else:
+            row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
+    return [rows[t] for t in sorted(rows, key=natural)]
+
+
+def _sum(totals: Iterator[Totals]) -> Totals:
+    sums: dict[str, Any] = dict.fromkeys(Totals.__struct_fields__)
+    for one in totals:
+        for field in sums:
+            value = getattr(one, field)
+            if value is not None:
+                sums[field] = (sums[field] or 0) + value
+    counts = {f: sums[f] or 0 for f in ("spans", "steps", "model_calls", "tool_calls", "errors")}
+    return Totals(**{**sums, **counts})
+
+
+class SpanRow(msgspec.Struct, kw_only=True):
+    """One span in a tree: its depth, its facts, and the first words of what went in and came out."""
+
+    depth: int
+    span_id: str
+    parent_id: str | None
+    kind: str
+    name: str
+    agent: str
+    status: str
+    step: int | None
+    seconds: float | None
+    model: str | None
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    cost_usd: float | None
+    stop_reason: str | None
+    preview: str
+    error: str | None
+
+
+class TraceTree(Result, kw_only=True):
+    """A trace as a tree of spans, parents first."""
+
+    run: str
+    trace_id: str
+    task: str
+    attempt: int
+    condition: str
+    agent: str
+    score: float | None
+    missing: str | None
+    answer: str | None
+    source: str | None
+    totals: Totals
+    labels: list[dict[str, Any]]
+    spans: list[SpanRow]
+    shown: int
+    of: int
+    meta: dict[str, Any] = {}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per span."""
+        return [msgspec.to_builtins(s) for s in self.spans]
+
+
+def find_trace(trace: str, *, run: str | None = None, home: Home | str | None = None) -> tuple[Run, Entry]:
+    """A trace by the start of its id, in one run or in all of them."""
+    lake = _home(home)
+    if run is not None:
+        found = lake.resolve(run)
+        return found, found.find(trace)
+    matches: list[tuple[Run, Entry]] = []
+    damaged: Damaged | None = None
+    for candidate in reversed(list(lake.runs())):
+        try:
+            matches.append((candidate, candidate.find(trace)))
+        except NotFound:
+            continue
+        except Damaged as error:  # one damaged run must not hide the others
+            damaged = error
+    if len({entry.head.trace_id for _, entry in matches}) > 1:
+        names = ", ".join(sorted(run.name for run, _ in matches))
+        raise BadUsage(f"traces of several runs begin with {trace!r} ({names}); give more digits, or the run")
+    if matches:
+        return matches[0]
+    if damaged is not None:
+        raise damaged
+    raise NotFound(f"no trace {trace!r} in {lake.files.address}; list traces with: ethogram show RUN")
+
+
+def show_trace(
+    trace: str, *, run: str | None = None, home: Home | str | None = None, limit: int | None = 400
+) -> TraceTree:
+    """A trace as a tree; at most `limit` spans get words and rows, so that huge traces open at once."""
+    where, entry = find_trace(trace, run=run, home=home)
+    whole = where.trace(entry)
+    steps = {s.span_id: i for i, s in enumerate(whole.steps)}
+    rows: list[SpanRow] = []
+    for depth, span in whole.walk():
+        if limit is not None and len(rows) >= limit:
+            break
+        rows.append(_span_row(whole, span, depth, steps.get(span.span_id)))
+    head, outcome = whole.head, whole.head.outcome
+    return TraceTree(
+        run=where.name,
+        trace_id=head.trace_id,
+        task=head.task,
+        attempt=head.attempt,
+        condition=head.condition,
+        agent=head.agent,
+        score=outcome.value if isinstance(outcome, Scored) else None,
+        missing=outcome.reason if isinstance(outcome, Missing) else None,
+        answer=whole.answer,
+        source=head.origin.name if head.origin else None,
+        totals=entry.totals,
+        labels=[_label(whole, x) for x in whole.labels],
+        spans=rows,
+        shown=len(rows),
+        of=len(whole.spans),
+        meta=dict(head.meta),
+    )
+
+
+def _label(trace: Trace, label: Label) -> dict[str, Any]:
+    """A label with its words, where they can be read."""
+    built: dict[str, Any] = msgspec.to_builtins(label)
+    with suppress(EthogramError, KeyError):
+        built["why"] = trace.text(label.why) if label.why is not None else None
+    return built
+
+
+def _span_row(trace: Trace, span: Span, depth: int, step: int | None) -> SpanRow:
+    same = ("span_id", "parent_id", "kind", "name", "agent", "status", "seconds", "model", "input_tokens")
+    more = ("cache_read_tokens", "cache_write_tokens", "output_tokens", "cost_usd", "stop_reason")
+    return SpanRow(
+        depth=depth,
+        step=step,
+        preview=_preview(trace, span),
+        error=trace.text(span.error)[:2000] if span.error else None,
+        **{name: getattr(span, name) for name in (*same, *more)},
+    )
+
+
+def _preview(trace: Trace, span: Span) -> str:
+    """The first words that say what the span did."""
+    if span.kind == "tool":
+        arguments = trace.text(span.arguments) if span.arguments else ""
+        result = trace.text(span.result) if span.result else ""
+        return f"{_line(arguments, 80)} → {_line(result, 80)}" if span.result else _line(arguments, 160)
+    for ref in span.output:
+        message = trace.message(ref)
+        if message.text:
+            return _line(message.text, 160)
+        if message.tool_calls:
+            return ", ".join(f"{c.name}({_line(c.arguments, 60)})" for c in message.tool_calls)
+    return ""
+
+
+def _line(text: str, width: int) -> str:
+    line = " ".join(text[: 4 * width].split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+class Removed(Result, kw_only=True):
+    """A run that was removed."""
+
+    run: str
+    episodes: int
+    bytes: int
+
+
+def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
+    """Remove a run with everything in it."""
+    from ethogram.errors import Locked
+
+    found = _home(home).resolve(run)
+    busy = found.busy()
+    if busy:
+        raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first")
+    size = sum(f.bytes for f in found.standing.files)
+    removed = Removed(run=found.name, episodes=len(found.entries), bytes=size)
+    found.files.delete(found.path)
+    if found.path == f"runs/{found.name}":
+        found.files.delete(f"suites/{found.name}")  # copies of files that an experiment was about
+    return removed

@@ -1,0 +1,378 @@
+"""Foreign logs into the lake: every file is reported, nothing is silently lost, nothing is counted twice."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
+from ethogram.capture.readers import Reader, reader, recognise
+from ethogram.capture.source import Source, sources
+from ethogram.errors import BadUsage, NotFound, Unreadable
+from ethogram.result import Result
+from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, open_home
+from ethogram.store.redact import policy_from
+from ethogram.trace import Head, Label, Missing, Origin, Outcome, TraceId
+
+from .annotating import Waiting, annotate
+from .register import Register, mark_of
+from .register import read_files as read_files
+from .supply import Supply, outcome_of, supply
+
+Progress = Callable[[str, int, int], None]
+"""Called with a source's name, the bytes just read, and its size."""
+
+
+_ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,5}$")
+
+
+class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to import: all of it optional."""
+
+    run: str | None = None
+    format: str | None = None
+    task_from: str | None = None
+    outcome_from: str | None = None
+    redact: str = "default"
+    patterns: tuple[str, ...] = ()
+    seal: bool | None = None
+    tags: tuple[str, ...] = ()
+
+
+class ImportResult(Result, kw_only=True):
+    """What an import did, file by file."""
+
+    run: str
+    format: str | None = None
+    formats: dict[str, int] = {}
+    traces: int = 0
+    spans: int = 0
+    unchanged: int = 0
+    superseded: int = 0
+    labels: int = 0
+    skipped: list[Skipped] = []
+    lost: dict[str, int] = {}
+    redactions: dict[str, int] = {}
+    files: list[SourceReport] = []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per file."""
+        return [
+            {
+                "source": f.source,
+                "format": f.format,
+                "traces": f.traces,
+                "spans": f.spans,
+                "unchanged": f.unchanged,
+                "skipped": len(f.skipped) + f.skipped_more,
+                "lost": sum(f.lost.values()),
+            }
+            for f in self.files
+        ]
+
+
+def import_logs(
+    paths: str | Path | Sequence[str | Path],
+    options: ImportOptions | None = None,
+    *,
+    home: Home | str | None = None,
+    progress: Progress | None = None,
+    **given: Any,
+) -> ImportResult:
+    """Import logs into a run of the lake: `import_logs("logs/", run="night", redact="default")`.
+
+    Importing the same file again adds nothing; a file that has grown supersedes its trace.
+    """
+    options = msgspec.structs.replace(options or ImportOptions(), **given)
+    lake = home if isinstance(home, Home) else open_home(home)
+    many: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
+    if not many:
+        raise BadUsage("name at least one file, folder or archive, or - for standard input")
+    for path in many:
+        if str(path) != "-" and not Path(path).exists():
+            raise NotFound(f"no file or folder at {str(path)!r}")
+    return _Import(lake, options, progress).read(many)
+
+
+class _Import:
+    """One import into one run."""
+
+    def __init__(self, home: Home, options: ImportOptions, progress: Progress | None) -> None:
+        self.home = home
+        self.options = options
+        self.progress = progress
+        self.reader: Reader | None = reader(options.format) if options.format else None
+        self.task: Supply | None = supply(options.task_from, "task") if options.task_from else None
+        self.outcome: Supply | None = supply(options.outcome_from, "outcome") if options.outcome_from else None
+        self.policy = policy_from(options.redact, options.patterns)
+        self.superseded = 0
+        self.created = False
+        self.waiting: list[Waiting] = []
+
+    def read(self, paths: Sequence[str | Path]) -> ImportResult:
+        """Read all paths and report."""
+        redactor = self.home.redactor(self.policy)
+        run = self._run(self.options.run or _run_name(paths[0], redactor))
+        self.register = Register(run)
+        result = ImportResult(run=run.name)
+        try:
+            with run.writer(redactor, seal=self.options.seal, window=None) as writer:
+                for report in self._sources(paths, run, writer):
+                    _add(result, report)
+                self.register.flush(writer)
+                for report in self._annotated(run, writer):
+                    _add(result, report)
+                self.register.flush(writer)
+                result.redactions = dict(sorted(writer.redactions.items()))
+        finally:
+            run.forget_cache()
+            if self.created and not run.entries and not run.busy():
+                run.files.delete(run.path)  # an import of nothing leaves no run behind
+        result.superseded = self.superseded
+        used = list(result.formats)
+        result.format = used[0] if len(used) == 1 else "mixed" if used else None
+        return result
+
+    def _run(self, name: str) -> Run:
+        try:
+            run = self.home.resolve(name)
+        except NotFound:
+            try:
+                made = self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
+                self.created = True
+                return made
+            except BadUsage:
+                if name not in self.home.names():
+                    raise
+                run = self.home.resolve(name)  # another import made it in the meantime
+        if run.info.kind != "import":
+            raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
+        return run
+
+    def _sources(self, paths: Sequence[str | Path], run: Run, writer: RunWriter) -> Iterator[SourceReport]:
+        stray: list[SourceReport] = []
+
+        def report(where: str, why: str) -> None:
+            stray.append(_redacted(SourceReport(source=where, skipped=[Skipped(where, why)]), writer.redactor))
+
+        for path in paths:
+            for source in sources(path, self._is_log, report):
+                yield from stray
+                stray.clear()
+                report_of_source = self._read_one(source, writer)
+                if report_of_source is not None:
+                    yield report_of_source
+            yield from stray
+            stray.clear()
+
+    def _is_log(self, source: Source) -> bool:
+        return (self.reader or recognise(source)) is not None
+
+    def _read_one(self, source: Source, writer: RunWriter) -> SourceReport | None:
+        """Read one source and report on it, unless it annotates traces that may be read later than it.
+
+        The report is kept in the home, so it is redacted as the log is.
+        """
+        report = SourceReport(source=_clean_name(source.name, writer.redactor))
+        annotations: list[Annotation] = []
+        origin = self._take_in(source, writer, report, annotations)
+        if origin is None:
+            return _redacted(report, writer.redactor)
+        mark = mark_of(source, writer.redactor)
+        if annotations:
+            self.waiting.append(Waiting(origin, mark, report, annotations))
+            return None
+        _redacted(report, writer.redactor)
+        self.register.finish(origin, mark, report, writer)
+        return report
+
+    def _annotated(self, run: Run, writer: RunWriter) -> Iterator[SourceReport]:
+        """Add what sources say of traces of other sources, now that all of them are committed.
+
+        Labels come before the note that their file was read: after a crash it is read again.
+        """
+        if self.waiting:
+            annotate(run, self.waiting, self.register, self._outcome, writer.redactor)
+        for waiting in self.waiting:
+            report = _redacted(waiting.report, writer.redactor)
+            if waiting.complete:
+                self.register.finish(waiting.origin, waiting.mark, report, writer)
+            yield report
+
+    def _take_in(
+        self, source: Source, writer: RunWriter, report: SourceReport, annotations: list[Annotation]
+    ) -> Origin | None:
+        """Read one source; a machine failure travels up, anything wrong with the source is reported.
+
+        Gives the origin of a source that was read to the end for the first time.
+        """
+        try:
+            found = self.reader or recognise(source)
+            if found is None:
+                report.skip(report.source, _unknown(source))
+                return None
+            report.format = found.format
+            origin = Origin(found.format, report.source, source.digest)
+            before = self.register.finished(origin)
+            if before is not None:
+                report.unchanged = before
+                report.end()
+                return None
+            if self.progress is not None:
+                tell, size = self.progress, source.size
+                source.on_bytes = lambda count: tell(report.source, count, size)
+            sinks: dict[TraceId, TraceWriter] = {}
+
+            def open_sink(trace: TraceId) -> TraceWriter:
+                sinks[trace] = writer.trace(trace)
+                return sinks[trace]
+
+            def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
+                return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
+
+            place = self.register.place(origin, mark_of(source, writer.redactor))
+            intake = Intake(open_sink, origin, report, settle, place)
+            found.read(source, intake)
+            annotations.extend(intake.annotations)
+            report.end()
+        except Unreadable as error:
+            report.skip(report.source, str(error))
+            return None
+        except OSError as error:
+            report.skip(report.source, f"cannot be read: {error.strerror or error}")
+            return None
+        return origin
+
+    def _settle(
+        self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
+    ) -> Head | None:
+        """Decide whether this trace is news, number the attempt, and supply what the log lacks."""
+        if self.task is not None and (task := self.task(head, labels)) is not None:
+            head = msgspec.structs.replace(head, task=sink.clean(task, "task"))
+        known = self.register.entry(head)
+        if known is not None:
+            if known.trace_id == head.trace_id:
+                report.unchanged += 1
+                return None
+            if spans < known.spans:
+                report.skip(head.origin.name if head.origin else "", "a longer version of this trace is here already")
+                return None
+            sink.supersedes = known.trace_id
+            self.superseded += 1
+        return self._judged(self.register.number(head, spans, report), labels, report)
+
+    def _judged(self, head: Head, labels: Sequence[Label], report: SourceReport) -> Head:
+        verdict = self._outcome(head, labels, report)
+        return head if verdict is None else msgspec.structs.replace(head, outcome=verdict)
+
+    def _outcome(self, head: Head, labels: Sequence[Label], report: SourceReport) -> Outcome | None:
+        """The outcome that the user supplies; a table overrules the log, the other forms complete it."""
+        form = (self.options.outcome_from or "").partition(":")[0]
+        if self.outcome is None or not (isinstance(head.outcome, Missing) or form == "csv"):
+            return None
+        value = self.outcome(head, labels)
+        verdict = outcome_of(value, form)
+        if verdict is None and value:
+            report.lose("outcome (supplied, but neither a number nor a verdict)")
+        return verdict
+
+
+def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
+    """The report itself, with every word in it redacted: reasons and field names quote what they complain of."""
+    report.source = _clean_name(report.source, redactor)
+    report.skipped = [
+        Skipped(_clean_name(s.where, redactor), redactor.redact(s.why, "error").text) for s in report.skipped
+    ]
+    lost, report.lost = report.lost, {}
+    for field, count in lost.items():
+        report.lose(redactor.redact(field, "meta").text, count)
+    return report
+
+
+def _add(result: ImportResult, report: SourceReport) -> None:
+    result.files.append(report)
+    result.traces += report.traces
+    result.spans += report.spans
+    result.unchanged += report.unchanged
+    result.labels += report.labels
+    room = 1000 - len(result.skipped)
+    result.skipped.extend(
+        s if s.where.startswith(report.source) else Skipped(f"{report.source}: {s.where}", s.why)
+        for s in report.skipped[:room]
+    )
+    for field, count in report.lost.items():
+        result.lost[field] = result.lost.get(field, 0) + count
+    if report.format:
+        result.formats[report.format] = result.formats.get(report.format, 0) + 1
+
+
+def _unknown(source: Source) -> str:
+    if not source.peek.strip():
+        return "the file is empty"
+    if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "the text is in UTF-16; save it as UTF-8 and import it again"
+    return source.damage or "no reader recognises this content; name its format with --format if you know it"
+
+
+def _clean_name(name: str, redactor: Redactor) -> str:
+    """The name of a source, redacted; an ending such as `.json` must not hide what stands before it."""
+    parts = redactor.redact(name, "source").text.split("/")
+    for number, part in enumerate(parts):
+        stem, dot, ending = part.rpartition(".")
+        while stem:
+            redacted = redactor.redact(stem, "source")
+            if redacted.findings:
+                parts[number] = f"{redacted.text}{dot}{ending}"
+                break
+            stem, dot, more = stem.rpartition(".")
+            ending = f"{more}.{ending}"
+    return "/".join(parts)
+
+
+def _run_name(path: str | Path, redactor: Redactor) -> str:
+    """A name after the file; what is secret in that is as secret in the name of a run."""
+    stem = "stdin" if str(path) == "-" else _clean_name(Path(path).absolute().name, redactor)
+    while not Path(path).is_dir() and (ending := _ENDING.search(stem)):  # of `gpt-4.1.json.gz` the `.1` is no ending
+        stem = stem[: ending.start()]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:80]
+    return "import" if name in ("", "latest") else name
+
+
+def watch_logs(
+    paths: str | Path | Sequence[str | Path],
+    options: ImportOptions,
+    *,
+    home: Home | str | None = None,
+    seconds: float = 2.0,
+    rounds: int | None = None,
+) -> Iterator[ImportResult]:
+    """Import again and again as files appear and grow; only what changed is read. Ends after `rounds`, or never."""
+    many = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
+    seen: dict[Path, tuple[int, int]] = {}
+    count = 0
+    while rounds is None or count < rounds:
+        count += 1
+        changed = [p for p in _files(many) if _stamp(p) != seen.get(p)]
+        if changed:
+            seen.update({p: stamp for p in changed if (stamp := _stamp(p)) is not None})
+            yield import_logs(many, options, home=home)
+        if rounds is None or count < rounds:
+            time.sleep(seconds)
+
+
+def _files(paths: Sequence[Path]) -> Iterator[Path]:
+    for path in paths:
+        yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns

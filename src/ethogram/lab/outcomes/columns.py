@@ -1,0 +1,197 @@
+"""From a stored run to its outcomes as columns: the one way in for everything that counts passes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ethogram.errors import BadUsage, NotFound
+from ethogram.measure.outcomes import Outcomes
+from ethogram.plan import Condition
+from ethogram.store import Entry, Episodes, Home, Run, open_home
+from ethogram.store.lake import EXTENSIONS
+from ethogram.trace import SUCCESS_AT, Head
+
+from .names import natural, task_name
+
+UNKNOWN = "unknown"
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "cost": ("cost_usd",),
+    "steps": ("steps",),
+    "tokens": ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
+    "seconds": ("seconds",),
+    "tool_calls": ("tool_calls",),
+    "errors": ("errors",),
+}
+"""What the ledger holds of each metric; parts are added."""
+
+
+def run_of(run: str | Run, home: Home | str | None = None) -> Run:
+    """A run by its name, unless it is one already."""
+    if isinstance(run, Run):
+        return run
+    return (home if isinstance(home, Home) else open_home(home)).resolve(run)
+
+
+def load_outcomes(
+    run: str | Run,
+    *,
+    home: Home | str | None = None,
+    condition: str | None = None,
+    agent: str | None = None,
+    metrics: Sequence[str] = tuple(_PARTS),
+) -> Outcomes:
+    """The outcomes of a run, with what these metrics need; one with several conditions must be told which is meant."""
+    found = run_of(run, home)
+    counted = [m for m in metrics if m in _PARTS]
+    rows = found.episodes([part for m in counted for part in _PARTS[m]])
+    chosen = _choose(found.name, rows, condition, agent)
+    held, task = np.unique(rows.task[chosen], return_inverse=True)
+    names = [rows.names["task"][i] for i in held]
+    if "" in names:
+        names, task = _apart(names, task, [found.entries[i].head for i in chosen])
+    plan = _plan(found, names, condition)
+    if not names and not plan:
+        raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
+    order = sorted(range(len(names)), key=lambda i: natural(names[i]))
+    task = np.argsort(np.array(order, dtype=np.int64))[task]
+    names = [names[i] for i in order]
+    names += [t for t in plan if t not in set(names)]
+    seen = np.bincount(task, minlength=len(names)).astype(np.int64)
+    wanted = np.array([plan.get(name, 0) for name in names], dtype=np.int64)
+    return Outcomes(
+        tasks=tuple(names),
+        task=task,
+        attempt=_attempts(rows.attempt[chosen], task, planned=found.info.kind == "run"),
+        value=rows.value[chosen],
+        reason=rows.reason[chosen],
+        planned=np.maximum(seen, wanted),
+        figures={m: _figure(rows, chosen, _PARTS[m]) for m in counted},
+        seed=rows.seed[chosen],
+        at_ns=rows.at_ns[chosen],
+        success_at=success_at(found),
+    )
+
+
+def success_at(run: Run) -> float:
+    """From which score on an episode is a success, as the run's suite says."""
+    return float(run.info.plan.get("success_at", SUCCESS_AT))
+
+
+def facts_of(run: Run) -> dict[str, str]:
+    """Model, temperature and scaffold: from the run's own words, else from its traces, else `unknown`.
+
+    No number must be read without them.
+    """
+    found = {name: _said(run, name) for name in ("model", "temperature", "scaffold")}
+    if not found["model"] or not found["temperature"]:
+        models, temperatures = _from_spans(run)
+        found["model"] = found["model"] or models
+        found["temperature"] = found["temperature"] or temperatures
+    return {name: _joined(values) for name, values in found.items()}
+
+
+def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
+    """The episodes of one agent under one condition, for those who open them."""
+    return [run.entries[i] for i in _choose(run.name, run.episodes(), condition, agent)]
+
+
+def _choose(run: str, rows: Episodes, condition: str | None, agent: str | None) -> Any:
+    """The rows of one agent under one condition; a run that holds several conditions must be told which."""
+    agents, conditions = rows.names["agent"], rows.names["condition"]
+    if agent is not None and agent not in agents:
+        raise NotFound.named(f"agent in run {run!r}", agent, sorted(filter(None, agents)))
+    theirs = np.arange(len(rows)) if agent is None else np.flatnonzero(rows.agent == agents.index(agent))
+    held = sorted(conditions[i] for i in np.unique(rows.condition[theirs]))
+    if condition is None:
+        if len(held) > 1:
+            shown = ", ".join(repr(c) for c in held[:6]) + (", …" if len(held) > 6 else "")
+            raise BadUsage(
+                f"run {run!r} holds {len(held)} conditions ({shown}); choose one with --condition, "
+                "for their mixture is no behaviour of anything"
+            )
+        return theirs
+    if condition not in held:
+        raise NotFound.named(f"condition in run {run!r}", condition, held)
+    return theirs[rows.condition[theirs] == conditions.index(condition)]
+
+
+def _plan(run: Run, tasks: Sequence[str], condition: str | None) -> dict[str, int]:
+    """Planned attempts per task, where the run says so: what it began with, and what was added since.
+
+    A condition may concern some tasks only, and want fewer attempts than the others.
+    """
+    plan = run.info.plan
+    options = plan.get("options")
+    if run.info.kind != "run" or not isinstance(options, dict):
+        return {}
+    begun = plan.get("tasks") or sorted(tasks, key=natural)
+    planned = dict.fromkeys(begun, int(options.get("k", 1)))
+    for _, line in run.notes(EXTENSIONS):
+        added = msgspec.json.decode(line)
+        for task in added["tasks"]:
+            planned[task] = max(planned.get(task, 0), int(added["k"]))
+    among = msgspec.convert(options.get("conditions", [{}]), list[Condition])
+    chosen = [c for c in among if c.name == condition] if condition is not None else among
+    if len(chosen) != 1:
+        return planned
+    (only,) = chosen
+    most = max(planned.values(), default=0) if only.attempts is None else only.attempts
+    return {task: min(n, most) for task, n in planned.items() if not only.tasks or task in only.tasks}
+
+
+def _apart(names: list[str], task: Any, heads: Sequence[Head]) -> tuple[list[str], Any]:
+    """Every trace without a task made a task of its own: nobody knows which of them attempt the same one."""
+    alone = np.flatnonzero(task == names.index(""))
+    own = [task_name(heads[i]) for i in alone.tolist()]
+    task = task.copy()
+    task[alone] = len(names) + np.arange(alone.size)
+    held, task = np.unique(task, return_inverse=True)
+    names = [*names, *own]
+    return [names[i] for i in held], task
+
+
+def _attempts(given: Any, task: Any, planned: bool) -> Any:
+    """Attempt numbers as planned; those of foreign logs, which count from 1, leave gaps or repeat, are made anew."""
+    order = np.lexsort((given, task))
+    if planned and not np.any((np.diff(task[order]) == 0) & (np.diff(given[order]) == 0)):
+        return given
+    starts = np.concatenate([[0], np.flatnonzero(np.diff(task[order])) + 1])
+    within = np.arange(task.size) - np.repeat(starts, np.diff(np.append(starts, task.size)))
+    out = np.empty_like(given)
+    out[order] = within
+    return out
+
+
+def _figure(rows: Episodes, chosen: Any, parts: Sequence[str]) -> Any:
+    """The sum of the parts that are known, NaN where none is."""
+    if len(parts) == 1:
+        return rows.figures[parts[0]][chosen]
+    known = np.stack([rows.figures[part][chosen] for part in parts])
+    return np.where(np.all(np.isnan(known), axis=0), np.nan, np.nansum(known, axis=0))
+
+
+def _said(run: Run, name: str) -> set[str]:
+    """What the run or its traces say of themselves."""
+    if name in run.info.meta:
+        return {str(run.info.meta[name])}
+    return set(run.episodes().said[name])
+
+
+def _from_spans(run: Run) -> tuple[set[str], set[str]]:
+    """Models and temperatures of the spans, read as two columns."""
+    from ethogram.store.query import Lake
+
+    models, settings = Lake([run]).distinct("model", "params")
+    params = [msgspec.json.decode(text) for text in settings]
+    return models, {str(p["temperature"]) for p in params if isinstance(p, dict) and "temperature" in p}
+
+
+def _joined(values: set[str]) -> str:
+    listed = sorted(values)
+    if not listed:
+        return UNKNOWN
+    return ", ".join(listed[:4]) + (f", and {len(listed) - 4} more" if len(listed) > 4 else "")

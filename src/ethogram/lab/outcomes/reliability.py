@@ -1,0 +1,97 @@
+"""Is my agent reliable? pass@k and pass^k of a stored run, with what a headline must not be read without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.measure import reliability as measured
+from ethogram.measure.reliability import Bounds, Compounding, Convention, Episodes, Target, TaskReliability
+from ethogram.result import Result
+from ethogram.store import Home, Run
+from ethogram.store.ledger import collector_at_rest
+
+from .columns import facts_of, load_outcomes, run_of
+from .names import without_task
+
+
+class ReliabilityResult(Result, kw_only=True):
+    """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said.
+
+    `same_tasks` is false where some k is over fewer tasks than another: then pass^k may rise along k.
+    """
+
+    run: str
+    condition: str | None
+    facts: dict[str, str]
+    n: int
+    c: int
+    level: float
+    target: Target
+    convention: Convention
+    episodes: Episodes
+    pass_at: dict[str, Estimate]
+    pass_hat: dict[str, Estimate]
+    bounds: Bounds
+    tasks: list[TaskReliability]
+    same_tasks: bool = True
+    score: Estimate | None = None
+    compounding: Compounding | None = None
+    naive_at: dict[str, float] | None = None
+    naive_hat: dict[str, float] | None = None
+    flattery: dict[str, float] | None = None
+    notes: list[str] = []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per k and kind."""
+        return [
+            {"kind": kind, "k": int(k), **estimate.to_dict()}
+            for kind, curve in (("pass@k", self.pass_at), ("pass^k", self.pass_hat))
+            for k, estimate in curve.items()
+        ]
+
+
+def reliability(
+    run: str | Run = "latest",
+    ks: Sequence[int] = (),
+    *,
+    home: Home | str | None = None,
+    condition: str | None = None,
+    agent: str | None = None,
+    level: float = 0.95,
+    missing: Convention = "bounds",
+    target: Target | None = None,
+    naive: bool = False,
+) -> ReliabilityResult:
+    """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
+    found = run_of(run, home)
+    with collector_at_rest():
+        outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])
+        told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+        facts = facts_of(found)
+    return ReliabilityResult(
+        run=found.name,
+        condition=condition,
+        facts=facts,
+        n=int(outcomes.attempts.sum()),
+        c=int(outcomes.successes.sum()),
+        level=level,
+        notes=[note] if (note := without_task(outcomes.tasks)) else [],
+        **{f: getattr(told, f) for f in told.__struct_fields__},
+    )
+
+
+def read_k(text: str) -> list[int]:
+    """`1,2,4` or `1-8` as a list of k."""
+    found: list[int] = []
+    for part in text.split(","):
+        low, dash, high = part.strip().partition("-")
+        try:
+            found += range(int(low), int(high) + 1) if dash else [int(low)]
+        except ValueError:
+            raise BadUsage(f"--k {text!r} cannot be read; write for example --k 1,2,4 or --k 1-8") from None
+    if not found or min(found) < 1:
+        raise BadUsage(f"--k {text!r}: k counts attempts, from 1 on")
+    return found

@@ -1,0 +1,363 @@
+"""Scoring what is stored, without running the agent: by a suite's checks, by labels in a CSV, or by a label's name.
+
+Labels and outcomes are added, never edited. What the world spoiled stays missing: checks do not score an episode
+that a broken network cut off. Checks that need the workspace keep the verdict that they gave when it was there.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ethogram.capture.intake import Skipped
+from ethogram.errors import BadUsage, NotFound
+from ethogram.judge import CHECKS, CheckResult, Evidence, Verdict, combine, definition, label_names
+from ethogram.lab.home.runs import TaskRow
+from ethogram.lab.logs.supply import outcome_of
+from ethogram.plan import Suite, Task
+from ethogram.result import Result
+from ethogram.store import Entry, Home, Redactor, Run, open_home
+from ethogram.store.files import LocalFiles
+from ethogram.store.redact import policy_from
+from ethogram.store.rescore import append_outcomes
+from ethogram.suite.load import LoadedSuite, load_suite
+from ethogram.trace import SUCCESS_AT, Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
+
+from .names import natural, task_name
+
+OUTCOME = "outcome"
+"""The label that a CSV's values become, unless the CSV has a column `name`."""
+RESCORED = frozenset({"unscored", "infrastructure.verifier"})
+"""Reasons for a missing outcome that checks may replace; of all others the episode itself was spoiled."""
+
+
+class ScoreResult(Result, kw_only=True):
+    """What a run looks like after it was scored; `unmatched` are tasks that a suite lacks, or CSV rows of no trace."""
+
+    run: str
+    scored: int
+    missing: dict[str, int]
+    successes: int
+    changed: int
+    labels: int
+    suite: str | None = None
+    suite_digest: str | None = None
+    unmatched: list[str] = []
+    skipped: list[Skipped] = []
+    tasks: list[TaskRow] = []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per task."""
+        return [msgspec.to_builtins(t) for t in self.tasks]
+
+
+def rescore(
+    run: str = "latest",
+    *,
+    suite: str | Path | LoadedSuite | None = None,
+    labels_csv: str | Path | None = None,
+    score: str | None = None,
+    home: Home | str | None = None,
+) -> ScoreResult:
+    """Score a stored or imported run: `rescore("night", suite="suite/")`; a run of a suite knows its own."""
+    lake = home if isinstance(home, Home) else open_home(home)
+    found = lake.resolve(run)
+    if suite is None and labels_csv is None and score is None:
+        suite = found.info.plan.get("suite")
+        if suite is None:
+            raise BadUsage(
+                f"run {found.name!r} has no suite of its own; say how to score it with --suite, --labels or --score"
+            )
+    loaded = suite if isinstance(suite, LoadedSuite) else load_suite(suite) if suite is not None else None
+    scoring = _Scoring(found, _redactor(found, lake))
+    if loaded is not None:
+        scoring.by_suite(loaded)
+    if labels_csv is not None:
+        scoring.by_csv(Path(labels_csv), promote=score is None)
+    if score is not None:
+        scoring.by_label(score)
+    return scoring.store(loaded.suite if loaded is not None else None)
+
+
+def _redactor(run: Run, home: Home) -> Redactor:
+    """The redactor that a run's texts passed through: its policy, and the key of the home that it lies in."""
+    policy = policy_from(run.info.redaction)
+    if isinstance(run.files, LocalFiles) and run.files is not home.files:
+        own = Home(LocalFiles(run.files.root.parent), run.keys)
+        home = own if own.files.exists("redaction.key") else home
+    return home.redactor(policy)
+
+
+class _Scoring:
+    """New labels and outcomes, collected until all are known."""
+
+    def __init__(self, run: Run, redactor: Redactor) -> None:
+        self.run = run
+        self.redactor = redactor
+        self.outcomes: dict[TraceId, Outcome] = {}
+        self.labels: list[Label] = []
+        self.skipped: list[Skipped] = []
+        self.unmatched: Counter[str] = Counter()
+        self.before: dict[TraceId, dict[tuple[str, str], Label]] = {}
+        self.newest: dict[str, dict[TraceId, Label]] = {}
+        for label in run.labels():
+            if label.span_id is None:
+                self.before.setdefault(label.trace_id, {})[label.name, label.by] = label
+                self.newest.setdefault(label.name, {})[label.trace_id] = label
+
+    # ---- by a suite ----
+
+    def by_suite(self, loaded: LoadedSuite) -> None:
+        """Ask the checks of layers L0 and L1 again, task by task."""
+        tasks = {name: t for t in loaded.suite.tasks for name in (self._stored(t.id, "task"), t.id)}
+        for entry in self.run.entries:
+            head = entry.head
+            task = tasks.get(head.task)
+            if task is None:
+                self.unmatched[head.task or "unknown"] += 1
+                continue
+            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in RESCORED):
+                continue
+            known = self.before.get(head.trace_id, {})
+            results, crashed = self._results(task, loaded, entry, known)
+            self.outcomes[head.trace_id] = _blamed(loaded.suite, known, crashed or combine(results, task.outcome))
+            self.labels.extend(r.label(head.trace_id) for r in results)
+
+    def _results(
+        self, task: Task, loaded: LoadedSuite, entry: Entry, known: Mapping[tuple[str, str], Label]
+    ) -> tuple[list[CheckResult], Missing | None]:
+        """What each check says now, and the crash of one that decides."""
+        evidence: Evidence | None = None
+        results: list[CheckResult] = []
+        crashed: Missing | None = None
+        names = label_names((c.kind, c.name) for c in task.checks)
+        for check, name in zip(task.checks, names, strict=True):
+            result = CheckResult(
+                name=name,
+                kind=check.kind,
+                definition=definition(check.kind, check.settings, task.expected),
+                required=check.required,
+                verdict=Verdict(None, "this check looks at the workspace, which is gone"),
+            )
+            if check.kind in CHECKS:
+                if evidence is None:
+                    evidence = self._evidence(self.run.trace(entry), task, loaded.root)
+                try:
+                    result = msgspec.structs.replace(result, verdict=CHECKS[check.kind](evidence, check.settings))
+                except Exception as error:  # whatever a suite's own code raises says nothing about the agent
+                    result = msgspec.structs.replace(result, verdict=Verdict(None, f"{type(error).__name__}: {error}"))
+                    if name == task.outcome or (task.outcome is None and check.required):
+                        crashed = crashed or Missing("infrastructure.verifier", f"{name}: {result.verdict.why}"[:500])
+            before = known.get((result.name, result.by))
+            if result.verdict.score is None and before is not None and isinstance(before.value, int | float):
+                # the same demands were answered when more was there to see
+                kept = Verdict(float(before.value), "as it was judged when the episode ended")
+                result = msgspec.structs.replace(result, verdict=kept)
+            results.append(result)
+        return results, crashed
+
+    def _evidence(self, trace: Trace, task: Task, root: Path) -> Evidence:
+        policy = self.redactor.policy
+        untouched = policy.kinds == () and not policy.patterns and not policy.fields
+        return Evidence(
+            answer=_answer(trace),
+            expected=task.expected,
+            inputs=task.inputs,
+            calls=tuple(_calls(trace)),
+            trace=trace,
+            redact=None if untouched else lambda text: self._stored(text, "answer"),
+            root=root,
+        )
+
+    def _stored(self, text: str, field: str) -> str:
+        return self.redactor.redact(text, field).text
+
+    # ---- by labels ----
+
+    def by_csv(self, path: Path, *, promote: bool) -> None:
+        """Take labels from a CSV; traces that it does not name keep what they have."""
+        find = _finder(self.run.entries)
+        for where, row in _csv_rows(path):
+            entry, why = find(row)
+            if entry is None:
+                if why is None:
+                    self.unmatched[where] += 1
+                else:
+                    self.skipped.append(Skipped(where, why))
+                continue
+            verdict = outcome_of(row.get("value"), path.name)
+            if verdict is None:
+                self.skipped.append(
+                    Skipped(where, f"{row.get('value')!r} is neither a number nor a word like pass or fail")
+                )
+                continue
+            assert isinstance(verdict, Scored)
+            self.labels.append(
+                Label(
+                    trace_id=entry.head.trace_id,
+                    name=row.get("name") or OUTCOME,
+                    value=verdict.value,
+                    by=row.get("by") or path.name,
+                    source="hand",
+                    why=Ref(row["why"]) if row.get("why") else None,
+                )
+            )
+            if promote:
+                self.outcomes[entry.head.trace_id] = verdict
+
+    def by_label(self, name: str) -> None:
+        """Let the newest label of a name decide; a trace without one is unscored."""
+        for label in self.labels:
+            self.newest.setdefault(label.name, {})[label.trace_id] = label
+        if name not in self.newest:
+            raise NotFound.named(f"label in run {self.run.name!r}", name, sorted(self.newest))
+        for entry in self.run.entries:
+            trace = entry.head.trace_id
+            found = self.newest[name].get(trace)
+            verdict = None if found is None or found.value is None else outcome_of(str(found.value), name)
+            if verdict is not None:
+                self.outcomes[trace] = verdict
+            elif isinstance(self.outcomes.get(trace, entry.head.outcome), Scored):
+                self.outcomes[trace] = Missing("unscored", f"the trace has no label {name!r} that is a score")
+
+    # ---- storing ----
+
+    def store(self, suite: Suite | None) -> ScoreResult:
+        """Add what is new, and say what the run looks like now."""
+        outcomes = {e.head.trace_id: e.head.outcome for e in self.run.entries}
+        changed = {trace: new for trace, new in self.outcomes.items() if new != outcomes[trace]}
+        fresh = [x for x in self.labels if not self._is_known(x)]
+        append_outcomes(self.run, changed, fresh, self.redactor)
+        entries = self.run.entries
+        threshold = suite.success_at if suite is not None else SUCCESS_AT
+        missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
+        tasks = _task_rows(entries, threshold)
+        return ScoreResult(
+            run=self.run.name,
+            scored=len(entries) - missing.total(),
+            missing=dict(sorted(missing.items())),
+            successes=sum(t.successes for t in tasks),
+            changed=len(changed),
+            labels=len(fresh),
+            suite=suite.name if suite is not None else None,
+            suite_digest=suite.digest if suite is not None else None,
+            unmatched=sorted(self.unmatched),
+            skipped=self.skipped,
+            tasks=tasks,
+        )
+
+    def _is_known(self, label: Label) -> bool:
+        """Whether the newest label of this name and origin says the same: then there is nothing to add."""
+        before = self.before.get(label.trace_id, {}).get((label.name, label.by))
+        return before is not None and before.value == label.value
+
+
+def _blamed(suite: Suite, known: Mapping[tuple[str, str], Label], outcome: Outcome) -> Outcome:
+    """The suite's rule for what the agent spoiled itself, as when the episode was run."""
+    stopped = known.get(("stopped_by", "harness"))
+    if stopped is None:
+        return outcome
+    rule = suite.on_cap if str(stopped.value).startswith("cap.") else suite.on_crash
+    if rule == "zero":
+        return Scored(0.0, "blame")
+    if rule == "missing":
+        return Missing("unscored", f"stopped by {stopped.value}; the suite does not score that")
+    if isinstance(outcome, Missing) and outcome.reason == "unscored":
+        return Scored(0.0, "blame")
+    return outcome
+
+
+def _answer(trace: Trace) -> str | None:
+    """The answer; in a foreign log that marks none, the last words of the agent."""
+    if trace.head.answer is not None:
+        return trace.answer
+    if trace.head.origin is None or trace.head.origin.format == "run":
+        return None
+    for span in reversed(trace.steps):
+        if span.kind == "model":
+            for ref in reversed(span.output):
+                message = trace.message(ref)
+                if message.role == "assistant" and message.text and not message.tool_calls:
+                    return message.text
+    return None
+
+
+def _calls(trace: Trace) -> Iterator[ToolCall]:
+    """The tool calls of a trace in order: what was run, or what was asked for where the log has no tool spans."""
+    ran = [s for s in trace.steps if s.kind == "tool"]
+    for span in ran:
+        arguments = trace.text(span.arguments) if span.arguments is not None else ""
+        yield ToolCall(span.tool or span.name, arguments, span.call_id)
+    if not ran:
+        for span in trace.steps:
+            for ref in span.output if span.kind == "model" else ():
+                yield from trace.message(ref).tool_calls
+
+
+def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
+    rows: dict[str, TaskRow] = {}
+    for entry in entries:
+        outcome = entry.head.outcome
+        task = task_name(entry.head)
+        row = rows.setdefault(task, TaskRow(task=task))
+        row.attempts += 1
+        if isinstance(outcome, Missing):
+            row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
+            continue
+        row.scored += 1
+        row.successes += outcome.success(threshold)
+        row.mean = ((row.mean or 0.0) * (row.scored - 1) + outcome.value) / row.scored
+    return [rows[t] for t in sorted(rows, key=natural)]
+
+
+# ---- labels in a CSV ----
+
+Row = dict[str, str]
+Finder = Callable[[Row], tuple[Entry | None, str | None]]
+_COLUMNS = "either 'trace', or 'task' and 'attempt'; and 'value'"
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
+    """Rows with their places; a file that cannot be labels is refused as a whole."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            fields = reader.fieldnames or []
+            if "value" not in fields or not {"trace", "task"} & set(fields):
+                raise BadUsage(f"{path.name} has the columns {', '.join(fields) or 'none'}; labels need {_COLUMNS}")
+            for row in reader:
+                yield f"{path.name} line {reader.line_num}", {k: (v or "").strip() for k, v in row.items() if k}
+    except OSError as error:
+        raise NotFound(f"no CSV file at {str(path)!r}: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise BadUsage(f"{path.name} is not a CSV file: {error}") from None
+
+
+def _finder(entries: Sequence[Entry]) -> Finder:
+    """A function from a row to the trace that it speaks of: none, exactly one, or a reason why that is not clear."""
+    by_task: dict[tuple[str, str], list[Entry]] = {}
+    ids = [(e.head.trace_id.removeprefix("b2:"), e) for e in entries]
+    exact = dict(ids)
+    for entry in entries:
+        by_task.setdefault((entry.head.task, str(entry.head.attempt)), []).append(entry)
+        by_task.setdefault((entry.head.task, ""), []).append(entry)
+
+    def find(row: Row) -> tuple[Entry | None, str | None]:
+        wanted = row.get("trace", "").removeprefix("b2:")
+        if wanted:
+            found = [exact[wanted]] if wanted in exact else [e for trace, e in ids if trace.startswith(wanted)]
+        else:
+            found = by_task.get((row.get("task", ""), row.get("attempt", "")), [])
+            found = [
+                e for e in found if all(row.get(k, "") in ("", getattr(e.head, k)) for k in ("condition", "agent"))
+            ]
+        if len(found) > 1:
+            return None, f"{len(found)} traces fit; add the attempt, the condition or the trace"
+        return (found[0] if found else None), None
+
+    return find

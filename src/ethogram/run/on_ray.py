@@ -1,0 +1,70 @@
+"""What a Ray worker needs to build its own executor: addresses and names, never live objects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from ethogram.cost import Amounts, Budget
+from ethogram.errors import BadUsage
+from ethogram.run.engines.ray import RayEngine
+from ethogram.store import Home, Run, open_home
+from ethogram.suite.load import load_suite
+
+from .agents import load_agent
+from .executor import Executor
+from .executors import make_executor
+from .options import RunOptions
+
+
+class BuildExecutor:
+    """Builds an executor wherever it is called; it travels to the worker."""
+
+    def __init__(self, home: str, run: str, suite: str, agent: str | Callable[..., Any], options: RunOptions) -> None:
+        """`home` and `suite` must be reachable from every node."""
+        self.home, self.run, self.suite, self.agent, self.options = home, run, suite, agent, options
+        self.folder = os.getcwd()
+        self.paths = [p for p in sys.path if p]
+
+    def __call__(self, budget: Budget, task_budget: Callable[[str], Budget]) -> Executor:
+        """Build it here."""
+        if Path(self.folder).is_dir():
+            os.chdir(self.folder)
+        for path in self.paths:
+            if path not in sys.path:
+                sys.path.append(path)
+        home = open_home(self.home)
+        loaded = load_suite(self.suite)
+        agent = load_agent(self.agent)
+        return make_executor(home, home.run(self.run), loaded, agent, self.options, budget, task_budget)
+
+
+def ray_engine(
+    home: Home,
+    run: Run,
+    suite: str,
+    agent: str | Callable[..., Any],
+    options: RunOptions,
+    budget: Budget,
+    spent: dict[str, Amounts],
+) -> RayEngine:
+    """An engine on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one."""
+    if run.path != f"runs/{run.name}":
+        raise BadUsage("the engine 'ray' needs a run that lies in its home")
+    build = BuildExecutor(home.files.reach, run.name, suite, agent, options)
+
+    def committed() -> set[str]:
+        run.forget_cache()
+        return {e.head.episode for e in run.entries}
+
+    return RayEngine(
+        build,
+        budget,
+        committed,
+        concurrency=options.max_concurrency,
+        task_caps=options.caps.task,
+        spent=spent,
+    )

@@ -1,0 +1,143 @@
+"""What may be said about an experiment, and how it is kept in `run.json`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from ethogram.cost import Caps, Metering
+from ethogram.cost.budget import RESOURCES
+from ethogram.cost.settings import price_list
+from ethogram.errors import BadUsage
+from ethogram.plan import Condition
+
+from .environment import Environment
+from .environment import parse_environment as parse_environment
+
+LEVELS = ("experiment", "task", "episode")
+
+
+class AllCaps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits at every level."""
+
+    experiment: Caps = Caps()
+    task: Caps = Caps()
+    episode: Caps = Caps()
+
+    def limited(self) -> set[str]:
+        """Resources that are limited at any level."""
+        return {name for level in LEVELS for name in getattr(self, level).named()}
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to run a suite."""
+
+    k: int = 1
+    seed: int = 0
+    name: str | None = None
+    engine: str = "local"
+    max_concurrency: int = 8
+    limit: int | None = None
+    tasks: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    meta: dict[str, str] = {}
+    caps: AllCaps = AllCaps()
+    conditions: tuple[Condition, ...] = (Condition(),)
+    retries: int = 2
+    redact: str = "default"
+    seal: bool | None = None
+    keep: str = "never"
+    isolation: str = "none"
+    environment: Environment = Environment()
+    metering: Metering = Metering()
+
+    def recorded(self) -> dict[str, Any]:
+        """As `run.json` keeps them: values of environment variables may be secrets and are left out."""
+        kept = msgspec.structs.replace(self, environment=self.environment.names_only())
+        built: dict[str, Any] = msgspec.to_builtins(kept)
+        return built
+
+    def resolved(self) -> RunOptions:
+        """With what our environment holds now: checked before a run begins, and the same on every engine."""
+        metering = self.metering
+        if metering.prices is None:
+            metering = msgspec.structs.replace(metering, prices=price_list().own)
+        return msgspec.structs.replace(self, environment=self.environment.resolved(), metering=metering)
+
+
+def changed(options: RunOptions, changes: Mapping[str, Any]) -> RunOptions:
+    """Options of a run for its next session: what is not None is changed; what was passed before still is."""
+    new = {name: value for name, value in changes.items() if value is not None}
+    for name in ("environment", "metering"):
+        if name in new:
+            new[name] = new[name].over(getattr(options, name))
+    return msgspec.structs.replace(options, **new)
+
+
+def parse_caps(pairs: dict[str, float | None], more: tuple[str, ...]) -> AllCaps:
+    """Caps from `{"episode.steps": 20, …}` and from words such as `task.usd=1.5`."""
+    levels: dict[str, dict[str, Any]] = {level: {} for level in LEVELS}
+    for place, value in pairs.items():
+        if value is not None:
+            _put(levels, place, value)
+    for word in more:
+        place, equals, text = word.partition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise BadUsage(f"{word!r} is not a cap; write for example --cap episode.usd=0.05")
+        _put(levels, place, value)
+    return AllCaps(**{level: Caps(**found) for level, found in levels.items()})
+
+
+def _put(levels: dict[str, dict[str, Any]], place: str, value: float | None) -> None:
+    level, _, resource = place.partition(".")
+    if level not in LEVELS or resource not in RESOURCES:
+        raise BadUsage(f"{place!r} cannot be capped; levels are {', '.join(LEVELS)}, resources {', '.join(RESOURCES)}")
+    if value is None or value <= 0:
+        raise BadUsage(f"the cap {place} must be more than 0, not {value}")
+    levels[level][resource] = int(value) if resource in ("steps", "tokens") else value
+
+
+def parse_meta(pairs: tuple[str, ...]) -> dict[str, str]:
+    """Facts about the agent from `key=value` words."""
+    found = {}
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise BadUsage(f"{pair!r} is not a fact; write for example --meta temperature=0.7")
+        found[key] = value
+    return found
+
+
+def parse_conditions(words: tuple[str, ...]) -> tuple[Condition, ...]:
+    """Conditions from words such as `tests=on,temperature=0.5`: each is named by its word, and keeps its settings.
+
+    Numbers, true and false are read as such, everything else as text; the agent finds them in `episode.condition`.
+    """
+    made = []
+    for word in words:
+        settings = {}
+        for pair in word.split(","):
+            key, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals or not key or not value or key in settings:
+                raise BadUsage(f"{word!r} is not a condition; write for example --condition tests=on,temperature=0.5")
+            settings[key] = _plain_value(value)
+        made.append(Condition(name=",".join(f"{k}={v}" for k, v in settings.items()), settings=settings))
+    names = [c.name for c in made]
+    twice = next((n for n in names if names.count(n) > 1), None)
+    if twice is not None:
+        raise BadUsage(f"the condition {twice!r} is given twice")
+    return tuple(made)
+
+
+def _plain_value(text: str) -> str | float | int | bool:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return value if isinstance(value, int | float | bool) else text

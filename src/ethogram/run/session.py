@@ -1,0 +1,345 @@
+"""One session of a run: from a plan and a ledger to a longer ledger."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Protocol
+
+import msgspec
+
+from ethogram.cost import Amounts, Budget, CallPrices, Metering
+from ethogram.cost.metering import tokens_of
+from ethogram.errors import BadUsage, EthogramError
+from ethogram.plan import Episode
+from ethogram.result import Result
+from ethogram.run.engines.local import Engine, LocalEngine
+from ethogram.store import Entry, Home, Run, compact, lease, ledger
+from ethogram.store.lake import METERS
+from ethogram.store.stop import POLL_SECONDS, pulled
+from ethogram.suite.load import LoadedSuite
+from ethogram.trace import UNMETERED, Missing, Scored, inner_ids
+
+from .agents import Agent
+from .executor import SPENT, EpisodeReport, Work
+from .executors import make_executor
+from .options import RunOptions
+
+
+class RunResult(Result, kw_only=True):
+    """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do.
+
+    `cost_usd` and `tokens` are unknown unless the agent records all its use and every call is priced; `at_least_usd`
+    and `at_least_tokens` are what was recorded. `why` says more about `stopped`. `executed` counts episodes of this
+    session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of these said
+    and `crash_at` where, its last frames; both are redacted.
+    """
+
+    run: str
+    planned: int
+    scored: int
+    missing: dict[str, int]
+    not_run: int
+    successes: int
+    cost_usd: float | None
+    tokens: int | None
+    seconds: float
+    at_least_usd: float = 0.0
+    at_least_tokens: int = 0
+    model_calls: int = 0
+    stopped: str | None = None
+    why: str | None = None
+    executed: int = 0
+    crashed: int = 0
+    crash: str | None = None
+    crash_at: tuple[str, ...] = ()
+
+    @property
+    def measurable(self) -> bool:
+        """Whether something was scored, and not every episode of this session crashed."""
+        return self.scored > 0 and not (self.executed and self.crashed == self.executed)
+
+    def check_caps_kept(self) -> None:
+        """Raise if a cap could not be kept: for loops that would otherwise go on buying."""
+        if self.stopped == UNMETERED:
+            raise BadUsage(f"{self.why}; what was run so far is in run {self.run!r}")
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C: what was complete is committed, and `result` says what that is."""
+
+    def __init__(self, result: RunResult) -> None:
+        """It is a `KeyboardInterrupt`, so that loops around a run end too."""
+        super().__init__(f"run {result.run} was interrupted")
+        self.result = result
+
+
+class Watcher(Protocol):
+    """Follows a run while it goes."""
+
+    def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
+        """The run begins; `done` is what an earlier session did."""
+        ...
+
+    def done(self, report: EpisodeReport) -> None:
+        """An episode ended."""
+        ...
+
+
+class Quiet:
+    """A watcher that says nothing."""
+
+    def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
+        """Nothing."""
+
+    def done(self, report: EpisodeReport) -> None:
+        """Nothing."""
+
+
+class Books(msgspec.Struct, frozen=True):
+    """What the ledger says of a run, in little room: outcomes that count, and all that was spent."""
+
+    live: tuple[Entry, ...]
+    total: Amounts
+    tasks: dict[str, Amounts]
+    unmetered: set[str]
+    """Resources of which some episode used an unknown amount."""
+
+
+def read_books(run: Run) -> Books:
+    """Read the ledger once; wasted tries and replaced outcomes were paid for too."""
+    segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
+    books = Books(ledger.standing(segments).live, Amounts(), {}, set())
+    for entry in (e for s in segments for e in s.entries):
+        used = _used(entry)
+        books.total.add(used)
+        books.tasks.setdefault(entry.head.task, Amounts()).add(used)
+        books.unmetered.update(_unmetered(entry, run))
+    return books
+
+
+def _unmetered(entry: Entry, run: Run) -> set[str]:
+    """What of an episode's use is unknown: as it was recorded, or, of runs that recorded none of it, by its totals."""
+    if METERS in run.info.plan:
+        return set(filter(None, str(entry.head.meta.get(UNMETERED) or "").split(",")))
+    totals = entry.totals
+    silent = {"usd": totals.cost_usd is None, "tokens": totals.input_tokens is totals.output_tokens is None}
+    return {name for name, unsaid in silent.items() if unsaid and totals.model_calls}
+
+
+def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
+    """Add what earlier calls without a price cost by prices that are known now; gives why that is still unknown."""
+    if "usd" not in books.unmetered:
+        return None
+    prices = metering.calls()
+    for entry in (e for e in books.live if "usd" in _unmetered(e, run)):
+        cost, head = _cost(run, entry, prices), entry.head
+        if cost is None:
+            return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
+        more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
+        books.total.add(more)
+        books.tasks[head.task].add(more)
+    books.unmetered.discard("usd")
+    return None
+
+
+def _cost(run: Run, entry: Entry, prices: CallPrices) -> float | None:
+    """Dollars of a stored episode; None where a call has no price. A failed call that tells no usage cost nothing."""
+    spans = list(run.spans(entry))
+    inner = inner_ids(spans, frozenset({"model"}))
+    calls = [s for s in spans if s.kind == "model" and s.span_id not in inner]
+    costs = [prices.cost(s) for s in calls if s.status != "error" or tokens_of(s)]
+    known = [c for c in costs if not isinstance(c, str)]
+    return sum(known) if costs and len(known) == len(costs) else None
+
+
+def _used(entry: Entry) -> Amounts:
+    totals, meta = entry.totals, entry.head.meta
+    counts = (totals.input_tokens, totals.output_tokens, totals.cache_read_tokens, totals.cache_write_tokens)
+    return Amounts(
+        usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
+        tokens=sum(c or 0 for c in counts) + _number(meta.get("wasted_tokens")),
+        steps=totals.model_calls + totals.tool_calls,
+    )
+
+
+def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = ()) -> list[Work]:
+    """What the ledger lacks, and what is missing for one of these reasons."""
+    before = {e.head.episode: e.head for e in books.live}
+    return [
+        Work(e, before[e.id].trace_id if e.id in before else None)
+        for e in episodes
+        if e.id not in before or _is_retried(before[e.id].outcome, retry)
+    ]
+
+
+class Session:
+    """One session of a run."""
+
+    def __init__(self, home: Home, run: Run, loaded: LoadedSuite, agent: Agent, spec: str, options: RunOptions) -> None:
+        """`spec` is how another process finds the agent."""
+        self.home = home
+        self.run = run
+        self.loaded = loaded
+        self.agent = agent
+        self.spec = spec
+        self.options = options
+        self.stopped: str | None = None
+        self.crashed = 0
+        self.first_crash: EpisodeReport | None = None
+        self.why: str | None = None
+        self._polled = 0.0
+
+    def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
+        """Run what is left to run; one session at a time."""
+        started = time.monotonic()
+        with lease.session(self.run.files, self.run.path):
+            executed = self._buy(episodes, retry, watcher)
+        if executed and self.stopped != "interrupted":
+            with suppress(EthogramError):  # many small files are a nuisance, not a failure of the run
+                compact(self.run)
+        result = self._result(episodes, executed, time.monotonic() - started)
+        if self.stopped == "interrupted":
+            raise RunInterrupted(result)
+        return result
+
+    def _buy(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> int:
+        """Run what the ledger lacks; gives how many episodes that were."""
+        self.run.forget_cache()
+        books = read_books(self.run)
+        work = work_left(books, episodes, retry)
+        self._check_spent(books)
+        redone = {w.episode.id for w in work}
+        threshold = self.loaded.suite.success_at
+        watcher.started(
+            self.run.name,
+            len(episodes),
+            [_old_report(e, threshold, self.run) for e in books.live if e.head.episode not in redone],
+            self.options.caps.experiment.usd,
+        )
+        count = 0
+
+        def report(done: EpisodeReport) -> None:
+            nonlocal count
+            count += 1
+            if done.crash is not None:
+                self.crashed += 1
+                self.first_crash = self.first_crash or done
+            if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
+                blind = (done.stopped_by or "").startswith(UNMETERED)
+                self.stopped, self.why = (UNMETERED, done.outcome.detail) if blind else ("cap.experiment", self.why)
+            watcher.done(done)
+
+        if work:
+            budget = Budget("experiment", self.options.caps.experiment, spent=books.total)
+            engine = self._engine(budget, books.tasks)
+            del books
+            try:
+                engine.run(iter(work), report, lambda: self._stop(budget))
+            except KeyboardInterrupt:
+                self.stopped = "interrupted"
+            finally:
+                engine.close()
+        return count
+
+    def _check_spent(self, books: Books) -> None:
+        """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
+        metering = self.options.metering
+        if "usd" not in self.options.caps.limited() or metering.allow_unmetered:
+            return
+        why = price_gaps(self.run, books, metering)
+        if why is not None:
+            raise BadUsage(
+                f"what run {self.run.name!r} has spent so far is not known ({why}), so the cap on usd could not be "
+                "kept; give prices with --price, or --allow-unmetered"
+            )
+
+    def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine:
+        """The engine; `tasks` is what earlier sessions spent on each."""
+        options = self.options
+        if options.engine == "ray":
+            from .on_ray import ray_engine
+
+            return ray_engine(self.home, self.run, self.run.info.plan["suite"], self.spec, options, budget, tasks)
+
+        def task_budget(task: str) -> Budget:
+            return Budget("task", options.caps.task, budget, tasks.get(task))
+
+        executor = make_executor(self.home, self.run, self.loaded, self.agent, options, budget, task_budget)
+        return LocalEngine(executor, options.max_concurrency)
+
+    def _stop(self, budget: Budget) -> bool:
+        """Whether to start nothing more: the switch was pulled, or the experiment's budget is used up."""
+        if self.stopped is not None:
+            return True
+        now = time.monotonic()
+        if now - self._polled >= POLL_SECONDS:
+            self._polled = now
+            self._check_there()
+            if pulled(self.run.files, self.run.path) is not None:
+                self.stopped = "killed"
+        if self.stopped is None and budget.exhausted() is not None:
+            self.stopped = "cap.experiment"
+        return self.stopped is not None
+
+    def _check_there(self) -> None:
+        """A home that vanished keeps nothing: to go on would be to pay for nothing."""
+        if not self.run.files.exists(f"{self.run.path}/run.json"):
+            raise lease.vanished(self.run.files, self.run.path)
+
+    def _result(self, episodes: Sequence[Episode], executed: int, seconds: float) -> RunResult:
+        self._check_there()
+        self.run.forget_cache()
+        books = read_books(self.run)
+        planned = {e.id for e in episodes}
+        entries = [e for e in books.live if e.head.episode in planned]
+        missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
+        threshold = self.loaded.suite.success_at
+        price_gaps(self.run, books, self.options.metering)
+        unknown = books.unmetered | (SPENT - self.agent.meters)
+        return RunResult(
+            run=self.run.name,
+            planned=len(episodes),
+            scored=len(entries) - missing.total(),
+            missing=dict(sorted(missing.items())),
+            not_run=len(episodes) - len(entries),
+            successes=sum(isinstance(e.head.outcome, Scored) and e.head.outcome.success(threshold) for e in entries),
+            cost_usd=None if "usd" in unknown else books.total.usd,
+            tokens=None if "tokens" in unknown else int(books.total.tokens),
+            seconds=seconds,
+            at_least_usd=books.total.usd,
+            at_least_tokens=int(books.total.tokens),
+            model_calls=sum(e.totals.model_calls for e in entries),
+            stopped=self.stopped,
+            why=self.why,
+            executed=executed,
+            crashed=self.crashed,
+            crash=None if self.first_crash is None else self.first_crash.crash,
+            crash_at=() if self.first_crash is None else self.first_crash.crash_at,
+        )
+
+
+def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
+    return isinstance(outcome, Missing) and outcome.reason in retry
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
+    head, used = entry.head, _used(entry)
+    return EpisodeReport(
+        episode=head.episode,
+        task=head.task,
+        attempt=head.attempt,
+        condition=head.condition,
+        outcome=head.outcome,
+        seconds=0.0,
+        tokens=used.tokens,
+        usd=used.usd,
+        success_at=threshold,
+        unmetered=tuple(sorted(_unmetered(entry, run))),
+    )
