@@ -1,6 +1,7 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
 from . import manifest
+from .batch import Batch
 from .compact import Compaction, compact
 from .episodes import Episodes
 from .lake import DERIVED, Home, Run, RunInfo, open_home
@@ -18,6 +19,7 @@ __all__ = [
     "COMMIT_WINDOW",
     "DERIVED",
     "VIEWS",
+    "Batch",
     "Compaction",
     "Entry",
     "Episodes",

@@ -85,7 +85,11 @@ def _whole(run: Run, name: str) -> Segment:
 
 
 def _is_small(segment: Segment) -> bool:
-    return _bytes(segment) < SMALL_BYTES and len(segment.entries) < SMALL_ENTRIES
+    return _bytes(segment) < SMALL_BYTES and _lines(segment) < SMALL_ENTRIES
+
+
+def _lines(segment: Segment) -> int:
+    return len(segment.entries) + len(segment.batches)
 
 
 def _bytes(segment: Segment) -> int:
@@ -97,10 +101,10 @@ def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
     batch: list[Segment] = []
     size = entries = 0
     for segment in segments:
-        size, entries = size + _bytes(segment), entries + len(segment.entries)
+        size, entries = size + _bytes(segment), entries + _lines(segment)
         if (size > MERGED_BYTES or entries > MERGED_ENTRIES) and len(batch) > 1:
             yield batch
-            batch, size, entries = [], _bytes(segment), len(segment.entries)
+            batch, size, entries = [], _bytes(segment), _lines(segment)
         batch.append(segment)
     if len(batch) > 1:
         yield batch
@@ -226,7 +230,8 @@ class _Merger:
             files=tuple(self.files.values()),
             replaces=self.replaces,
         )
-        return ledger.encode_segment(header, [self._entry(e) for s in self.segments for e in s.entries])
+        entries = [self._entry(e) for s in self.segments for e in s.entries]
+        return ledger.encode_segment(header, entries, batches=[b for s in self.segments for b in s.batches])
 
     def _entry(self, entry: Entry) -> Entry:
         if entry.head.trace_id in self.dead:

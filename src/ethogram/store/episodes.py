@@ -20,6 +20,7 @@ from ethogram.errors import BadUsage
 from ethogram.trace import Param
 
 from . import ledger
+from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct
 from .files import Files
 from .ledger import DataFile, End, Header, Revision
 
@@ -50,7 +51,8 @@ class Episodes:
     `task`, `condition` and `agent` are numbers of a row's name in `names["task"]` and so on. `value` is NaN where the
     outcome is missing, and `reason` says why. `figures` holds those that were asked for, NaN where the log never said.
     `said` is what traces say of their `model`, `temperature` and `scaffold`. `replaced` counts entries that another one
-    took the place of; `files` are those that the ledger makes visible.
+    took the place of; `files` are those that the ledger makes visible. Rows stand in the order of `Run.entries`; the
+    episodes of batches follow after.
     """
 
     names: dict[str, tuple[str, ...]]
@@ -94,6 +96,7 @@ class _Segment(msgspec.Struct, frozen=True):
     superseded: set[str]
     columns: list[dict[str, Any]]
     revisions: list[Revision]
+    batches: list[Batch]
 
 
 class _Reader:
@@ -108,12 +111,13 @@ class _Reader:
     def __call__(self, name: str, data: bytes) -> _Segment:
         blocks = ledger.decode_blocks(name, data, self.decoder)
         first = next(blocks)
-        made = _Segment(name, first[0], [], [], set(), [], [])
+        made = _Segment(name, first[0], [], [], set(), [], [], [])
         for block in chain([first], blocks):
             entries = block
             if set(map(type, block)) != {self.shape}:
                 entries = [r for r in block if type(r) is self.shape]
                 made.revisions.extend(r for r in block if type(r) is Revision)
+                made.batches.extend(r for r in block if type(r) is Batch)
             heads = [e.head for e in entries]
             made.episodes.extend([h.episode for h in heads])
             made.traces.extend([h.trace_id for h in heads])
@@ -135,6 +139,26 @@ class _Reader:
             "reason": _column(outcomes, "reason", object),
             "at_ns": _column(entries, "at_ns", np.int64),
             **{name: _figure(entries, name) for name in self.figures},
+        }
+
+    def batch_columns(self, batches: Sequence[Batch]) -> dict[str, Any]:
+        """The columns of the episodes of some batches; what they cost and did was not recorded."""
+        sizes = np.array([len(b) for b in batches], dtype=np.int64)
+        starts = np.cumsum(sizes) - sizes
+        letters = np.frombuffer("".join(b.outcomes for b in batches).encode(), np.uint8)
+        value = np.full(letters.size, np.nan)
+        value[letters == ord(SUCCESS)], value[letters == ord(FAILURE)] = 1.0, 0.0
+        reason = np.repeat(np.array([b.missing for b in batches], dtype=object), sizes)
+        reason[letters != ord(MISSING)] = None
+        first = np.array([b.first for b in batches], dtype=np.int64)
+        return {
+            **{n: np.repeat(self._numbers(n, [getattr(b, n) for b in batches]), sizes) for n in NAMED},
+            "attempt": np.arange(letters.size) + np.repeat(first - starts, sizes),
+            "seed": np.array([seed for b in batches for seed in b.seed_list()], dtype=object),
+            "value": value,
+            "reason": reason,
+            "at_ns": np.repeat(np.array([b.at_ns for b in batches], dtype=np.int64), sizes),
+            **{name: np.full(letters.size, np.nan) for name in self.figures},
         }
 
     def _numbers(self, name: str, column: list[str]) -> Any:
@@ -160,6 +184,10 @@ def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> E
         if len(live) < len(episodes):
             columns = {name: column[live] for name, column in columns.items()}
         facts = set(columns.pop("meta").tolist())
+        batches = distinct(b for s in segments for b in s.batches)
+        if batches:
+            more = reader.batch_columns(batches)
+            columns = {name: np.concatenate([column, more[name]]) for name, column in columns.items()}
     return Episodes(
         names={name: tuple(numbers) for name, numbers in reader.numbers.items()},
         figures={name: columns.pop(name) for name in figures},
@@ -193,7 +221,7 @@ def _shape(figures: tuple[str, ...]) -> tuple[Any, Any]:
     if totals:
         entry.append(("totals", msgspec.defstruct("Totals", totals, frozen=True, gc=False)))
     shape = msgspec.defstruct("Entry", entry, frozen=True, gc=False, tag="episode", kw_only=True)
-    return shape, msgspec.json.Decoder(Header | shape | Revision | End)
+    return shape, msgspec.json.Decoder(Header | shape | Revision | Batch | End)
 
 
 def _column(records: Sequence[Any], name: str, kind: Any) -> Any:

@@ -16,6 +16,7 @@ from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
 from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs
 
 from . import ledger, manifest
+from .batch import Batch
 from .detectors import SECRET_KINDS
 from .episodes import Episodes, read_episodes
 from .files import Files, LocalFiles, files_at
@@ -219,8 +220,13 @@ class Run:
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """Committed episodes that count."""
+        """Committed episodes that count, those of batches apart."""
         return self.standing.live
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Committed batches of episodes without traces."""
+        return self.standing.batches
 
     @cached_property
     def texts(self) -> TextReader:

@@ -1,7 +1,8 @@
 """The ledger: an episode exists if and only if a published ledger segment names it.
 
 A segment is JSON lines: a header that lists the files it makes visible (spans, texts, labels, notes), the
-entries, and an end line with the hash of all lines before it. Segments are immutable; a later one may
+entries (an episode each, or a batch of many), and an end line with the hash of all lines before it. Segments are
+immutable; a later one may
 replace earlier ones (retention, compaction and key rotation write that way), an entry may supersede an older
 trace, and a revision changes what a committed trace was scored, without touching its spans.
 """
@@ -20,10 +21,12 @@ from ethogram.errors import BadInput, Damaged, NotFound
 from ethogram.trace import UNMETERED, Head, Outcome, Ref, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
+from .batch import Batch, distinct
 from .files import Files
 from .words import revised_words
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 2 added batches."""
 FOLDER = "ledger"
 LABELS = "labels"
 REMEMBERED = 10_000
@@ -101,6 +104,7 @@ class Segment(msgspec.Struct, frozen=True):
     header: Header
     entries: tuple[Entry, ...]
     revisions: tuple[Revision, ...] = ()
+    batches: tuple[Batch, ...] = ()
 
 
 class _Published(Protocol):
@@ -114,7 +118,7 @@ class _Published(Protocol):
 
 Published = TypeVar("Published", bound=_Published)
 
-_decoder = msgspec.json.Decoder(Header | Entry | Revision | End)
+_decoder = msgspec.json.Decoder(Header | Entry | Revision | Batch | End)
 _encoder = msgspec.json.Encoder()
 
 
@@ -133,9 +137,11 @@ def collector_at_rest() -> Iterator[None]:
             gc.enable()
 
 
-def encode_segment(header: Header, entries: Sequence[Entry], revisions: Sequence[Revision] = ()) -> bytes:
+def encode_segment(
+    header: Header, entries: Sequence[Entry], revisions: Sequence[Revision] = (), batches: Sequence[Batch] = ()
+) -> bytes:
     """The bytes of a segment."""
-    lines = [_encoder.encode(line) for line in (header, *entries, *revisions)]
+    lines = [_encoder.encode(line) for line in (header, *entries, *revisions, *batches)]
     body = b"\n".join(lines) + b"\n"
     return body + _end(len(lines) - 1, hash_of(body))
 
@@ -144,7 +150,8 @@ def decode_segment(name: str, data: bytes) -> Segment:
     """A segment from its bytes; damage is named, never passed over."""
     header, *records = (r for block in decode_blocks(name, data, _decoder) for r in block)
     entries = tuple(r for r in records if isinstance(r, Entry))
-    return Segment(name, header, entries, tuple(r for r in records if isinstance(r, Revision)))
+    revisions = tuple(r for r in records if isinstance(r, Revision))
+    return Segment(name, header, entries, revisions, tuple(r for r in records if isinstance(r, Batch)))
 
 
 def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[list[Any]]:
@@ -301,11 +308,12 @@ def _revised(segment: Segment, revisions: dict[TraceId, list[Revision]]) -> Segm
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """What a ledger says in sum: live entries, visible files, and (file, trace) pairs of those that do not count."""
+    """What a ledger says in sum: live entries and batches, visible files, and (file, trace) pairs that do not count."""
 
     live: tuple[Entry, ...]
     dead: tuple[tuple[str, TraceId], ...]
     files: tuple[DataFile, ...]
+    batches: tuple[Batch, ...] = ()
 
     def named(self, start: str) -> list[DataFile]:
         """Visible files of one kind: `spans-`, `texts-`, `labels/`, …"""
@@ -341,4 +349,9 @@ def standing(segments: Sequence[Segment]) -> Standing:
         ]
         for i in sorted(set(range(len(entries))) - set(live)):
             dead.extend((file, heads[i].trace_id) for file in (*(p.file for p in entries[i].spans), *labels[i]))
-    return Standing(tuple(entries[i] for i in live), tuple(dead), tuple(f for s in segments for f in s.header.files))
+    return Standing(
+        tuple(entries[i] for i in live),
+        tuple(dead),
+        tuple(f for s in segments for f in s.header.files),
+        distinct(b for s in segments for b in s.batches),
+    )

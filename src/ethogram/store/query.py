@@ -20,7 +20,7 @@ from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
 from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schema
-from .tables import episode_table, label_table, run_table
+from .tables import batch_table, episode_table, label_table, run_table
 
 TEXT_ROWS = 256
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
@@ -138,7 +138,7 @@ class Lake:
             wanted |= {"spans", "texts"}
         makers: dict[str, Callable[[], Any]] = {
             "runs": lambda: run_table(self.runs),
-            "episodes": lambda: episode_table((r.name, e) for r in self.runs for e in r.entries),
+            "episodes": self._episodes,
             "labels": lambda: label_table(self.runs),
         }
         for name, make in makers.items():
@@ -152,6 +152,12 @@ class Lake:
         if "messages" in wanted:
             _define(connection, "messages", _MESSAGES)
         return readable
+
+    def _episodes(self) -> Any:
+        import pyarrow as pa
+
+        single = episode_table((r.name, e) for r in self.runs for e in r.entries)
+        return pa.concat_tables([single, *(batch_table(r.name, r.batches) for r in self.runs if r.batches)])
 
     def _spans_sql(self, connection: Any, readable: list[str]) -> str:
         import pyarrow as pa

@@ -217,7 +217,7 @@ class _Rewriter:
         )
         path = f"{run.path}/{ledger.FOLDER}/{ledger.segment_name(self.name, 0)}"
         self.committing = True
-        run.files.publish(path, ledger.encode_segment(header, entries))
+        run.files.publish(path, ledger.encode_segment(header, entries, batches=standing.batches))
 
     def _entry(self, entry: Entry, reason: str | None) -> Entry:
         if reason is not None or entry.forgotten:

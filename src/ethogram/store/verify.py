@@ -81,7 +81,7 @@ class _Check:
         self._info()
         segments = ledger.in_force(self._segments())
         standing = ledger.standing(segments)
-        self.found.episodes = len(standing.live)
+        self.found.episodes = len(standing.live) + sum(map(len, standing.batches))
         for file in standing.files:
             self.found.files += 1
             self.numbers[file.name] = len(self.numbers)

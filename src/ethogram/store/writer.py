@@ -20,6 +20,7 @@ from ethogram.errors import EthogramError
 from ethogram.trace import Ref, TraceId
 
 from . import ledger
+from .batch import Batch
 from .files import Files
 from .lease import RENEW_NS, check_there, release, renew, take
 from .ledger import DataFile, Entry, Place
@@ -46,13 +47,14 @@ class _Group:
         self.traces: set[TraceId] = set()
         self.texts: dict[Ref, TextRow] = {}
         self.notes: dict[str, list[bytes]] = {}
+        self.batches: list[Batch] = []
         self.spans = 0
         self.chars = 0
         self.files: dict[str, DataFile] = {}
         self.segment: bytes | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.done or self.notes)
+        return bool(self.done or self.notes or self.batches)
 
 
 class RunWriter:
@@ -147,6 +149,19 @@ class RunWriter:
             self._check_open()
             self._group.notes.setdefault(folder, []).extend(lines)
             self._soon(bool(self._waiting))
+
+    def batch(self, batch: Batch) -> None:
+        """Queue a batch of episodes; it exists from the next commit on."""
+        with self._lock:
+            self._check_open()
+            self._group.batches.append(self._cleaned_batch(batch))
+            self._soon(bool(self._waiting))
+
+    def _cleaned_batch(self, batch: Batch) -> Batch:
+        """A batch as it is stored: names and facts are redacted, as those of a trace are."""
+        names = {name: self.clean(getattr(batch, name), name) for name in ("task", "condition", "agent", "by")}
+        facts = {k: self.clean(v, "meta") if isinstance(v, str) else v for k, v in batch.meta.items()}
+        return msgspec.structs.replace(batch, **names, meta=facts)
 
     def commit(self) -> None:
         """Publish all that is complete; what an earlier commit could not publish goes first."""
@@ -291,7 +306,8 @@ class RunWriter:
             )
             for done in group.done
         ]
-        return ledger.encode_segment(header, entries)
+        batches = [msgspec.structs.replace(batch, at_ns=now) for batch in group.batches]
+        return ledger.encode_segment(header, entries, batches=batches)
 
     def _remember(self, group: _Group) -> None:
         if self._known is None:

@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage, NotFound
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Lake, Run, episode_table, open_home
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
-from ethogram.store.tables import label_table
+from ethogram.store.tables import batch_table, label_table
 from ethogram.trace import Trace
 
 GROUP_BYTES, GROUP_BATCHES = 16 << 20, 128
@@ -100,7 +100,10 @@ def _batches(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) 
 
     lake = Lake([run])
     if name in ("episodes", "labels"):
-        table = episode_table((run.name, e) for e in entries) if name == "episodes" else label_table([run])
+        table = label_table([run])
+        if name == "episodes":
+            table = episode_table((run.name, e) for e in entries)
+            table = pa.concat_tables([table, batch_table(run.name, run.batches)]) if all_of_it else table
         schema, batches = table.schema, iter(table.to_batches(max_chunksize=4096))
     else:
         texts = name == "texts"

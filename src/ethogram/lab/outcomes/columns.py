@@ -96,7 +96,8 @@ def facts_of(run: Run) -> dict[str, str]:
 
 def chosen_entries(run: Run, condition: str | None, agent: str | None) -> list[Entry]:
     """The episodes of one agent under one condition, for those who open them."""
-    return [run.entries[i] for i in _choose(run.name, run.episodes(), condition, agent)]
+    chosen = _choose(run.name, run.episodes(), condition, agent)
+    return [run.entries[i] for i in chosen if i < len(run.entries)]  # those of batches come after, and have no trace
 
 
 def _choose(run: str, rows: Episodes, condition: str | None, agent: str | None) -> Any:
