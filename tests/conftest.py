@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.plugins import new_problems
 from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
 from ethogram.store.files import LocalFiles
 from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
@@ -37,6 +39,31 @@ def keys(tmp_path: Path) -> Keyring:
 def home(tmp_path: Path, keys: Keyring) -> Home:
     """An empty home in a folder."""
     return Home(LocalFiles(tmp_path / "home"), keys)
+
+
+def write_package(site: Path, name: str, code: str, entry_points: str) -> None:
+    """A distribution as `pip install` leaves it: a module, and the entry points that it declares."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}.py").write_text(code)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(entry_points)
+
+
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str, str, str], None]]:
+    """Install a package for one test, here and in every process that it starts: name, code, entry points."""
+    site = tmp_path / "site"
+    site.mkdir()
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    before = set(sys.modules)
+    new_problems()
+    yield lambda name, code, entry_points: write_package(site, name, code, entry_points)
+    new_problems()
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(site)):
+            del sys.modules[name]
 
 
 @pytest.fixture

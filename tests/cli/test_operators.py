@@ -145,19 +145,13 @@ def test_operators_by_name_and_format(env) -> None:
         load_operator("column_swap", "pdf")
 
 
-def test_installed_packages_add_operators(env, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_add_operators(env, install) -> None:
     """A real distribution on the path: its entry points are found, and a broken one takes nobody with it."""
-    site = Path("site")
-    info = site / "shouting-1.0.dist-info"
-    info.mkdir(parents=True)
-    (site / "shouting.py").write_text(MINE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[ethogram.operators]\nshout = shouting:SHOUT\nbroken = shouting:NOTHING\n")
-    monkeypatch.syspath_prepend(str(site.resolve()))
+    install("shouting", MINE, "[ethogram.operators]\nshout = shouting:SHOUT\nbroken = shouting:NOTHING\n")
     found = list_operators(format="txt")
     assert [(o.name, o.source) for o in found.operators if o.source != "ethogram"] == [("shout", "shouting")]
     assert len(found.problems) == 1
     assert "'broken' of shouting cannot be loaded" in found.problems[0]
     assert load_operator("shout").does == "everything is in capitals"
-    assert [o.name for o in plugged_operators()] == ["shout"]
+    assert [p.value.name for p in plugged_operators().working] == ["shout"]
     assert [row["name"] for row in found.rows()][-1] == "shout"

@@ -123,6 +123,15 @@ def _say(sentence: str) -> None:
     print(shown(sentence), file=sys.stderr)
 
 
+def _note_plugins() -> None:
+    """Say on stderr which plug-ins were left out, and why; the answer was given without them."""
+    if "ethogram.plugins" in sys.modules:
+        from ethogram.plugins import new_problems
+
+        for sentence in new_problems():
+            _say(f"note: {sentence}")
+
+
 def _tell_bug(kind: type[BaseException], error: BaseException, at: TracebackType | None) -> None:
     """A traceback is a bug; until it is mended it must not show a secret either."""
     import traceback
@@ -165,6 +174,8 @@ def _guarded(verb: Verb, args: list[str]) -> int:
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
+    finally:
+        _note_plugins()
     if code == STOPPED:
         print(f"ethogram {verb.name}: stopped; what was committed is kept", file=sys.stderr)
     return code if isinstance(code, int) else 0

@@ -9,7 +9,7 @@ import typer
 
 from ethogram.lab.experiment.operators import BUILT_IN, list_operators
 
-from .out import JsonOption, print_json, stderr, stdout, table
+from .out import JsonOption, print_json, stdout, table
 
 
 def command(
@@ -27,8 +27,6 @@ def command(
     if json:
         print_json(result)
         return 0
-    for problem in result.problems:
-        stderr().print(problem, style="yellow")
     columns = ["operator", "kind", "formats", "what it does", "at full intensity"]
     rows = [[r.name, r.kind, r.formats, r.does, r.dose] for r in result.operators]
     if any(r.source != BUILT_IN for r in result.operators):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.experiment.operators import GROUP, AnyOperator, load_operator
+from ethogram.errors import BadUsage
+from ethogram.lab.experiment.operators import AnyOperator, load_operator, plugged_operators
 from ethogram.lab.experiment.records import Refused, Treatment
 from ethogram.perturb import ALL, FILES, NotApplicable, PromptOperator, ToolOperator, format_of
 from ethogram.plan import Condition, Task, derived_seed
@@ -183,11 +182,11 @@ def _named(spec: str) -> _Named:
     if any(o.name == spec for o in ALL):
         return _house(spec)
     if ":" not in spec:
-        for point in entry_points(group=GROUP):
-            found = load_operator(point.value) if ":" in point.value else None
-            if found is not None and found.name == spec:
-                return _Named(spec, point.value, found, tuple(found.formats))
-        raise NotFound.named("operator", spec, sorted({o.name for o in ALL}))
+        added = plugged_operators()
+        for plugin in added.working:
+            if plugin.value.name == spec:
+                return _Named(spec, plugin.place, plugin.value, tuple(plugin.value.formats))
+        raise added.missing(spec, sorted({o.name for o in ALL} | {p.value.name for p in added.working}))
     operator = load_operator(spec)
     place, _, name = spec.rpartition(":")
     lasting = f"{Path(place).resolve()}:{name}" if place.endswith(".py") else spec

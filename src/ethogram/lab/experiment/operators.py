@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from importlib.metadata import entry_points
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from ethogram.perturb import (
     format_of,
     is_operator,
 )
+from ethogram.plugins import Plugged, plugged
 from ethogram.result import Result
 
 GROUP = "ethogram.operators"
@@ -75,8 +75,10 @@ def list_operators(
         if not path.is_file():
             raise NotFound(f"no file at {str(path)!r}")
         content = path.read_bytes()
-    problems: list[str] = []
-    found = [*((o, BUILT_IN) for o in ALL), *_plugged(problems), *((load_operator(spec), spec) for spec in load)]
+    added = plugged_operators()
+    found: list[tuple[AnyOperator, str]] = [(operator, BUILT_IN) for operator in ALL]
+    found += [(plugin.value, plugin.package) for plugin in added.working]
+    found += [(load_operator(spec), spec) for spec in load]
     known = {*FORMATS, "tool", "prompt", *(f for operator, _ in found for f in operator.formats)}
     if format is not None and format not in known:
         raise NotFound.named("format", format, sorted(known))
@@ -88,49 +90,47 @@ def list_operators(
                 row.why_not = cast(Operator, operator).applicable(content, format)
                 row.applicable = row.why_not is None
             rows.append(row)
-    return OperatorList(operators=rows, file=None if file is None else str(file), format=format, problems=problems)
+    return OperatorList(
+        operators=rows,
+        file=None if file is None else str(file),
+        format=format,
+        problems=[sentence for _, sentence in added.broken],
+    )
 
 
 def load_operator(spec: str, format: str | None = None) -> AnyOperator:
     """An operator by name, or by where its code is: `file.py:NAME` or `pkg.mod:NAME`."""
     if ":" in spec:
-        return _checked(named_object(spec), spec)
-    known = [*ALL, *(operator for operator, _ in _plugged([]))]
+        return _checked(named_object(spec), repr(spec))
+    added = plugged_operators()
+    known = [*ALL, *(plugin.value for plugin in added.working)]
     fitting = [o for o in known if o.name == spec and (format is None or format in o.formats)]
     if not fitting:
         elsewhere = sorted({f for o in known if o.name == spec for f in o.formats})
         if elsewhere:
             raise BadInput(f"{spec} does not work on {format} files, but on {', '.join(elsewhere)}")
-        raise NotFound.named("operator", spec, sorted({o.name for o in known}))
+        raise added.missing(spec, sorted({o.name for o in known}))
     if len(fitting) > 1:
         formats = ", ".join(sorted({f for o in fitting for f in o.formats}))
         raise BadUsage(f"there are {len(fitting)} operators named {spec!r}; say for which format ({formats})")
     return fitting[0]
 
 
-def plugged_operators() -> list[Operator]:
-    """The operators on files that installed packages add."""
-    return [cast(Operator, operator) for operator, _ in _plugged([]) if is_operator(operator)]
+def plugged_operators() -> Plugged[AnyOperator]:
+    """The operators that installed packages add; each is known by its own name."""
+    return plugged(
+        GROUP, lambda loaded, _: _checked(loaded, "it"), taken={o.name for o in ALL}, names=lambda added: [added.name]
+    )
 
 
-def _plugged(problems: list[str]) -> Iterator[tuple[AnyOperator, str]]:
-    """Operators of installed packages; one that is broken is reported and does not take the others with it."""
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
-        source = point.dist.name if point.dist is not None else point.value
-        try:
-            yield _checked(point.load(), point.value), source
-        except Exception as error:
-            problems.append(f"the operator {point.name!r} of {source} cannot be loaded: {error}")
-
-
-def _checked(found: Any, spec: str) -> AnyOperator:
-    """An operator that has all that an operator needs."""
+def _checked(found: Any, subject: str) -> AnyOperator:
+    """An operator that has all that an operator needs; raises `BadInput` about `subject` if it does not."""
     made = found() if isinstance(found, type) else found
     if isinstance(made, ToolOperator | PromptOperator):
         return made
     missing = [n for n in ("name", "kind", "formats", "does", "applicable", "apply") if not hasattr(made, n)]
     if missing or not is_operator(made):
-        raise BadInput(f"{spec!r} is not an operator: it has no {', '.join(missing) or 'method apply'}")
+        raise BadInput(f"{subject} is not an operator: it has no {', '.join(missing) or 'method apply'}")
     if made.kind not in KINDS or isinstance(made.formats, str) or not made.formats:
-        raise BadInput(f"{spec!r} is not an operator: kind must be one of {', '.join(KINDS)}, formats a list of names")
+        raise BadInput(f"{subject} is not an operator: kind must be one of {', '.join(KINDS)}, formats a list of names")
     return cast(Operator, made)
