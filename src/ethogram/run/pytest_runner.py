@@ -164,7 +164,7 @@ def main(arguments: list[str]) -> int:
     del order
     import pytest
 
-    from .pytest_compare import guard_comparisons
+    from ethogram.run.pytest_compare import guard_comparisons  # absolute: this file is run as a program
 
     results = Results(folder, own, probe)
     guard_comparisons(folder, own)
