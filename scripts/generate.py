@@ -1,8 +1,11 @@
 """Write what is derived from the code: reference pages, JSON schemas, and the output shown in the guides.
 
-    python scripts/generate.py            writes everything anew (what `make docs` runs)
+    python scripts/generate.py                writes all of it; runs only guide pages that are stale (`make docs`)
+    python scripts/generate.py --all          the same, and runs every guide page (`make docs ALL=1`)
     python scripts/generate.py --reference    writes reference pages and schemas only, which takes seconds
-    python scripts/generate.py --check    writes nothing; prints a diff and fails if a page or a schema is stale
+    python scripts/generate.py --check        writes nothing; prints a diff and fails if a page or a schema is stale
+
+scripts/stamps.py says when a guide page is stale.
 
 The output shown in README.md and docs/guide is checked by tests/docs, which runs every page anyway.
 """
@@ -88,11 +91,9 @@ def main() -> int:
     if "--reference" in sys.argv[1:]:
         return 0
     sys.path.insert(0, str(Path(__file__).parent))
-    from pages import PAGES, rewrite
+    from stamps import renew
 
-    for page in PAGES:
-        changed = rewrite(page)
-        print(f"{page.relative_to(ROOT)}: {'output renewed' if changed else 'as before'}")
+    renew(every="--all" in sys.argv[1:])
     return 0
 
 

@@ -21,6 +21,7 @@ import sys
 import tempfile
 import termios
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,8 +71,11 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def run_page(page: Path) -> tuple[list[Problem], str]:
-    """Run a page: what went wrong, and the page with the output that its commands really print."""
+def run_page(page: Path, variables: Mapping[str, str] | None = None) -> tuple[list[Problem], str]:
+    """Run a page: what went wrong, and the page with the output that its commands really print.
+
+    `variables` are added to the environment of its processes.
+    """
     text = page.read_text(encoding="utf-8")
     lines = text.splitlines()
     problems: list[Problem] = []
@@ -79,13 +83,14 @@ def run_page(page: Path) -> tuple[list[Problem], str]:
     with tempfile.TemporaryDirectory(prefix="page-") as folder:
         place = Path(folder).resolve() / "work"
         place.mkdir()
+        env = environment(place) | dict(variables or {})
         for block in blocks(text):
             if block.language not in RUN or block.not_run:
                 continue
             if block.language != "console":
-                problems += run_script(block, place)
+                problems += run_script(block, place, env)
                 continue
-            told, shown = run_console(block, place)
+            told, shown = run_console(block, place, env)
             problems += told
             replaced.append((block.at, block.at + len(block.lines), shown))
     for start, end, shown in reversed(replaced):
@@ -93,9 +98,9 @@ def run_page(page: Path) -> tuple[list[Problem], str]:
     return problems, "\n".join(lines) + "\n"
 
 
-def rewrite(page: Path) -> bool:
+def rewrite(page: Path, variables: Mapping[str, str] | None = None) -> bool:
     """Write the real output into a page; says whether anything changed."""
-    problems, text = run_page(page)
+    problems, text = run_page(page, variables)
     failed = [p for p in problems if not p.what.startswith("prints")]
     if failed:
         raise SystemExit("\n".join(f"{page.name}:{p.line}: {p.what}" for p in failed))
@@ -105,14 +110,14 @@ def rewrite(page: Path) -> bool:
     return changed
 
 
-def run_script(block: Block, place: Path) -> list[Problem]:
+def run_script(block: Block, place: Path, env: Mapping[str, str]) -> list[Problem]:
     """Run a bash or python block; it must succeed."""
     script = "\n".join(block.lines)
     starts = {"bash": ["bash", "-euo", "pipefail", "-c"], "python": [sys.executable, "-W", "error", "-c"]}
     done = subprocess.run(
         [*starts[block.language], script],
         cwd=place,
-        env=environment(place),
+        env=env,
         capture_output=True,
         text=True,
         timeout=SECONDS,
@@ -123,12 +128,12 @@ def run_script(block: Block, place: Path) -> list[Problem]:
     return [Problem(block.at + 1, f"fails with {done.returncode}:\n{done.stdout[-1500:]}{done.stderr[-3000:]}")]
 
 
-def run_console(block: Block, place: Path) -> tuple[list[Problem], list[str]]:
+def run_console(block: Block, place: Path, env: Mapping[str, str]) -> tuple[list[Problem], list[str]]:
     """Run the commands of a console block one by one; output that differs only in dates and sizes is left alone."""
     problems: list[Problem] = []
     shown: list[str] = []
     for offset, command, told in commands(block.lines):
-        code, output = on_terminal("\n".join(command)[2:], place)
+        code, output = on_terminal("\n".join(command)[2:], place, env)
         if code != 0:
             problems.append(Problem(block.at + offset + 1, f"fails with {code}:\n" + "\n".join(output)))
         if mask(output) != mask(told):
@@ -171,7 +176,7 @@ def mask(lines: list[str]) -> list[str]:
     return masked
 
 
-def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
+def on_terminal(command: str, place: Path, env: Mapping[str, str]) -> tuple[int, list[str]]:
     """Run a command with a terminal as its standard output; gives its exit code and the lines it printed."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
@@ -179,7 +184,7 @@ def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
     started = subprocess.Popen(
         ["bash", "-c", f"( {command}\n) 2>{shlex.quote(str(notes))}"],
         cwd=place,
-        env=environment(place),
+        env=env,
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         start_new_session=True,
@@ -206,7 +211,8 @@ def on_terminal(command: str, place: Path) -> tuple[int, list[str]]:
 
 def environment(place: Path) -> dict[str, str]:
     """A newcomer's machine: no settings, an empty home folder, marks that are the same every time."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("ETHOGRAM_", "XDG_"))}
+    unset = ("ETHOGRAM_", "XDG_", "PYTHONDONTWRITEBYTECODE")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(unset)}
     here = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
         "HOME": str(place.parent),

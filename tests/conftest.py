@@ -20,6 +20,10 @@ from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
 from ethogram.store.files import LocalFiles
 from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
 
+# hundreds of processes are started here; with compiled modules each of them takes half as long to start
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
 # how long an example takes to draw says more of the machine's load than of the test
 settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
