@@ -195,6 +195,14 @@ class Run:
         with ledger.collector_at_rest():
             return ledger.standing(self.segments())
 
+    @cached_property
+    def visible(self) -> Standing:
+        """What the ledger says of files alone: `live` entries have ids and places, and nothing else was decoded."""
+        if "standing" in self.__dict__:
+            return self.standing
+        with ledger.collector_at_rest():
+            return ledger.standing(ledger.unreplaced(ledger.read_all(self.files, self.path, ledger.decode_places)))
+
     def episodes(self, figures: Sequence[str] = ()) -> Episodes:
         """Committed episodes that count, as columns, with these figures: for whoever counts and opens no trace.
 
@@ -208,7 +216,7 @@ class Run:
 
     def forget_cache(self) -> None:
         """Look at the ledger anew: it was rewritten or has grown."""
-        for name in ("standing", "_episodes", "texts", "_spans", "_labels_of"):
+        for name in ("standing", "visible", "_episodes", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
 
     @property

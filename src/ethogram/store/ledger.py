@@ -118,7 +118,30 @@ class _Published(Protocol):
 
 Published = TypeVar("Published", bound=_Published)
 
+
+class _Ids(msgspec.Struct, frozen=True, gc=False):
+    trace_id: TraceId
+    episode: str
+
+
+class _Placed(msgspec.Struct, frozen=True, tag="episode", gc=False):
+    """Of an entry, which trace it names and where its spans lie."""
+
+    head: _Ids
+    spans: tuple[Place, ...] = ()
+    supersedes: TraceId | None = None
+
+
+class _NoRevision(msgspec.Struct, frozen=True, tag="revision", gc=False):
+    """Of a revision, nothing: it moves no file."""
+
+
+class _NoBatch(msgspec.Struct, frozen=True, tag="batch", gc=False):
+    """Of a batch, nothing: it has no file."""
+
+
 _decoder = msgspec.json.Decoder(Header | Entry | Revision | Batch | End)
+_places_decoder = msgspec.json.Decoder(Header | _Placed | _NoRevision | _NoBatch | End)
 _encoder = msgspec.json.Encoder()
 
 
@@ -152,6 +175,12 @@ def decode_segment(name: str, data: bytes) -> Segment:
     entries = tuple(r for r in records if isinstance(r, Entry))
     revisions = tuple(r for r in records if isinstance(r, Revision))
     return Segment(name, header, entries, revisions, tuple(r for r in records if isinstance(r, Batch)))
+
+
+def decode_places(name: str, data: bytes) -> Segment:
+    """A segment whose entries have their ids and places only, which is what a query over files needs of it."""
+    header, *records = (r for block in decode_blocks(name, data, _places_decoder) for r in block)
+    return Segment(name, header, tuple(r for r in records if isinstance(r, _Placed)))  # type: ignore[misc]
 
 
 def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[list[Any]]:
