@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from ethogram.decide.gate import GateSettings
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab import import_logs
 from ethogram.lab.gate.comparison import compare
@@ -216,7 +215,7 @@ def test_a_plan_from_a_pilot_knows_its_price(home: Home, base: str) -> None:
 def test_a_margin_that_the_baseline_cannot_show(home: Home) -> None:
     for name in ("old", "new"):
         run_suite(coins(), agent(), k=2, home=home, name=name)  # the same fate: no difference at all
-    found = gate("old", "new", GateSettings(margin=0.04), home=home)
+    found = gate("old", "new", home=home, margin=0.04)
     assert found.verdict == "undecided"
     assert any("cannot show a change of 0.04" in w for w in found.warnings)
     assert found.needed.baseline_runs > 0

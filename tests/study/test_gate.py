@@ -18,7 +18,7 @@ import pytest
 
 from ethogram.decide.gate import GateSettings, plan_gate
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.gate.gating import GateResult, Quarantined, gate
+from ethogram.lab.gate.gating import GateResult, Quarantined, gate_runs
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.run.suites import run_suite
 from ethogram.show.ci import junit
@@ -92,7 +92,7 @@ def test_it_buys_no_further_than_the_verdict_needs(home: Home) -> None:
     again = run_gate("main", "bad", SETTINGS, StageOptions(agent="act.py:bad"), home=home)
     assert again == found
     assert len(bought(home, "bad")) == found.evidence.looks[-1].runs
-    assert gate("main", "bad", SETTINGS, home=home) == found
+    assert gate_runs("main", "bad", SETTINGS, home=home) == found
 
 
 def test_attempts_are_those_that_a_plain_run_would_have_had(home: Home) -> None:
@@ -101,7 +101,7 @@ def test_attempts_are_those_that_a_plain_run_would_have_had(home: Home) -> None:
     run_suite("coins.py", "act.py:same", k=most, home=home, name="plain")
     plain = {line[:2]: line for line in ledger(home, "plain")}
     assert all(plain[line[:2]] == line for line in ledger(home, "new"))
-    assert gate("main", "plain", SETTINGS, home=home).verdict == found.verdict
+    assert gate_runs("main", "plain", SETTINGS, home=home).verdict == found.verdict
 
 
 def test_the_budget_stops_it_before_a_look(home: Home) -> None:
@@ -142,7 +142,7 @@ def test_other_promises_are_refused(home: Home) -> None:
     with pytest.raises(BadUsage, match="give --agent"):
         run_gate("main", "fresh", SETTINGS, StageOptions(), home=home)
     # looking again under other settings is always free
-    assert gate("main", "new", GateSettings(margin=0.3, alpha=0.01), home=home).settings.margin == 0.3
+    assert gate_runs("main", "new", GateSettings(margin=0.3, alpha=0.01), home=home).settings.margin == 0.3
 
 
 def test_latest_means_the_baseline_that_it_meant_at_first(home: Home) -> None:
@@ -166,7 +166,7 @@ def test_two_fresh_arms_are_bought_together(home: Home) -> None:
     assert found.verdict == "regression"
     assert bought(home, "left") == bought(home, "right")
     assert found.settings.fresh
-    assert gate("left", "right", GateSettings(margin=0.25), home=home).evidence.looks == found.evidence.looks
+    assert gate_runs("left", "right", GateSettings(margin=0.25), home=home).evidence.looks == found.evidence.looks
     assert run_gate("left", "right", promised, stages, home=home) == found
 
 
@@ -181,10 +181,10 @@ def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
     assert found.verdict == "regression"
     assert found.evidence.why.startswith("fresh attempts confirm that a task broke: t03 (")
     # whoever looks later is told the same, by the attempts that are recorded, and may allow it
-    later = gate("main", "new", promised, home=home)
+    later = gate_runs("main", "new", promised, home=home)
     assert (later.verdict, later.confirmations) == (found.verdict, found.confirmations)
     assert later.evidence.looks == found.evidence.looks, "looks do not see the attempts that came after them"
-    allowed = gate("main", "new", promised, home=home, allow=["t03"])
+    allowed = gate_runs("main", "new", promised, home=home, allow=["t03"])
     assert allowed.confirmations[0].allowed
     assert allowed.verdict == found.evidence.looks[-1].decision
     failing = [c.get("name") for c in ET.fromstring(junit(found)).iter("testcase") if c.find("failure") is not None]
@@ -206,7 +206,7 @@ def test_it_buys_exactly_the_attempts_of_the_order(home: Home) -> None:
     due = plan_gate(before, found.settings, before.tasks).attempts()[0]
     assert due.sum() == 7
     assert bought(home, "new") == {(t, k) for t, n in zip(before.tasks, due, strict=True) for k in range(n)}
-    assert gate("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), home=home) == found
+    assert gate_runs("main", "new", msgspec.structs.replace(SETTINGS, every=0.7), home=home) == found
 
 
 def test_quarantined_tasks_are_not_bought(home: Home) -> None:
@@ -274,7 +274,7 @@ def test_it_buys_where_runs_inform_and_is_judged_again_in_that_order(place: Path
     taken = Counter(task for task, _ in bought(home, "bad"))
     middle = sum(taken[f"t{i:02d}"] for i in range(9, 16))
     assert middle / 7 > 2 * (sum(taken.values()) - middle) / 9, taken
-    again = gate("main", "bad", settings, home=home)
+    again = gate_runs("main", "bad", settings, home=home)
     assert (again.verdict, again.evidence.looks) == (found.verdict, found.evidence.looks)
     assert again.settings.ahead > 0
     asked = StageOptions(agent="mixed.py:sure", max_runs=12)

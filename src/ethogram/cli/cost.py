@@ -14,7 +14,7 @@ from rich.markup import escape
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.cost.costs import CostOptions, CostReport, assumed_cost, cost_of
+from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
 
 from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, stderr, stdout, table
 
@@ -73,22 +73,35 @@ def command(
         raise BadUsage("give a run or --assume, not both")
     if assume is None and model is not None:
         raise BadUsage("--model belongs to --assume; to try another model on a run use --route 100%=MODEL")
-    options = CostOptions(
-        reprice=reprice,
-        as_of=as_of.date() if as_of else None,
-        level=level,
-        volume=volume,
-        routes=tuple(route or ()),
-        resolution=resolution,
-        routed_resolution=tuple(routed_resolution or ()),
-        condition=condition,
-        agent=agent,
-    )
     known = price_list(prices, tuple(price or ()))
+    day = as_of.date() if as_of else None
     if assume is not None:
-        result = assumed_cost(assume, prices=known, model=model, options=options)
+        result = assumed_cost(
+            assume,
+            prices=known,
+            model=model,
+            as_of=day,
+            level=level,
+            volume=volume,
+            routes=tuple(route or ()),
+            resolution=resolution,
+            routed_resolution=tuple(routed_resolution or ()),
+        )
     else:
-        result = cost_of(run or "latest", home=home, prices=known, options=options)
+        result = cost_of(
+            run or "latest",
+            home=home,
+            prices=known,
+            reprice=reprice,
+            as_of=day,
+            level=level,
+            volume=volume,
+            routes=tuple(route or ()),
+            resolution=resolution,
+            routed_resolution=tuple(routed_resolution or ()),
+            condition=condition,
+            agent=agent,
+        )
     if json:
         print_json(result)
     else:

@@ -13,7 +13,7 @@ from ethogram.lab import show_run
 from ethogram.lab.home.demo import DemoResult, copy_demo_logs, play_demo
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.run.options import RunOptions
-from ethogram.run.suites import run_suite
+from ethogram.run.suites import start_run
 from ethogram.show.report import report
 from ethogram.worlds.practice import practice
 
@@ -77,7 +77,7 @@ def _live(home: str | None, json: bool) -> str:
             out.print(f"The real model is not used because {chosen.why}.", style="yellow", markup=False)
     options = RunOptions(k=LIVE_ATTEMPTS, max_concurrency=2, tags=("demo",))
     with watcher(quiet=json) as watching:
-        done = run_suite(chosen.suite, chosen.agent, options, home=home, watcher=watching)
+        done = start_run(chosen.suite, chosen.agent, options, home=home, watcher=watching)
     if not json:
         _part("What came of it", f"show {done.run} --limit 12")
         show._print(show_run(done.run, home=home), 12)

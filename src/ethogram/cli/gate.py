@@ -9,7 +9,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.gate.gating import GateResult, GateSettings, Look, behaviour_of, gate
+from ethogram.lab.gate.gating import GateResult, GateSettings, Look, behaviour_of, gate_runs
 from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
 from .compare import versions
@@ -136,7 +136,7 @@ def command(
             tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
         )
     else:
-        result = gate(
+        result = gate_runs(
             base,
             candidate,
             settings,
@@ -144,8 +144,7 @@ def command(
             quarantine=str(quarantine) if quarantine else (),
             monitor=monitor,
             condition=condition,
-            agent=agent,
-            base_agent=base_agent,
+            agents=(base_agent or agent, agent),
             allow=allow_task or (),
         )
     if behaviour:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import ImportOptions, ImportResult, import_logs, watch_logs
+from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs, watch_logs
 
 from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, stderr, stdout, table
 
@@ -53,7 +53,7 @@ def command(
             print_json(result) if json else _print(result)
         return 0
     with bytes_progress("import", quiet=json) as progress:
-        result = import_logs(list(paths), options, home=home, progress=progress)
+        result = read_logs(list(paths), options, home=home, progress=progress)
     print_json(result) if json else _print(result)
     if result.traces + result.unchanged + result.labels == 0:
         why = "the reasons are above" if result.skipped else "there is no file in it"

@@ -8,7 +8,7 @@ import typer
 
 from ethogram.errors import BadUsage
 from ethogram.run.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
-from ethogram.run.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, run_suite
+from ethogram.run.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, start_run
 
 from .live import watcher
 from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
@@ -111,7 +111,7 @@ def command(
             if resume is not None:
                 result = resume_run(resume, max_concurrency=max_concurrency, watcher=watching, **change)
             else:
-                result = run_suite(str(suite), str(agent), options, home=home, watcher=watching)
+                result = start_run(str(suite), str(agent), options, home=home, watcher=watching)
     except RunInterrupted as interrupted:
         result = interrupted.result
     return _finish(result, json, conditions=len(options.conditions))

@@ -12,7 +12,7 @@ import msgspec
 
 from ethogram.cost import Amounts, Metering
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.plan import Episode, Suite
+from ethogram.plan import Condition, Episode, Suite
 from ethogram.store import Home, Run, open_home
 from ethogram.store.lake import METERS
 from ethogram.store.lease import check_idle
@@ -45,10 +45,11 @@ from .session import RunResult as RunResult
 from .session import Session, read_books, work_left
 from .session import Watcher as Watcher
 
+_DEFAULTS = RunOptions()
 
-def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions | None = None, **given: Any) -> RunPlan:
+
+def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions) -> RunPlan:
     """The plan of a run with an upper bound of its price; nothing is called."""
-    options = msgspec.structs.replace(options or RunOptions(), **given)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
     check_meters(acting, options, loaded.suite)
@@ -58,18 +59,73 @@ def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions | None = No
 def run_suite(
     suite: SuiteSpec,
     agent: AgentSpec,
-    options: RunOptions | None = None,
+    *,
+    home: Home | str | None = None,
+    watcher: Watcher | None = None,
+    k: int = _DEFAULTS.k,
+    seed: int = _DEFAULTS.seed,
+    name: str | None = _DEFAULTS.name,
+    engine: str = _DEFAULTS.engine,
+    max_concurrency: int = _DEFAULTS.max_concurrency,
+    limit: int | None = _DEFAULTS.limit,
+    tasks: tuple[str, ...] = _DEFAULTS.tasks,
+    tags: tuple[str, ...] = _DEFAULTS.tags,
+    meta: dict[str, str] = _DEFAULTS.meta,
+    caps: AllCaps = _DEFAULTS.caps,
+    conditions: tuple[Condition, ...] = _DEFAULTS.conditions,
+    retries: int = _DEFAULTS.retries,
+    redact: str = _DEFAULTS.redact,
+    seal: bool | None = _DEFAULTS.seal,
+    keep: str = _DEFAULTS.keep,
+    isolation: str = _DEFAULTS.isolation,
+    environment: Environment = _DEFAULTS.environment,
+    metering: Metering = _DEFAULTS.metering,
+) -> RunResult:
+    """Run `k` seeded attempts of every task of a suite, and store their traces and outcomes as a run.
+
+    `suite` is a folder, a file or a `Suite`; `agent` a function, or a name such as `my.mod:agent`. `name` names the
+    run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
+    (`max_concurrency` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
+    priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
+    in which each episode works, `environment` about the variables that the agent sees. Raises `BadInput` before
+    anything is run if the suite, the agent or an option cannot be used; a run that is stopped can be resumed.
+
+    Example: `run_suite("suite/", "my.mod:agent", k=5).scored`
+    """
+    options = RunOptions(
+        k=k,
+        seed=seed,
+        name=name,
+        engine=engine,
+        max_concurrency=max_concurrency,
+        limit=limit,
+        tasks=tasks,
+        tags=tags,
+        meta=meta,
+        caps=caps,
+        conditions=conditions,
+        retries=retries,
+        redact=redact,
+        seal=seal,
+        keep=keep,
+        isolation=isolation,
+        environment=environment,
+        metering=metering,
+    )
+    return start_run(suite, agent, options, home=home, watcher=watcher)
+
+
+def start_run(
+    suite: SuiteSpec,
+    agent: AgentSpec,
+    options: RunOptions,
     *,
     home: Home | str | None = None,
     watcher: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
-    **given: Any,
 ) -> RunResult:
-    """Run K seeded attempts of every task: `run_suite("suite/", "my.mod:agent", k=5)`.
-
-    `more` is what a study keeps in `run.json` about its plan.
-    """
-    options = msgspec.structs.replace(options or RunOptions(), **given).resolved()
+    """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
+    options = options.resolved()
     lake = home if isinstance(home, Home) else open_home(home)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)

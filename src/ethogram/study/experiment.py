@@ -18,7 +18,7 @@ from ethogram.result import Result
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
 from ethogram.run.options import RunOptions
 from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, load
-from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, run_suite
+from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, start_run
 from ethogram.store import Home, Run, manifest, open_home
 from ethogram.store.files import LocalFiles
 
@@ -185,7 +185,7 @@ class Experiment:
         else:
             self._hash_copies()
             more = {"experiment": self._record()}
-            self.session = run_suite(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
+            self.session = start_run(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
         self.session.check_caps_kept()
         return self.results()
 

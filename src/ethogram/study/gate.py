@@ -30,7 +30,7 @@ from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.run.environment import Environment
 from ethogram.run.options import AllCaps, RunOptions
 from ethogram.run.planning import load, planned_attempts
-from ethogram.run.suites import resume_run, run_suite
+from ethogram.run.suites import resume_run, start_run
 from ethogram.store import Home, Run, open_home
 from ethogram.store.lake import CONFIRMATIONS
 from ethogram.store.redact import policy_from
@@ -251,7 +251,7 @@ class _Staged:
                 caps=caps,
                 meta={META: self._promise().text()},
             )
-            begun = run_suite(self.suite, agent, options, home=self.home)
+            begun = start_run(self.suite, agent, options, home=self.home)
             begun.check_caps_kept()
             return begun.stopped is not None
         run = self.home.resolve(name)

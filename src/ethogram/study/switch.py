@@ -11,7 +11,7 @@ import msgspec
 from ethogram.errors import NotFound
 from ethogram.result import Result
 from ethogram.run.options import RunOptions
-from ethogram.run.suites import Quiet, run_suite
+from ethogram.run.suites import Quiet, start_run
 from ethogram.store import Home, manifest, open_home
 from ethogram.store.stop import pull, release
 
@@ -81,7 +81,7 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
     thread.start()
     options = RunOptions(k=1, name=name, max_concurrency=in_flight, tags=("drill",))
     try:
-        result = run_suite(suite, practice, options, home=lake, watcher=Quiet())
+        result = start_run(suite, practice, options, home=lake, watcher=Quiet())
     finally:
         over.set()
     ended = time.monotonic()

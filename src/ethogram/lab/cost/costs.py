@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime
 
 import msgspec
 import numpy as np
@@ -67,21 +66,46 @@ WORST = 10
 """How many prefix breaks are listed."""
 
 
+_DEFAULTS = CostOptions()
+
+
 def cost_of(
     run: str | Run = "latest",
     *,
     home: Home | str | None = None,
     prices: Prices = None,
-    options: CostOptions | None = None,
-    **settings: Any,
+    reprice: bool = _DEFAULTS.reprice,
+    as_of: date | None = _DEFAULTS.as_of,
+    level: float = _DEFAULTS.level,
+    volume: float | None = _DEFAULTS.volume,
+    routes: tuple[str, ...] = _DEFAULTS.routes,
+    resolution: float | None = _DEFAULTS.resolution,
+    routed_resolution: tuple[float, ...] = _DEFAULTS.routed_resolution,
+    condition: str | None = _DEFAULTS.condition,
+    agent: str | None = _DEFAULTS.agent,
 ) -> CostReport:
-    """What a run cost: `cost_of("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000)`.
+    """What a run cost: per episode, step, tool, model and resolved task.
 
-    `settings` are fields of `CostOptions`. What nothing prices is listed under `unpriced`, never taken as free.
+    `prices` are your own (dollars per million tokens), before those of the public table; `reprice` prices what the log
+    recorded a cost for, `as_of` takes the prices of one day. `volume` is runs a month. `routes` (`WHAT=MODEL`) ask what
+    another model would cost, at the shares `routed_resolution` of resolved tasks; `resolution` is the share of
+    resolved tasks where the run has no outcomes. `condition` and `agent` choose episodes. What nothing prices is listed
+    under `unpriced`, never taken as free. Raises `BadUsage` for a value that makes no sense.
+
+    Example: `cost_of("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000).per_resolved`
     """
-    wanted = msgspec.structs.replace(options or CostOptions(), **settings)
-    found = run_of(run, home)
-    return _Costing(found, as_prices(prices), wanted).report()
+    options = CostOptions(
+        reprice=reprice,
+        as_of=as_of,
+        level=level,
+        volume=volume,
+        routes=routes,
+        resolution=resolution,
+        routed_resolution=routed_resolution,
+        condition=condition,
+        agent=agent,
+    )
+    return _Costing(run_of(run, home), as_prices(prices), options).report()
 
 
 def episode_costs(run: Run, prices: Prices = None) -> list[CostEpisode]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import UTC, date, datetime
 
 import msgspec
 
@@ -78,19 +77,36 @@ def routing_report(
     )
 
 
+_DEFAULTS = CostOptions()
+
+
 def assumed_cost(
     assume: Assumed | str,
     *,
     prices: Prices = None,
     model: str | None = None,
-    options: CostOptions | None = None,
-    **settings: Any,
+    as_of: date | None = _DEFAULTS.as_of,
+    level: float = _DEFAULTS.level,
+    volume: float | None = _DEFAULTS.volume,
+    routes: tuple[str, ...] = _DEFAULTS.routes,
+    resolution: float | None = _DEFAULTS.resolution,
+    routed_resolution: tuple[float, ...] = _DEFAULTS.routed_resolution,
 ) -> CostReport:
-    """The same report from assumptions: `assumed_cost("steps=20,input=12000,output=700,cached=0.6", …)`.
+    """The report of `cost_of` from assumptions, without a run.
 
-    `model` is where steps go unless they are routed; by default the first of your own prices.
+    `model` is where steps go unless they are routed; by default the first of your own prices. The other keywords are
+    those of `cost_of`. Raises `BadUsage` where no model is named, `NotFound` for one that has no price.
+
+    Example: `assumed_cost("steps=20,input=12000,output=700,cached=0.6", model="gpt-4o").per_run`
     """
-    wanted = msgspec.structs.replace(options or CostOptions(), **settings)
+    wanted = CostOptions(
+        as_of=as_of,
+        level=level,
+        volume=volume,
+        routes=routes,
+        resolution=resolution,
+        routed_resolution=routed_resolution,
+    )
     assumed = parse_assumed(assume) if isinstance(assume, str) else assume
     known = as_prices(prices)
     base_name = model or (known.own[0].model if known.own else None)
@@ -108,18 +124,18 @@ def assumed_cost(
         each = msgspec.structs.replace(run, value=money / wanted.resolution)
     report = _assumed_report(assumed, base_name, base, run, rate, each)
     report.monthly = monthly_at(wanted, run, rate)
-    routes = [parse_route(text) for text in wanted.routes]
-    if routes:
-        there = [(r, _assumed_quote(known, r.model, wanted).rates) for r in routes]
+    parsed = [parse_route(text) for text in routes]
+    if parsed:
+        there = [(r, _assumed_quote(known, r.model, wanted).rates) for r in parsed]
         cost = routed_assumed(assumed, base.rates, there)
-        shares = [r.share if r.steps is None else r.steps / assumed.steps for r in routes]
+        shares = [r.share if r.steps is None else r.steps / assumed.steps for r in parsed]
         even = break_even(money, wanted.resolution, cost) if wanted.resolution and money else None
         parts = [
             Estimate(value=v, level=wanted.level, method="assumed", why=why)
             for v in (cost, cost / money if money else None, even)
         ]
         moved = sum(s or 0.0 for s in shares)
-        report.routing = routing_report(wanted, routes, shares, moved, parts[0], parts[1], parts[2], rate, each)
+        report.routing = routing_report(wanted, parsed, shares, moved, parts[0], parts[1], parts[2], rate, each)
     return report
 
 

@@ -16,6 +16,7 @@ from ethogram.decide.gate import GatePlan, Judgement, Verdict
 from ethogram.decide.gate import GateSettings as GateSettings
 from ethogram.decide.gate import Look as Look
 from ethogram.decide.gate_plan import planning_rates
+from ethogram.decide.missing import MissingRule
 from ethogram.decide.monitor import Watch, watch
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
@@ -101,10 +102,12 @@ class GateResult(Result, kw_only=True):
         return [msgspec.to_builtins(look) for look in self.evidence.looks]
 
 
+_DEFAULTS = GateSettings()
+
+
 def gate(
     base: str | Run,
     candidate: str | Run,
-    settings: GateSettings | None = None,
     *,
     home: Home | str | None = None,
     quarantine: str | Path | Sequence[Quarantined] = (),
@@ -113,15 +116,72 @@ def gate(
     agent: str | None = None,
     base_agent: str | None = None,
     allow: Sequence[str] = (),
-    **given: Any,
+    metric: str = _DEFAULTS.metric,
+    margin: float = _DEFAULTS.margin,
+    alpha: float = _DEFAULTS.alpha,
+    power: float = _DEFAULTS.power,
+    every: float | None = _DEFAULTS.every,
+    min_coverage: float = _DEFAULTS.min_coverage,
+    fresh: bool = _DEFAULTS.fresh,
+    pilot: str | None = _DEFAULTS.pilot,
+    missing: MissingRule = _DEFAULTS.missing,
+    confirm: int = _DEFAULTS.confirm,
+    session_sd: float | None = _DEFAULTS.session_sd,
+    ahead: int = _DEFAULTS.ahead,
 ) -> GateResult:
-    """The verdict on two stored runs: `gate("main", "new-prompt", margin=0.1).verdict`.
+    """The verdict on a candidate run against a base run, both stored.
 
-    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base. `allow` names
-    tasks that may be confirmed to have broken without blocking.
+    Which episodes count: `condition` and `agent` choose where runs hold several, `base_agent` is the agent of the base
+    if it has another name; tasks in `quarantine` (a YAML file, or a list) do not count. `allow` names tasks that may be
+    confirmed to have broken without blocking. `monitor` watches without planned looks. The other keywords are the
+    fields of `GateSettings`, which explains them.
+
+    Raises `BadUsage` for a value that makes no sense and `NotFound` for a run that does not exist. Too few attempts are
+    not an error: the verdict is then `undecided`, and `needed` says how many more runs would decide.
+
+    Example: `gate("main", "new-prompt", margin=0.1).verdict`
     """
-    settings = msgspec.structs.replace(settings or GateSettings(), **given).checked()
-    agents = (base_agent or agent, agent)
+    settings = GateSettings(
+        metric=metric,
+        margin=margin,
+        alpha=alpha,
+        power=power,
+        every=every,
+        min_coverage=min_coverage,
+        fresh=fresh,
+        pilot=pilot,
+        missing=missing,
+        confirm=confirm,
+        session_sd=session_sd,
+        ahead=ahead,
+    )
+    return gate_runs(
+        base,
+        candidate,
+        settings,
+        home=home,
+        quarantine=quarantine,
+        monitor=monitor,
+        condition=condition,
+        agents=(base_agent or agent, agent),
+        allow=allow,
+    )
+
+
+def gate_runs(
+    base: str | Run,
+    candidate: str | Run,
+    settings: GateSettings,
+    *,
+    home: Home | str | None = None,
+    quarantine: str | Path | Sequence[Quarantined] = (),
+    monitor: bool = False,
+    condition: str | None = None,
+    agents: tuple[str | None, str | None] = (None, None),
+    allow: Sequence[str] = (),
+) -> GateResult:
+    """`gate` with its settings in one record; `agents` are those of the base and of the candidate."""
+    settings = settings.checked()
     one, two, (before, after) = load_pair(
         base,
         candidate,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
 
@@ -38,19 +36,46 @@ class PlanResult(Result, kw_only=True):
     simulated: Simulated
 
 
+_DEFAULTS = PlanSettings()
+
+
 def plan_runs(
     pilot: str | Run | None = None,
-    settings: PlanSettings | None = None,
     *,
     home: Home | str | None = None,
     tasks: int = 50,
     rate: float = 0.7,
     spread: float = 0.25,
     seed: int = 0,
-    **given: Any,
+    drop: float | None = _DEFAULTS.drop,
+    alpha: float = _DEFAULTS.alpha,
+    power: float = _DEFAULTS.power,
+    stored: float = _DEFAULTS.stored,
+    every: float | None = _DEFAULTS.every,
+    price: float | None = _DEFAULTS.price,
+    max_runs: int | None = _DEFAULTS.max_runs,
+    max_usd: float | None = _DEFAULTS.max_usd,
 ) -> PlanResult:
-    """How many runs, what price: from a pilot run, or from assumptions about the tasks."""
-    settings = msgspec.structs.replace(settings or PlanSettings(), **given)
+    """How many runs a comparison needs, and their price.
+
+    The tasks' pass rates come from the run `pilot`, or without one from `tasks`, their mean `rate` and its `spread`.
+    `drop` is the drop to detect; None asks for the drop that `max_runs` or `max_usd` can detect. `stored` is the number
+    of attempts per task that the baseline has already (0: both versions are run), `every` the passes between looks,
+    `price` the dollars of one run (by default what the pilot recorded), `seed` that of the simulation which checks the
+    plan. Raises `BadUsage` for a value that makes no sense.
+
+    Example: `plan_runs(drop=0.1, stored=20, price=0.05).runs`
+    """
+    settings = PlanSettings(
+        drop=drop,
+        alpha=alpha,
+        power=power,
+        stored=stored,
+        every=every,
+        price=price,
+        max_runs=max_runs,
+        max_usd=max_usd,
+    )
     name = None
     if pilot is None:
         rates = planner.assumed_rates(tasks, rate, spread)

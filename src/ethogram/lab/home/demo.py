@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs
+from ethogram.lab.logs.imports import ImportResult, import_logs
 from ethogram.result import Result
 from ethogram.store import Home, open_home
 
@@ -50,7 +50,7 @@ def play_demo(*, home: Home | str | None = None) -> DemoResult:
     lake = home if isinstance(home, Home) else open_home(home)
     run = _run_name(lake)
     with as_file(files("ethogram") / "data" / "demo") as folder:
-        imported = import_logs(sorted(folder.iterdir()), ImportOptions(run=run, tags=(RUN,)), home=lake)
+        imported = import_logs(sorted(folder.iterdir()), home=lake, run=run, tags=(RUN,))
     shown = show_run(run, home=lake)
     failure = max(shown.traces, key=_telling)
     tree = show_trace(failure.trace_id, run=run, home=lake)

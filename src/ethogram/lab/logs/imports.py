@@ -76,19 +76,57 @@ class ImportResult(Result, kw_only=True):
         ]
 
 
+_DEFAULTS = ImportOptions()
+
+
 def import_logs(
     paths: str | Path | Sequence[str | Path],
-    options: ImportOptions | None = None,
     *,
     home: Home | str | None = None,
     progress: Progress | None = None,
-    **given: Any,
+    run: str | None = _DEFAULTS.run,
+    format: str | None = _DEFAULTS.format,
+    task_from: str | None = _DEFAULTS.task_from,
+    outcome_from: str | None = _DEFAULTS.outcome_from,
+    redact: str = _DEFAULTS.redact,
+    patterns: tuple[str, ...] = _DEFAULTS.patterns,
+    seal: bool | None = _DEFAULTS.seal,
+    tags: tuple[str, ...] = _DEFAULTS.tags,
 ) -> ImportResult:
-    """Import logs into a run of the lake: `import_logs("logs/", run="night", redact="default")`.
+    """Import logs into a run of the home, redacted before anything is written.
 
-    Importing the same file again adds nothing; a file that has grown supersedes its trace.
+    `paths` are files, folders and archives. `run` names the run (by default after the first path), `format` the format
+    (by default recognised by content). `task_from` and `outcome_from` say where tasks and outcomes come from:
+    `name:REGEX`, `meta:KEY`, `label:NAME` or `csv:FILE[:COLUMN]`. `redact` is `default`, `secrets` or `none`,
+    `patterns` are more to redact as `NAME=REGEX`; `seal` encrypts payloads (by default where a key is active).
+
+    Importing a file again adds nothing; a file that has grown supersedes its trace. What cannot be read is listed in
+    the result under `skipped`. Raises `NotFound` for a path that does not exist, `BadUsage` for a value that makes no
+    sense.
+
+    Example: `import_logs("logs/", run="night", task_from="name:(.*)_run").traces`
     """
-    options = msgspec.structs.replace(options or ImportOptions(), **given)
+    options = ImportOptions(
+        run=run,
+        format=format,
+        task_from=task_from,
+        outcome_from=outcome_from,
+        redact=redact,
+        patterns=patterns,
+        seal=seal,
+        tags=tags,
+    )
+    return read_logs(paths, options, home=home, progress=progress)
+
+
+def read_logs(
+    paths: str | Path | Sequence[str | Path],
+    options: ImportOptions,
+    *,
+    home: Home | str | None = None,
+    progress: Progress | None = None,
+) -> ImportResult:
+    """`import_logs` with its options in one record."""
     lake = home if isinstance(home, Home) else open_home(home)
     many: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
     if not many:
@@ -360,7 +398,7 @@ def watch_logs(
         changed = [p for p in _files(many) if _stamp(p) != seen.get(p)]
         if changed:
             seen.update({p: stamp for p in changed if (stamp := _stamp(p)) is not None})
-            yield import_logs(many, options, home=home)
+            yield read_logs(many, options, home=home)
         if rounds is None or count < rounds:
             time.sleep(seconds)
 
