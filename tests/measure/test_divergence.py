@@ -120,6 +120,23 @@ def test_repeats_without_steps_are_alike_only_where_capture_works() -> None:
     assert against_floor(1.0, nothing[0, 1:]).within_noise_floor is False  # the other run has steps: capture works
 
 
+LANED = st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("lr")), max_size=9)
+
+
+@given(LANED, LANED)
+@QUICK
+def test_the_distance_is_that_of_the_alignment(a: list[tuple[str, str]], b: list[tuple[str, str]]) -> None:
+    """d_norm and t* are measured without an alignment; the one that is computed later must tell the same."""
+    both = [("a", "l"), ("a", "r")]  # the same two lanes on each side
+    one, two = (reading(*(x for x, _ in side), lanes=[y for _, y in side]) for side in (both + a, both + b))
+    by_lane = sum(max(one.lanes.count(lane), two.lanes.count(lane)) for lane in "lr")
+    for found, longer in ((diverge(one, two), by_lane), (diverge(one, two, by_lane=False), max(len(one), len(two)))):
+        edits = [step for step in found.alignment if step.sign != "="]
+        assert found.d_norm == pytest.approx(len(edits) / longer)
+        assert found.edits.distance == len(edits)
+        assert (found.t_star is None) == (not edits)
+
+
 @given(st.lists(st.sampled_from("abc"), max_size=8), st.lists(st.sampled_from("abc"), max_size=8))
 @QUICK
 def test_many_at_once_are_the_same_as_one_by_one(a: list[str], b: list[str]) -> None:

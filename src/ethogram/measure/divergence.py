@@ -12,6 +12,7 @@ has differed; t*/T divides by the longer linear reading.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -36,15 +37,53 @@ from .reading import Reading
 Floats = npt.NDArray[np.float64]
 
 
-class Divergence(NamedTuple):
-    """Two readings held side by side; `t_star` is None where nothing differs, `d_norm` where neither has a step."""
+class _LanePair(NamedTuple):
+    """Two lanes that belong together: where their steps stand in the linear readings."""
 
-    d_norm: float | None
-    edits: Edits
-    t_star: int | None
-    t_star_norm: float | None
-    alignment: list[Aligned]
-    lanes: int
+    first: Sequence[int]
+    second: Sequence[int]
+
+
+class Divergence:
+    """Two readings compared; `t_star` is None where nothing differs, `d_norm` where neither has a step.
+
+    `edits` and `alignment` take several times as long as the distance: they are computed when first asked for.
+    """
+
+    def __init__(self, first: Reading, second: Reading, pairs: Sequence[_LanePair]) -> None:
+        """Measure the distance of readings whose lanes were paired; `diverge` does both."""
+        self._first, self._second, self._pairs = first, second, pairs
+        distances, longer, starts = 0, 0, []
+        for pair in pairs:
+            one, two = _signatures(first, pair.first), _signatures(second, pair.second)
+            apart = distance(one, two)
+            distances += apart
+            longer += max(len(one), len(two))
+            if apart:
+                kept = common_prefix(one, two)
+                starts.append(pair.first[kept] if kept < len(one) else pair.second[kept])
+        self.lanes = len(pairs)
+        self.d_norm = distances / longer if longer else None
+        self.t_star: int | None = min(starts, default=None)
+        self.t_star_norm = None if self.t_star is None else self.t_star / max(len(first), len(second))
+
+    @cached_property
+    def alignment(self) -> list[Aligned]:
+        """The steps side by side, in the order of the first reading."""
+        letters, found = Alphabet(), []
+        for here, there in self._pairs:
+            one, two = letters.word(_signatures(self._first, here)), letters.word(_signatures(self._second, there))
+            steps = align(one, two)
+            if len(self._pairs) == 1:
+                return steps
+            found += [Aligned(s, None if i is None else here[i], None if j is None else there[j]) for s, i, j in steps]
+        found.sort(key=lambda s: (s.first if s.first is not None else s.second or 0, s.second or 0))
+        return found
+
+    @cached_property
+    def edits(self) -> Edits:
+        """The edits of the alignment."""
+        return count_edits(self.alignment)
 
 
 class FirstAligned(NamedTuple):
@@ -64,53 +103,38 @@ class FirstAligned(NamedTuple):
 
 
 def diverge(first: Reading, second: Reading, *, by_lane: bool = True) -> Divergence:
-    """Align two readings, lane by lane where either has several lanes."""
-    letters = Alphabet()
-    if not by_lane or max(len(first.lane_names), len(second.lane_names)) <= 1:
-        one, two = letters.word(first.signatures), letters.word(second.signatures)
-        alignment = align(one, two)
-        start = common_prefix(one, two) if one != two else None
-        return _result(alignment, start, max(len(one), len(two)), max(len(one), len(two)), 1)
-    pairs = _lane_pairs(first, second, letters)
-    alignment = []
-    longer, starts = 0, []
-    for here, there in pairs:
-        one = letters.word(first.signatures[i] for i in here)
-        two = letters.word(second.signatures[j] for j in there)
-        longer += max(len(one), len(two))
-        for sign, i, j in align(one, two):
-            alignment.append(Aligned(sign, None if i is None else here[i], None if j is None else there[j]))
-        if one != two:
-            kept = common_prefix(one, two)
-            starts.append(here[kept] if kept < len(here) else there[kept])
-    alignment.sort(key=lambda s: (s.first if s.first is not None else s.second or 0, s.second or 0))
-    return _result(alignment, min(starts, default=None), longer, max(len(first), len(second)), len(pairs))
+    """Compare two readings, lane by lane where either has several lanes.
+
+    `diverge(read(passing), read(failing)).t_star` is the first step at which they differ.
+    """
+    if not by_lane or (_one_lane(first) and _one_lane(second)):
+        return Divergence(first, second, [_LanePair(range(len(first)), range(len(second)))])
+    return Divergence(first, second, _lane_pairs(first, second))
 
 
-def _result(alignment: list[Aligned], start: int | None, longer: int, steps: int, lanes: int) -> Divergence:
-    counted = count_edits(alignment)
-    return Divergence(
-        d_norm=counted.distance / longer if longer else None,
-        edits=counted,
-        t_star=start,
-        t_star_norm=None if start is None else start / steps,
-        alignment=alignment,
-        lanes=lanes,
-    )
+def _one_lane(reading: Reading) -> bool:
+    return reading.lanes.count(reading.lanes[0]) == len(reading) if reading.lanes else True
 
 
-def _lane_pairs(first: Reading, second: Reading, letters: Alphabet) -> list[tuple[list[int], list[int]]]:
-    """Positions of lanes that belong together: by name, then by the least distance, ties by order of appearance."""
-    ours, theirs = list(first.lane_names), list(second.lane_names)
-    pairs = [(first.positions(name), second.positions(name)) for name in ours if name in theirs]
-    left, right = [n for n in ours if n not in theirs], [n for n in theirs if n not in ours]
-    words = {n: letters.word(first.signatures[i] for i in first.positions(n)) for n in left}
-    others = {n: letters.word(second.signatures[j] for j in second.positions(n)) for n in right}
+def _signatures(reading: Reading, places: Sequence[int]) -> Sequence[str]:
+    """The signatures at some places; all of them, uncopied, where the places are the whole reading."""
+    signatures = reading.signatures
+    return signatures if len(places) == len(signatures) else [signatures[i] for i in places]
+
+
+def _lane_pairs(first: Reading, second: Reading) -> list[_LanePair]:
+    """Lanes that belong together: by name, then by the least distance, ties by order of appearance."""
+    ours, theirs = first.places_by_lane, second.places_by_lane
+    pairs = [_LanePair(places, theirs[name]) for name, places in ours.items() if name in theirs]
+    left = [places for name, places in ours.items() if name not in theirs]
+    right = [places for name, places in theirs.items() if name not in ours]
+    ones, twos = [_signatures(first, p) for p in left], [_signatures(second, p) for p in right]
     while left and right:
-        _, i, j = min((normalised(words[a], others[b]), i, j) for i, a in enumerate(left) for j, b in enumerate(right))
-        pairs.append((first.positions(left.pop(i)), second.positions(right.pop(j))))
-    pairs.extend((first.positions(n), []) for n in left)
-    pairs.extend(([], second.positions(n)) for n in right)
+        _, i, j = min((normalised(a, b), i, j) for i, a in enumerate(ones) for j, b in enumerate(twos))
+        pairs.append(_LanePair(left.pop(i), right.pop(j)))
+        del ones[i], twos[j]
+    pairs.extend(_LanePair(places, ()) for places in left)
+    pairs.extend(_LanePair((), places) for places in right)
     return pairs
 
 
@@ -202,7 +226,8 @@ def _by_lane(first: Sequence[Reading], second: Sequence[Reading], letters: Alpha
             if len(ours) <= 1 and len(others) <= 1:
                 continue
             if ours - others and others - ours:  # which of them belong together is a question of distance
-                d[i, j], starts[i, j] = _laned(first[i], second[j], letters)
+                found = diverge(first[i], second[j])
+                d[i, j], starts[i, j] = found.d_norm or 0.0, found.t_star_norm or 0.0
             else:
                 d[i, j], starts[i, j] = edits[i, j] / max(longer[i, j], 1), begun[i, j] / steps[i, j]
 
@@ -216,28 +241,13 @@ class _Lane(NamedTuple):
 
 
 def _lane(readings: Sequence[Reading], name: str, letters: Alphabet) -> _Lane:
-    positions = [r.positions(name) for r in readings]
+    positions = [[i for i, lane in enumerate(r.lanes) if lane == name] for r in readings]
     words = [letters.word(r.signatures[i] for i in p) for r, p in zip(readings, positions, strict=True)]
     lengths = np.array([len(p) for p in positions], dtype=np.int64)
     places = np.full((len(readings), int(lengths.max(initial=0)) + 1), np.inf)
     for row, p in zip(places, positions, strict=True):
         row[: len(p)] = p
     return _Lane(words, lengths, places)
-
-
-def _laned(first: Reading, second: Reading, letters: Alphabet) -> tuple[float, float]:
-    edits = longer = 0
-    starts = []
-    for here, there in _lane_pairs(first, second, letters):
-        one = letters.word(first.signatures[i] for i in here)
-        two = letters.word(second.signatures[j] for j in there)
-        edits += distance(one, two)
-        longer += max(len(one), len(two))
-        if one != two:
-            kept = common_prefix(one, two)
-            starts.append(here[kept] if kept < len(here) else there[kept])
-    start = min(starts, default=0)
-    return edits / longer if longer else 0.0, start / max(len(first), len(second), 1)
 
 
 def upper(matrix: Floats) -> Iterable[float]:

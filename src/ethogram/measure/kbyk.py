@@ -317,7 +317,7 @@ def _lane_after_lane(run: Reading) -> Sequence[str]:
     """Signatures lane by lane, so that the scheduler's order makes no edits."""
     if len(run.lane_names) <= 1:
         return run.signatures
-    return [run.signatures[i] for lane in sorted(run.lane_names) for i in run.positions(lane)]
+    return [run.signatures[i] for _, places in sorted(run.places_by_lane.items()) for i in places]
 
 
 def _some(pairs: Pairs, rng: np.random.Generator) -> Pairs:

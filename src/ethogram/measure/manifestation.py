@@ -110,7 +110,9 @@ def control_flow(first: Reading, second: Reading, found: Divergence) -> ControlF
     introduced = avoided = reroutes = 0
     routed = first.count("handoff") + second.count("handoff") > 0
     several = min(len(set(first.agents)), len(set(second.agents))) > 1
-    for sign, i, j in found.alignment:
+    # an alignment is slow to compute; without these nothing could be counted along it
+    aligned = found.alignment if routed or several or any(first.failed) or any(second.failed) else ()
+    for sign, i, j in aligned:
         if i is None or j is None:
             continue
         if first.kinds[i] == second.kinds[j] == "tool" and first.names[i] == second.names[j]:

@@ -46,9 +46,13 @@ class Reading(msgspec.Struct, frozen=True):
         """The lanes in order of appearance."""
         return tuple(dict.fromkeys(self.lanes))
 
-    def positions(self, lane: str) -> list[int]:
-        """Where a lane's steps stand in the linear reading."""
-        return [i for i, name in enumerate(self.lanes) if name == lane]
+    @property
+    def places_by_lane(self) -> dict[str, list[int]]:
+        """Where each lane's steps stand in the linear reading, lanes in order of appearance."""
+        places: dict[str, list[int]] = {name: [] for name in self.lane_names}
+        for i, name in enumerate(self.lanes):
+            places[name].append(i)
+        return places
 
     def count(self, kind: str) -> int:
         """How many positions of a kind; a handoff of the answer is not one."""

@@ -1,7 +1,8 @@
 """Edit distance of sequences: how far apart, which edits, where the first difference is.
 
-A sequence of anything that can be hashed is written once as a word, one character per item (`Alphabet`); all the rest
-works on words. An edit turns the first word into the second: `~` substitutes, `-` deletes, `+` inserts, `=` keeps.
+A sequence of anything that can be hashed is written once as a word, one character per item (`Alphabet`); a single pair
+of lists of strings may be given as it is. An edit turns the first word into the second: `~` substitutes, `-` deletes,
+`+` inserts, `=` keeps.
 
 Two roads to the edits, both of the least possible number and the same on every call. `edits` counts them with
 rapidfuzz, in about the time that the distance itself takes; where several alignments are equally short, rapidfuzz's
@@ -22,6 +23,8 @@ from rapidfuzz.distance import Levenshtein, Postfix, Prefix
 from ._numeric import Floats, Ints
 
 Sign = Literal["=", "~", "+", "-"]
+Items = str | Sequence[str]
+"""A word, or a list of strings that has not been written as one."""
 
 _FIRST, _GAP, _GAP_SIZE, _LAST = 0x100, 0xD800, 0x800, 0x10FFFF
 MOST_CELLS = 400_000_000
@@ -70,24 +73,24 @@ class Alphabet(dict[Hashable, str]):
         return letter
 
 
-def distance(first: str, second: str) -> int:
+def distance(first: Items, second: Items) -> int:
     """The least number of edits (Levenshtein 1966)."""
     return int(Levenshtein.distance(first, second))
 
 
-def normalised(first: str, second: str) -> float:
+def normalised(first: Items, second: Items) -> float:
     """The distance over the longer length, 0 to 1; two empty words are alike."""
     longer = max(len(first), len(second))
     return distance(first, second) / longer if longer else 0.0
 
 
-def common_prefix(first: str, second: str) -> int:
+def common_prefix(first: Items, second: Items) -> int:
     """How many items agree before the first difference."""
     return int(Prefix.similarity(first, second))
 
 
-def edits(first: str | Sequence[str], second: str | Sequence[str]) -> Edits:
-    """The edits, counted; ties as rapidfuzz decides them. Takes words, or lists of strings as they are."""
+def edits(first: Items, second: Items) -> Edits:
+    """The edits, counted; ties as rapidfuzz decides them."""
     found = Levenshtein.editops(first, second)
     changed = len(first) - sum([block.size for block in found.as_matching_blocks()])  # substituted or deleted
     insertions = len(found) - changed
@@ -121,12 +124,9 @@ def align(first: str, second: str, *, prefix_first: bool = True) -> list[Aligned
     a, b = first[kept:], second[kept:]
     tail = int(Postfix.similarity(a, b))  # what the backtracking would match first anyhow
     a, b = a[: len(a) - tail], b[: len(b) - tail]
-    found = _backtracked(a, b) if len(a) * len(b) <= MOST_CELLS else _by_rapidfuzz(a, b)
-    return [
-        *(Aligned("=", i, i) for i in range(kept)),
-        *(Aligned(s, None if i is None else i + kept, None if j is None else j + kept) for s, i, j in found),
-        *(Aligned("=", len(first) - k, len(second) - k) for k in range(tail, 0, -1)),
-    ]
+    found = _backtracked(a, b, kept) if len(a) * len(b) <= MOST_CELLS else _by_rapidfuzz(a, b, kept)
+    head = [Aligned("=", i, i) for i in range(kept)]
+    return head + found + [Aligned("=", len(first) - k, len(second) - k) for k in range(tail, 0, -1)]
 
 
 def pairwise(words: Sequence[str]) -> Floats:
@@ -156,30 +156,30 @@ def _longer(first: Sequence[str], second: Sequence[str]) -> Ints:
     return np.maximum(lengths[0][:, None], lengths[1][None, :])
 
 
-def _backtracked(a: str, b: str) -> list[Aligned]:
+def _backtracked(a: str, b: str, skipped: int) -> list[Aligned]:
     """Backtracking over the table in bits: whether a diagonal step is free, whether a step along b costs one.
 
     The columns are those of Hyyrö (2001), each a whole number of len(a) bits, so the table takes 2 bits per cell.
+    Places count from `skipped` on, the length of what was taken off both words before.
     """
     free, dearer = _columns(a, b)
-    i, j = len(a), len(b)
+    i, j = len(a) - 1, len(b) - 1
     found: list[Aligned] = []
-    while i and j:
-        bit = 1 << (i - 1)
-        if a[i - 1] == b[j - 1]:
+    while i >= 0 and j >= 0:
+        if a[i] == b[j]:
+            found.append(Aligned("=", i + skipped, j + skipped))
             i, j = i - 1, j - 1
-            found.append(Aligned("=", i, j))
-        elif not free[j - 1] & bit:
+        elif not free[j] >> i & 1:
+            found.append(Aligned("~", i + skipped, j + skipped))
             i, j = i - 1, j - 1
-            found.append(Aligned("~", i, j))
-        elif dearer[j - 1] & bit:
+        elif dearer[j] >> i & 1:
+            found.append(Aligned("+", None, j + skipped))
             j -= 1
-            found.append(Aligned("+", None, j))
         else:
+            found.append(Aligned("-", i + skipped, None))
             i -= 1
-            found.append(Aligned("-", i, None))
-    found.extend(Aligned("+", None, k) for k in range(j - 1, -1, -1))
-    found.extend(Aligned("-", k, None) for k in range(i - 1, -1, -1))
+    found.extend(Aligned("+", None, k + skipped) for k in range(j, -1, -1))
+    found.extend(Aligned("-", k + skipped, None) for k in range(i, -1, -1))
     found.reverse()
     return found
 
@@ -206,10 +206,11 @@ def _columns(a: str, b: str) -> tuple[list[int], list[int]]:
     return free, dearer
 
 
-def _by_rapidfuzz(a: str, b: str) -> list[Aligned]:
+def _by_rapidfuzz(a: str, b: str, skipped: int) -> list[Aligned]:
     found: list[Aligned] = []
     for block in Levenshtein.opcodes(a, b):
-        one, two = range(block.src_start, block.src_end), range(block.dest_start, block.dest_end)
+        one = range(block.src_start + skipped, block.src_end + skipped)
+        two = range(block.dest_start + skipped, block.dest_end + skipped)
         if block.tag == "delete":
             found.extend(Aligned("-", i, None) for i in one)
         elif block.tag == "insert":
