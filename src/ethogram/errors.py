@@ -1,21 +1,29 @@
-"""Every error that Ethogram raises on purpose.
+"""Every error that Ethogram raises on purpose, and the facts that each carries.
 
-    EthogramError                 exit code
-    ├── BadInput                  64   the caller gave something that cannot be used
-    │   ├── BadUsage              64   an option or an argument makes no sense
-    │   ├── NotFound              64   a run, trace, file or name does not exist
-    │   ├── Unreadable            64   a file is not what it claims to be
-    │   └── Locked                64   another process is at work there
-    ├── Refused                   2    there is not enough evidence to answer
-    ├── MachineFailure            2    the machine or the cluster failed; what was committed stays
-    ├── Damaged                   1    what is stored no longer matches its hash
-    ├── Sealed                    64   the key to encrypted payloads is not at hand
-    └── MissingExtra              64   an optional dependency is not installed
+    EthogramError             exit code   attributes
+    ├── BadInput              64   where                      the caller gave something that cannot be used
+    │   ├── BadUsage          64   where                      an option or an argument makes no sense
+    │   ├── NotFound          64   where, what, name, known   a run, trace, file or name does not exist
+    │   ├── Unreadable        64   where                      a file is not what it claims to be
+    │   └── Locked            64   where                      another process is at work there
+    ├── Refused               2    estimate, have, need, of   there is not enough evidence to answer
+    ├── MachineFailure        2                               the machine or cluster failed; what was committed stays
+    ├── Damaged               1    where                      what is stored no longer matches its hash
+    ├── Sealed                64   key                        the key to encrypted payloads is not at hand
+    └── MissingExtra          64   extra                      an optional dependency is not installed
 
-A message is one sentence: what is wrong, where, and what to do.
+A message is one sentence: what is wrong, where, and what to do. The attributes repeat its facts for programs: a fact
+that is not known at the place where the error is raised is None. For example
+`except Refused as error: print(error.need - error.have, error.of)` says how much evidence is lacking.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from .estimate import Estimate
 
 
 class EthogramError(Exception):
@@ -25,7 +33,16 @@ class EthogramError(Exception):
 
 
 class BadInput(EthogramError):
-    """The caller gave something that cannot be used."""
+    """The caller gave something that cannot be used; `where` is its file, line or record, if it has a place."""
+
+    def __init__(self, message: str, *, where: str | None = None) -> None:
+        super().__init__(message)
+        self.where = where
+
+    @classmethod
+    def at(cls, where: str, problem: str) -> Self:
+        """The error whose message begins with its place: `suite.yaml: the task has no id`."""
+        return cls(f"{where}: {problem}", where=where)
 
 
 class BadUsage(BadInput):
@@ -33,7 +50,24 @@ class BadUsage(BadInput):
 
 
 class NotFound(BadInput):
-    """A run, trace, file or name does not exist."""
+    """A run, trace, file or name does not exist.
+
+    Of something that has a name, `what` is its kind, `name` the one that was asked for, `known` those that exist.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        where: str | None = None,
+        what: str | None = None,
+        name: str | None = None,
+        known: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, where=where)
+        self.what = what
+        self.name = name
+        self.known = tuple(known)
 
     @classmethod
     def named(cls, what: str, name: str, known: list[str]) -> NotFound:
@@ -45,7 +79,7 @@ class NotFound(BadInput):
         if not near and known:
             shown = ", ".join(sorted(known)[:8]) + (", …" if len(known) > 8 else "")
             hint = f"; known: {shown}"
-        return cls(f"no {what} named {name!r}{hint}")
+        return cls(f"no {what} named {name!r}{hint}", what=what, name=name, known=known)
 
 
 class Unreadable(BadInput):
@@ -57,9 +91,28 @@ class Locked(BadInput):
 
 
 class Refused(EthogramError):
-    """There is not enough evidence to answer."""
+    """There is not enough evidence to answer.
+
+    There are `have` of what `of` names (for example `scored traces`), and an answer takes at least `need`; `estimate`
+    is what can be said so far.
+    """
 
     exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        have: int | None = None,
+        need: int | None = None,
+        of: str | None = None,
+        estimate: Estimate | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.have = have
+        self.need = need
+        self.of = of
+        self.estimate = estimate
 
 
 class MachineFailure(EthogramError):
@@ -69,19 +122,33 @@ class MachineFailure(EthogramError):
 
 
 class Damaged(EthogramError):
-    """What is stored no longer matches its hash."""
+    """What is stored no longer matches its hash; `where` is the file."""
 
     exit_code = 1
 
+    def __init__(self, message: str, *, where: str | None = None) -> None:
+        super().__init__(message)
+        self.where = where
+
 
 class Sealed(EthogramError):
-    """The key to encrypted payloads is not at hand."""
+    """The key to encrypted payloads is not at hand; `key` is its name."""
+
+    def __init__(self, message: str, *, key: str | None = None) -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class MissingExtra(EthogramError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed; `extra` is what to install."""
+
+    def __init__(self, message: str, *, extra: str | None = None) -> None:
+        super().__init__(message)
+        self.extra = extra
 
     @classmethod
     def needed(cls, extra: str, purpose: str) -> MissingExtra:
         """Name the extra to install and what it is needed for."""
-        return cls(f"{purpose} needs the extra {extra!r}; install it with: pip install 'ethogram[{extra}]'")
+        return cls(
+            f"{purpose} needs the extra {extra!r}; install it with: pip install 'ethogram[{extra}]'", extra=extra
+        )

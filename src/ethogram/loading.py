@@ -58,7 +58,7 @@ def module_at(path: Path) -> ModuleType:
             return sys.modules[name]
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None:
-            raise BadInput(f"{path.name!r} is not a Python file")
+            raise BadInput(f"{path.name!r} is not a Python file", where=str(path))
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
@@ -139,7 +139,7 @@ def code_digest(path: Path) -> str:
             try:
                 parts += [file.relative_to(base).as_posix(), file.read_bytes()]
             except OSError as error:
-                raise NotFound(f"no Python file at {file.name!r}: {error.strerror}") from None
+                raise NotFound(f"no Python file at {file.name!r}: {error.strerror}", where=str(file)) from None
         _seen[path] = (stamps, digest("code", *parts))
         return _seen[path][1]
 

@@ -422,11 +422,14 @@ def test_several_agents_are_told(home):
 
 def test_too_little_is_refused(home):
     store(home, "empty", [Episode("user", Missing("killed")), Episode("", Scored(1.0))])
-    with pytest.raises(Refused, match=r"no scored trace to measure \(killed 1, no steps 1\); score it first"):
+    with pytest.raises(Refused, match=r"no scored trace to measure \(killed 1, no steps 1\); score it first") as none:
         field_of("empty", home=home)
+    assert none.value.estimate is not None
+    assert none.value.estimate.missing == {"killed": 1, "no steps": 1}
     store(home, "one", [Episode("user model get_a")])
-    with pytest.raises(Refused, match="one scored trace"):
+    with pytest.raises(Refused, match="one scored trace") as one:
         field_of("one", home=home)
+    assert (one.value.have, one.value.need, one.value.of) == (1, 2, "scored traces")
     store(home, "lost", [Episode("user model get_a", Scored(0.0))] * 3)
     with pytest.raises(Refused, match="no success"):
         field_of("lost", home=home, save_to="never.json")

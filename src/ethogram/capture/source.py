@@ -150,11 +150,11 @@ class Source:
         with self.open() as stream:
             data = _read_up_to(stream, MAX_DOCUMENT + 1)
         if len(data) > MAX_DOCUMENT:
-            raise Unreadable(f"{self.name}: one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
+            raise Unreadable.at(self.name, f"one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
         try:
             return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise Unreadable(f"{self.name}: not a JSON document: {_short(error)}") from None
+            raise Unreadable.at(self.name, f"not a JSON document: {_short(error)}") from None
 
 
 def _shallow(stream: BinaryIO) -> Iterator[tuple[str, str, Any]]:
@@ -228,10 +228,10 @@ class _Bounded(io.RawIOBase):
         try:
             data = self._read(len(view))
         except _BROKEN as error:
-            raise Unreadable(f"{self._name}: the compressed data is damaged or cut off ({_short(error)})") from None
+            raise Unreadable.at(self._name, f"the compressed data is damaged or cut off ({_short(error)})") from None
         self._seen += len(data)
         if self._seen > self._limit:
-            raise Unreadable(f"{self._name}: expands to more than {self._limit >> 20} MiB; refused")
+            raise Unreadable.at(self._name, f"expands to more than {self._limit >> 20} MiB; refused")
         view[: len(data)] = data
         return len(data)
 
@@ -295,7 +295,7 @@ def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable
         return
     root = Path(path)
     if not root.exists():
-        raise NotFound(f"no file or folder at {str(path)!r}")
+        raise NotFound(f"no file or folder at {str(path)!r}", where=str(path))
     if root.is_file():
         yield from _expand(file_source(root, root.name), is_log, report, 0)
         return
@@ -367,7 +367,7 @@ def spooled(name: str, stream: BinaryIO | IO[bytes], limit: int) -> Source:
         size += len(chunk)
         if size > limit:
             kept.close()
-            raise Unreadable(f"{name}: expands to more than {limit >> 20} MiB; refused")
+            raise Unreadable.at(name, f"expands to more than {limit >> 20} MiB; refused")
         kept.write(chunk)
     kept.flush()
     source = Source(name, lambda: open(kept.name, "rb"), size)  # noqa: SIM115 - whoever opens it closes it

@@ -202,9 +202,9 @@ def read_prices(path: str | Path) -> tuple[OwnPrice, ...]:
     try:
         text = place.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise NotFound(f"there is no price file {str(path)!r}") from None
+        raise NotFound(f"there is no price file {str(path)!r}", where=str(path)) from None
     except (OSError, UnicodeDecodeError) as error:
-        raise Unreadable(f"the price file {str(path)!r} cannot be read: {error}") from None
+        raise Unreadable(f"the price file {str(path)!r} cannot be read: {error}", where=str(path)) from None
     content = _parsed(text, place)
     inside = content.get("prices") if isinstance(content, dict) else None
     return own_prices(inside if isinstance(inside, dict) else content, str(path))
@@ -223,13 +223,17 @@ def _parsed(text: str, place: Path) -> Any:
         return yaml.safe_load(text)
     except Exception as error:  # yaml has a tree of its own
         told = " ".join(str(error).split())[:200]
-        raise Unreadable(f"the price file {str(place)!r} is not valid {place.suffix[1:] or 'YAML'}: {told}") from None
+        raise Unreadable(
+            f"the price file {str(place)!r} is not valid {place.suffix[1:] or 'YAML'}: {told}", where=str(place)
+        ) from None
 
 
 def own_prices(content: Any, where: str) -> tuple[OwnPrice, ...]:
     """Own prices of a mapping: `{model: {fresh, output, …}}`, or a list of such with dates."""
     if not isinstance(content, Mapping) or not content:
-        raise BadInput(f"{where} holds no prices: name each model with fresh and output in dollars per million tokens")
+        raise BadInput(
+            f"{where} holds no prices: name each model with fresh and output in dollars per million tokens", where=where
+        )
     found = []
     for model, entries in content.items():
         for entry in entries if isinstance(entries, list) else [entries]:
@@ -239,13 +243,13 @@ def own_prices(content: Any, where: str) -> tuple[OwnPrice, ...]:
 
 def _own_price(model: str, entry: Any, where: str) -> OwnPrice:
     if not isinstance(entry, Mapping):
-        raise BadInput(f"{where} is not a table of rates; give at least fresh and output")
+        raise BadInput(f"{where} is not a table of rates; give at least fresh and output", where=where)
     unknown = set(entry) - {*KEYS, "from", "until", "provider"}
     if unknown:
         known = ", ".join((*KEYS, "from", "until", "provider"))
-        raise BadInput(f"{where} has an unknown key {sorted(map(str, unknown))[0]!r}; known: {known}")
+        raise BadInput(f"{where} has an unknown key {sorted(map(str, unknown))[0]!r}; known: {known}", where=where)
     if "fresh" not in entry or "output" not in entry:
-        raise BadInput(f"{where} lacks {'fresh' if 'fresh' not in entry else 'output'}")
+        raise BadInput(f"{where} lacks {'fresh' if 'fresh' not in entry else 'output'}", where=where)
     rates = {key: _money(entry[key], f"{where}, {key},") for key in KEYS if key in entry}
     provider = entry.get("provider")
     return OwnPrice(
@@ -259,7 +263,7 @@ def _own_price(model: str, entry: Any, where: str) -> OwnPrice:
 
 def _money(value: Any, where: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e9:
-        raise BadInput(f"{where} is not a number of dollars of at least 0")
+        raise BadInput(f"{where} is not a number of dollars of at least 0", where=where.rstrip(","))
     return float(value)
 
 
@@ -271,7 +275,7 @@ def _day(value: Any, where: str) -> date | None:
     try:
         return date.fromisoformat(str(value))
     except ValueError:
-        raise BadInput(f"{where} has a date {value!r} that is not YYYY-MM-DD") from None
+        raise BadInput(f"{where} has a date {value!r} that is not YYYY-MM-DD", where=where) from None
 
 
 def moment(ns: int) -> datetime:

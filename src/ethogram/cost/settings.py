@@ -27,7 +27,7 @@ def price_list(file: str | Path | None = None, prices: Sequence[str] = ()) -> Pr
         try:
             table = tomllib.loads(settings.read_text(encoding="utf-8")).get("prices")
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise BadUsage(f"{SETTINGS} is not valid TOML: {error}") from None
+            raise BadUsage(f"{SETTINGS} is not valid TOML: {error}", where=str(SETTINGS)) from None
         if table is not None:
             own += own_prices(table, SETTINGS)
     return PriceList(own)

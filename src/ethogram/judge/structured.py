@@ -110,9 +110,9 @@ def schema_of(rule: JsonSchema, root: Any) -> Any:
     try:
         return msgspec.json.decode((root / rule.schema).read_bytes())
     except OSError as error:
-        raise BadInput(f"the schema {rule.schema!r} cannot be read: {error.strerror}") from None
+        raise BadInput(f"the schema {rule.schema!r} cannot be read: {error.strerror}", where=rule.schema) from None
     except msgspec.DecodeError as error:
-        raise BadInput(f"the schema {rule.schema!r} is not JSON: {error}") from None
+        raise BadInput(f"the schema {rule.schema!r} is not JSON: {error}", where=rule.schema) from None
 
 
 def validator(schema: Any) -> Any:

@@ -192,10 +192,14 @@ def read_outcome(outcome: object, row: int) -> tuple[float, str | None]:
         value = float(outcome)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise BadInput(
-            f"the outcome of trajectory {row} is {outcome!r}; give a number, Scored, Missing, or None for no outcome"
+            f"the outcome of trajectory {row} is {outcome!r}; give a number, Scored, Missing, or None for no outcome",
+            where=f"trajectory {row}",
         ) from None
     if not np.isfinite(value):
-        raise BadInput(f"the outcome of trajectory {row} is {value}; give a finite number, or None for no outcome")
+        raise BadInput(
+            f"the outcome of trajectory {row} is {value}; give a finite number, or None for no outcome",
+            where=f"trajectory {row}",
+        )
     return value, None
 
 
@@ -210,7 +214,8 @@ def refuse_numbers_that_are_none(block: Floats, names: Sequence[str]) -> None:
     row, column = (int(i) for i in np.argwhere(bad)[0])
     raise BadInput(
         f"dimension {names[column]!r} of trajectory {row} is {block[row, column]} ({int(bad.any(axis=1).sum())} "
-        "trajectories have such numbers); give finite numbers, or leave those trajectories or that dimension out"
+        "trajectories have such numbers); give finite numbers, or leave those trajectories or that dimension out",
+        where=f"trajectory {row}",
     )
 
 

@@ -205,7 +205,12 @@ class Field(Generic[T]):
 
         if self.K == 0:
             where = f" ({', '.join(self._origin)})" if self._origin else ""
-            raise Refused(f"the field is empty{where}, so it has no metrics; add trajectories, or ask a wider field")
+            raise Refused(
+                f"the field is empty{where}, so it has no metrics; add trajectories, or ask a wider field",
+                have=0,
+                need=1,
+                of="trajectories",
+            )
         return FieldMetrics(self)
 
     def subset(self, mask: npt.ArrayLike, origin: str = "subset") -> Field:
@@ -326,17 +331,21 @@ class Field(Generic[T]):
         try:
             point = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
-            raise BadInput(f"measure() gave {values!r} for trajectory {row}; give {len(names)} numbers") from None
+            raise BadInput(
+                f"measure() gave {values!r} for trajectory {row}; give {len(names)} numbers", where=f"trajectory {row}"
+            ) from None
         if point.shape != (len(names),):
             raise BadInput(
                 f"measure() gave the shape {point.shape} for trajectory {row}, but there are {len(names)} dimensions "
-                f"({', '.join(names)}); give one number for each"
+                f"({', '.join(names)}); give one number for each",
+                where=f"trajectory {row}",
             )
         if not np.isfinite(point).all():
             bad = names[int(np.flatnonzero(~np.isfinite(point))[0])]
             raise BadInput(
                 f"measure() gave {point[names.index(bad)]} on dimension {bad!r} for trajectory {row}; give a finite "
-                "number, or leave that trajectory or that dimension out"
+                "number, or leave that trajectory or that dimension out",
+                where=f"trajectory {row}",
             )
         return point
 

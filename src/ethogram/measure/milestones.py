@@ -191,14 +191,14 @@ def milestones_from(data: object) -> Milestones:
 def _milestone(item: object, number: int) -> Milestone:
     where = f"milestone {number}"
     if not isinstance(item, dict) or "state" not in item or "when" not in item:
-        raise BadInput(f"{where} is {item!r}; give it a 'state' and a 'when'")
+        raise BadInput(f"{where} is {item!r}; give it a 'state' and a 'when'", where=where)
     _known(item, {"state", "when"}, where)
     return Milestone(_text(item["state"], f"the state of {where}"), _condition(item["when"], f"'when' of {where}"))
 
 
 def _condition(data: object, where: str) -> Condition:
     if not isinstance(data, dict) or not data:
-        raise BadInput(f"{where} is {data!r}; give a mapping such as {{tool: search}}")
+        raise BadInput(f"{where} is {data!r}; give a mapping such as {{tool: search}}", where=where)
     keys: dict[str, Callable[[object, str], Any]] = {
         "tool": _texts,
         "kind": _texts,
@@ -236,31 +236,33 @@ def _check(found: Milestones) -> None:
 def _known(data: Mapping[Any, object], allowed: set[str], where: str) -> None:
     for key in data:
         if key not in allowed:
-            raise BadInput(f"{where} has the unknown key {key!r}; it may have {', '.join(sorted(allowed))}")
+            raise BadInput(
+                f"{where} has the unknown key {key!r}; it may have {', '.join(sorted(allowed))}", where=where
+            )
 
 
 def _text(value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise BadInput(f"{where} is {value!r}; give a name")
+        raise BadInput(f"{where} is {value!r}; give a name", where=where)
     return value
 
 
 def _texts(value: object, where: str) -> tuple[str, ...]:
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) and v for v in values):
-        raise BadInput(f"{where} is {value!r}; give a name or a list of names")
+        raise BadInput(f"{where} is {value!r}; give a name or a list of names", where=where)
     return tuple(values)
 
 
 def _flag(value: object, where: str) -> bool:
     if not isinstance(value, bool):
-        raise BadInput(f"{where} is {value!r}; give true or false")
+        raise BadInput(f"{where} is {value!r}; give true or false", where=where)
     return value
 
 
 def _count(value: object, where: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise BadInput(f"{where} is {value!r}; give a whole number of at least 1")
+        raise BadInput(f"{where} is {value!r}; give a whole number of at least 1", where=where)
     return value
 
 

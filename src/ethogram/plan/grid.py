@@ -174,22 +174,24 @@ def grid(
 def grid_from(content: Any, where: str) -> Grid:
     """A grid from what a YAML or JSON file says: `parameters` (a list of values, or `values` and `ordered`)."""
     if not isinstance(content, Mapping) or not isinstance(content.get("parameters"), Mapping):
-        raise BadInput(f"{where} is not a grid; write `parameters:` with a list of values under each name")
+        raise BadInput(f"{where} is not a grid; write `parameters:` with a list of values under each name", where=where)
     unknown = sorted(set(map(str, content)) - {"parameters", "constraints", "version"})
     if unknown:
-        raise BadInput(f"{where} has an unknown key {unknown[0]!r}; a grid has parameters, constraints and version")
+        raise BadInput(
+            f"{where} has an unknown key {unknown[0]!r}; a grid has parameters, constraints and version", where=where
+        )
     found = []
     for name, said in content["parameters"].items():
         values, ordered = (said.get("values"), said.get("ordered")) if isinstance(said, Mapping) else (said, None)
         if not isinstance(values, list) or not all(isinstance(v, bool | int | float | str) for v in values):
-            raise BadInput(f"the values of {name!r} in {where} are not a list of numbers or words")
+            raise BadInput(f"the values of {name!r} in {where} are not a list of numbers or words", where=where)
         numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
         found.append(
             Parameter(name=str(name), values=tuple(values), ordered=numbers if ordered is None else bool(ordered))
         )
     rules = content.get("constraints") or []
     if not isinstance(rules, list) or not all(isinstance(r, str) for r in rules):
-        raise BadInput(f"the constraints in {where} are not a list of comparisons")
+        raise BadInput(f"the constraints in {where} are not a list of comparisons", where=where)
     return Grid(parameters=tuple(found), constraints=tuple(rules), version=str(content.get("version", "1")))
 
 
@@ -200,13 +202,14 @@ def grid_from_columns(columns: Mapping[str, Sequence[Value]], where: str) -> Gri
     """
     lengths = {len(values) for values in columns.values()}
     if len(lengths) != 1:
-        raise BadInput(f"{where} is not a grid; it needs one array per parameter, all of the same length")
+        raise BadInput(f"{where} is not a grid; it needs one array per parameter, all of the same length", where=where)
     found = grid({name: list(dict.fromkeys(values)) for name, values in columns.items()})
     points = list(zip(*columns.values(), strict=True))
     if points != list(product(*(p.values for p in found.parameters))):
         raise BadInput(
             f"{where} has {len(points):,} points, which are not all {found.full_size:,} combinations of its values "
-            "with the last parameter fastest; write a YAML grid with constraints instead"
+            "with the last parameter fastest; write a YAML grid with constraints instead",
+            where=where,
         )
     return found
 

@@ -83,12 +83,14 @@ def load_object(spec: str) -> Any:
     try:
         module = _module(place)
     except ImportError as error:
-        raise NotFound(f"cannot import {place!r} for {spec!r}: {error}") from None
+        raise NotFound(f"cannot import {place!r} for {spec!r}: {error}", where=place) from None
     except (EthogramError, MemoryError):
         raise
     except Exception as error:
         told = str(error).partition("\n")[0]
-        raise BadInput(f"{place!r} of {spec!r} fails when it is imported: {type(error).__name__}: {told}") from error
+        raise BadInput(
+            f"{place!r} of {spec!r} fails when it is imported: {type(error).__name__}: {told}", where=place
+        ) from error
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
@@ -105,7 +107,7 @@ def _module(place: str) -> Any:
         return importlib.import_module(place)
     path = Path(place).absolute()
     if not path.is_file():
-        raise NotFound(f"no file at {place!r}")
+        raise NotFound(f"no file at {place!r}", where=place)
     name = f"ethogram_user_{path.stem}_{abs(hash(str(path))):x}"
     if name in sys.modules:
         return sys.modules[name]

@@ -120,7 +120,9 @@ def planned_attempts(run: Run, loaded: LoadedSuite, options: RunOptions) -> dict
         try:
             added = msgspec.json.decode(line, type=Extension)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+            raise Damaged(
+                f"{name} of run {run.name!r} cannot be read; run: ethogram verify", where=f"{run.path}/{name}"
+            ) from None
         for task in added.tasks:
             attempts[task] = max(attempts.get(task, 0), added.k)
     return attempts

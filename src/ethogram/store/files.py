@@ -268,7 +268,7 @@ class ObjectFiles:
         with _reading(self._shown(path)):
             info = self.fs.get_file_info(self._full(path))
         if info.type.name == "NotFound":
-            raise NotFound(f"no file at {self._shown(path)}")
+            raise NotFound(f"no file at {self._shown(path)}", where=self._shown(path))
         return int(info.size or 0)
 
     def delete(self, path: str) -> None:
@@ -347,7 +347,7 @@ def _reading(where: str) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"no file at {where}") from None
+        raise NotFound(f"no file at {where}", where=where) from None
     except OSError as error:
         raise EthogramError(f"cannot read {where}: {error.strerror or _first_line(error)}") from error
 

@@ -183,7 +183,9 @@ class Run:
         try:
             return msgspec.json.decode(self.files.read(f"{self.path}/run.json"), type=RunInfo)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise BadInput(f"run.json of {self.name!r} cannot be read: {str(error).splitlines()[0]}") from None
+            raise BadInput(
+                f"run.json of {self.name!r} cannot be read: {str(error).splitlines()[0]}", where=f"{self.path}/run.json"
+            ) from None
 
     def segments(self) -> list[ledger.Segment]:
         """Ledger segments in force, read anew."""
@@ -313,7 +315,9 @@ class Run:
             try:
                 label = decoder.decode(line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                raise Damaged(f"{name} of run {self.name!r} cannot be read; run: ethogram verify") from None
+                raise Damaged(
+                    f"{name} of run {self.name!r} cannot be read; run: ethogram verify", where=f"{self.path}/{name}"
+                ) from None
             if label.trace_id in live and (name, label.trace_id) not in dead:
                 yield label
 

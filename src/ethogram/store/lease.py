@@ -55,9 +55,12 @@ def take(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
         run = path.rpartition("/")[2]
         if alone and not any(held.alone for held in in_the_way):
             raise Locked(
-                f"run {run!r} is being written by {len(in_the_way)} writer(s); try again when they have finished"
+                f"run {run!r} is being written by {len(in_the_way)} writer(s); try again when they have finished",
+                where=run,
             )
-        raise Locked(f"run {run!r} is being rewritten (retention or a change of keys); try again in a moment")
+        raise Locked(
+            f"run {run!r} is being rewritten (retention or a change of keys); try again in a moment", where=run
+        )
     return lease
 
 
@@ -99,7 +102,8 @@ def check_idle(files: Files, path: str, but: str = "") -> None:
     run = path.rpartition("/")[2]
     raise Locked(
         f"run {run!r} is still going ({where}), and a second session would pay for the same episodes again; wait for "
-        f"it, or stop it with: ethogram kill {run}"
+        f"it, or stop it with: ethogram kill {run}",
+        where=run,
     )
 
 

@@ -200,7 +200,7 @@ def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) ->
         try:
             records = decoder.decode_lines(body[at:end])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}") from None
+            raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}", where=name) from None
         if at == 0:
             _check_header(name, records[0])
         count += len(records)
@@ -212,11 +212,12 @@ def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) ->
 
 def _check_header(name: str, header: object) -> None:
     if not isinstance(header, Header):
-        raise Damaged(f"ledger segment {name} has no header")
+        raise Damaged(f"ledger segment {name} has no header", where=name)
     if header.schema_version > SCHEMA_VERSION:
         raise BadInput(
             f"ledger segment {name} is written in schema version {header.schema_version} and this Ethogram reads up "
-            f"to {SCHEMA_VERSION}; upgrade Ethogram to read it"
+            f"to {SCHEMA_VERSION}; upgrade Ethogram to read it",
+            where=name,
         )
 
 

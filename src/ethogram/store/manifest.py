@@ -43,7 +43,7 @@ def read(files: Files, folder: str) -> Manifest:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         found = None
     if found is None or found != found.hashed():
-        raise Damaged(f"{path} does not match its own hash; restore it, or remove it to go on without it")
+        raise Damaged(f"{path} does not match its own hash; restore it, or remove it to go on without it", where=path)
     return found
 
 

@@ -237,7 +237,7 @@ def _key(run: Run, file: DataFile) -> bytes | None:
     try:
         return run.keys.get(file.key) if file.key is not None else None
     except Sealed as error:
-        raise Sealed(f"run {run.name!r}: {error}") from None
+        raise Sealed(f"run {run.name!r}: {error}", key=error.key) from None
 
 
 def _check_columns(columns: Iterable[str]) -> None:
@@ -308,7 +308,8 @@ def _define(connection: Any, view: str, query: str) -> None:
         connection.execute(f"CREATE TEMP VIEW {view} AS {query}")
     except duckdb.Error as error:
         raise Damaged(
-            f"the segments behind {view!r} cannot be read ({_first_line(error)}); run: ethogram verify"
+            f"the segments behind {view!r} cannot be read ({_first_line(error)}); run: ethogram verify",
+            where=view,
         ) from None
 
 

@@ -41,7 +41,7 @@ class SpanReader:
             left -= table.num_rows
             skip = 0
         if left > 0:
-            raise Damaged(f"{place.file} is shorter than the ledger says; run: ethogram verify")
+            raise Damaged(f"{place.file} is shorter than the ledger says; run: ethogram verify", where=place.file)
 
     def _file(self, name: str) -> Any:
         if name not in self._open:

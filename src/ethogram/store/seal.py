@@ -51,9 +51,13 @@ class Keyring:
         except FileNotFoundError:
             return KeyFile()
         except OSError as error:
-            raise BadInput(f"the key file {self.path} cannot be read: {error.strerror or error}") from None
+            raise BadInput(
+                f"the key file {self.path} cannot be read: {error.strerror or error}", where=str(self.path)
+            ) from None
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise BadInput(f"the key file {self.path} is not valid; restore it from a copy") from None
+            raise BadInput(
+                f"the key file {self.path} is not valid; restore it from a copy", where=str(self.path)
+            ) from None
 
     def ids(self) -> list[str]:
         """Ids of all keys at hand."""
@@ -76,12 +80,14 @@ class Keyring:
         if text is None:
             raise Sealed(
                 f"the payloads are sealed with key {wanted}, which is not in {self.path} nor in ETHOGRAM_KEY; "
-                "bring the key, or accept that what it sealed is forgotten"
+                "bring the key, or accept that what it sealed is forgotten",
+                key=wanted,
             )
         key = _decode(text, str(self.path))
         if key_id(key) != wanted:
             raise BadInput(
-                f"the key file {self.path} holds another key under the name {wanted}; restore it from a copy"
+                f"the key file {self.path} holds another key under the name {wanted}; restore it from a copy",
+                where=str(self.path),
             )
         return key
 
@@ -114,7 +120,9 @@ class Keyring:
                 yield file
                 self._save(file)
         except OSError as error:
-            raise BadInput(f"the key file {self.path} cannot be written: {error.strerror or error}") from None
+            raise BadInput(
+                f"the key file {self.path} cannot be written: {error.strerror or error}", where=str(self.path)
+            ) from None
 
     def _save(self, file: KeyFile) -> None:
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(4)}.tmp")
@@ -150,5 +158,7 @@ def _decode(text: str, where: str) -> bytes:
     except (binascii.Error, ValueError):
         key = b""
     if len(key) != KEY_BYTES:
-        raise BadInput(f"the key in {where} is not base64 of {KEY_BYTES} bytes; make one with: ethogram keys new")
+        raise BadInput(
+            f"the key in {where} is not base64 of {KEY_BYTES} bytes; make one with: ethogram keys new", where=where
+        )
     return key

@@ -183,7 +183,7 @@ def damage(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
         told = (str(error).splitlines() or [type(error).__name__])[0][:200]
-        raise Damaged(f"{name} cannot be read ({told}); run: ethogram verify") from None
+        raise Damaged(f"{name} cannot be read ({told}); run: ethogram verify", where=name) from None
 
 
 def spans_of(batch: Any) -> list[Span]:

@@ -50,7 +50,9 @@ class TextReader:
                 return self._group(name, group)[ref]
         if sealed is not None:
             raise sealed
-        raise Damaged(f"text {ref} is in none of the segments that should hold it; run: ethogram verify")
+        raise Damaged(
+            f"text {ref} is in none of the segments that should hold it; run: ethogram verify", where=f"text {ref}"
+        )
 
     def _segment(self, name: str) -> tuple[Any, dict[str, int]]:
         if name in self._open:
@@ -58,7 +60,7 @@ class TextReader:
             return self._open[name]
         known = self._known.get(name)
         if known is None:
-            raise Damaged(f"text segment {name} is not in the ledger; run: ethogram verify")
+            raise Damaged(f"text segment {name} is not in the ledger; run: ethogram verify", where=name)
         key = self._keys.get(known.key) if known.key else None
         index: dict[str, int] = {}
         with damage(name):

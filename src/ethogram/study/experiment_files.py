@@ -44,7 +44,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
             raise NotFound.named("scorer", self.scorer, [*SCORERS, "file.py:function"])
         for file in self.files:
             if not file.is_file():
-                raise NotFound(f"no file at {str(file)!r}")
+                raise NotFound(f"no file at {str(file)!r}", where=str(file))
         names = [f.name for f in self.files]
         twice = next((n for n in names if names.count(n) > 1), None)
         if twice is not None:
@@ -114,7 +114,7 @@ def _own_scorer(spec: str, folder: Path) -> str:
     place, _, function = spec.rpartition(":")
     if place.endswith(".py"):
         if not Path(place).is_file():
-            raise NotFound(f"no file at {place!r} for the scorer {spec!r}")
+            raise NotFound(f"no file at {place!r} for the scorer {spec!r}", where=place)
         shutil.copyfile(place, folder / SCORER)
         place = SCORER
     kept = f"{place}:{function}"

@@ -69,11 +69,13 @@ def read_yaml(path: Path, name: str) -> Any:
         value = yaml.load(_text(path, name), Loader=_Loader)  # noqa: S506 - a safe loader, stricter than safe_load's
     except yaml.MarkedYAMLError as error:
         line = f" line {error.problem_mark.line + 1}" if error.problem_mark is not None else ""
-        raise BadInput(f"{name}{line} is not valid YAML: {error.problem or error.context}") from None
+        raise BadInput(
+            f"{name}{line} is not valid YAML: {error.problem or error.context}", where=f"{name}{line}"
+        ) from None
     except yaml.YAMLError as error:
-        raise BadInput(f"{name} is not valid YAML: {str(error).splitlines()[0]}") from None
+        raise BadInput(f"{name} is not valid YAML: {str(error).splitlines()[0]}", where=name) from None
     except RecursionError:
-        raise BadInput(f"{name} is nested too deeply") from None
+        raise BadInput(f"{name} is nested too deeply", where=name) from None
     return checked(value, name)
 
 
@@ -85,7 +87,7 @@ def read_lines(path: Path, name: str) -> Iterator[tuple[str, Any]]:
         try:
             value = msgspec.json.decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise BadInput(f"{name} line {number} is not JSON: {error}") from None
+            raise BadInput(f"{name} line {number} is not JSON: {error}", where=f"{name} line {number}") from None
         yield f"{name} line {number}", checked(value, f"{name} line {number}")
 
 
@@ -93,9 +95,9 @@ def _text(path: Path, name: str) -> str:
     try:
         return path.read_bytes().decode("utf-8-sig")
     except OSError as error:
-        raise BadInput(f"{name} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{name} cannot be read: {error.strerror}", where=name) from None
     except UnicodeDecodeError:
-        raise BadInput(f"{name} is not UTF-8 text") from None
+        raise BadInput(f"{name} is not UTF-8 text", where=name) from None
 
 
 def checked(value: Any, name: str) -> Any:
@@ -105,20 +107,21 @@ def checked(value: Any, name: str) -> Any:
     while stack:
         count += 1
         if count > MAX_NODES:
-            raise BadInput(f"{name} unfolds to more than {MAX_NODES:,} values")
+            raise BadInput(f"{name} unfolds to more than {MAX_NODES:,} values", where=name)
         item = stack.pop()
         if isinstance(item, dict):
             wrong = next((k for k in item if not isinstance(k, str)), None)
             if wrong is not None:
-                raise BadInput(f"{name} has the key {wrong!r}, which is not text; put it in quotes")
+                raise BadInput(f"{name} has the key {wrong!r}, which is not text; put it in quotes", where=name)
             stack.extend(item.values())
         elif isinstance(item, list):
             stack.extend(item)
         elif isinstance(item, float) and not math.isfinite(item):
-            raise BadInput(f"{name} has a number that is not finite")
+            raise BadInput(f"{name} has a number that is not finite", where=name)
         elif not isinstance(item, str | int | float | bool | None):
             raise BadInput(
-                f"{name} has a value of kind {type(item).__name__!r}; use texts, numbers, lists and mappings"
+                f"{name} has a value of kind {type(item).__name__!r}; use texts, numbers, lists and mappings",
+                where=name,
             )
     return value
 
@@ -135,7 +138,7 @@ class SuiteFolder:
         """A path below the suite; one that leads out, also through a link, is refused."""
         path = (self.root / name).resolve()
         if not name or "\0" in name or os.path.isabs(name) or not path.is_relative_to(self.root):
-            raise BadInput(f"{where}: {name!r} leads out of the suite's folder")
+            raise BadInput.at(where, f"{name!r} leads out of the suite's folder")
         return path
 
     def digest(self, path: Path) -> str:
@@ -150,13 +153,13 @@ class SuiteFolder:
         try:
             return FileRef(path.relative_to(self.root).as_posix(), self.digest(target))
         except OSError as error:
-            raise BadInput(f"{where}: the file {path.name!r} cannot be read: {error.strerror}") from None
+            raise BadInput.at(where, f"the file {path.name!r} cannot be read: {error.strerror}") from None
 
     def pinned(self, name: str, where: str) -> str:
         """The hash of a file that a check leans on; of code with all code of the suite that it imports."""
         path = self.inside(name, where)
         if not path.is_file():
-            raise BadInput(f"{where}: there is no file {name!r} in the suite")
+            raise BadInput.at(where, f"there is no file {name!r} in the suite")
         return code_digest(path) if path.suffix == ".py" else self.digest(path)
 
     def files(self, given: Any, where: str) -> dict[str, FileRef]:
@@ -167,25 +170,25 @@ class SuiteFolder:
         elif isinstance(given, list):
             pairs = [(None, path) for path in given]
         else:
-            raise BadInput(f"{where}: 'files' is a list of names, or a mapping from names to paths")
+            raise BadInput.at(where, "'files' is a list of names, or a mapping from names to paths")
         for target, path in pairs:
             if not isinstance(path, str):
-                raise BadInput(f"{where}: {path!r} does not name a file")
+                raise BadInput.at(where, f"{path!r} does not name a file")
             for name, file in self._expanded(target, path, where):
                 if bad_name(name):
-                    raise BadInput(f"{where}: {name!r} cannot be a name in the workspace")
+                    raise BadInput.at(where, f"{name!r} cannot be a name in the workspace")
                 if name in found:
-                    raise BadInput(f"{where}: two files would be named {name!r} in the workspace")
+                    raise BadInput.at(where, f"two files would be named {name!r} in the workspace")
                 found[name] = self.ref(file, where)
         clash = next((n for n in found if any(m.startswith(n + "/") for m in found)), None)
         if clash is not None:
-            raise BadInput(f"{where}: {clash!r} would be a file and a folder in the workspace")
+            raise BadInput.at(where, f"{clash!r} would be a file and a folder in the workspace")
         return dict(sorted(found.items()))
 
     def _expanded(self, target: str | None, path: str, where: str) -> Iterator[tuple[str, Path]]:
         """(name in the workspace, file) of one entry; folders and globs give many."""
         if os.path.isabs(path) or ".." in path.split("/") or path.startswith("~"):
-            raise BadInput(f"{where}: {path!r} leads out of the suite's folder")
+            raise BadInput.at(where, f"{path!r} leads out of the suite's folder")
         any_found = False
         for base in (self.root / FILES, self.root):
             for found in self._matches(base, path, target is None):
@@ -197,7 +200,7 @@ class SuiteFolder:
                     yield target or _below(found, base), found
             if any_found:
                 return
-        raise BadInput(f"{where}: there is no file {path!r} below {FILES}/ or in the suite's folder")
+        raise BadInput.at(where, f"there is no file {path!r} below {FILES}/ or in the suite's folder")
 
     def _matches(self, base: Path, path: str, globs: bool) -> list[Path]:
         if (base / path).exists():
@@ -212,13 +215,13 @@ class SuiteFolder:
         try:
             wanted = msgspec.convert(given, Repository)
         except msgspec.ValidationError as error:
-            raise BadInput(f"{where}: 'repository' needs a path and a commit: {error}") from None
+            raise BadInput.at(where, f"'repository' needs a path and a commit: {error}") from None
         path = self.inside(wanted.path, where)
         if not path.exists():
-            raise BadInput(f"{where}: there is no repository {wanted.path!r} in the suite")
+            raise BadInput.at(where, f"there is no repository {wanted.path!r} in the suite")
         if path.is_file():
             if not _SHA.fullmatch(wanted.commit):
-                raise BadInput(f"{where}: a bundle needs the full hash of the commit, not {wanted.commit!r}")
+                raise BadInput.at(where, f"a bundle needs the full hash of the commit, not {wanted.commit!r}")
             return wanted
         return Repository(wanted.path, _commit(path, wanted, where))
 
@@ -231,9 +234,9 @@ def _commit(path: Path, wanted: Repository, where: str) -> str:
             command, cwd=path, env=env, capture_output=True, text=True, timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
-        raise BadInput(f"{where}: git is needed to look at {wanted.path!r}: {error}") from None
+        raise BadInput.at(where, f"git is needed to look at {wanted.path!r}: {error}") from None
     if asked.returncode != 0:
-        raise BadInput(f"{where}: the repository {wanted.path!r} has no commit {wanted.commit!r}")
+        raise BadInput.at(where, f"the repository {wanted.path!r} has no commit {wanted.commit!r}")
     return asked.stdout.strip()
 
 

@@ -52,7 +52,10 @@ def load_suite(spec: str | Path) -> LoadedSuite:
     elif path.is_file() and path.suffix in (".yaml", ".yml", ".jsonl"):
         loaded = _from_file(path)
     elif path.is_file() and path.suffix != ".py":
-        raise BadInput(f"{str(spec)!r} is not a suite; suites are folders, .yaml, .jsonl and .py files, and modules")
+        raise BadInput(
+            f"{str(spec)!r} is not a suite; suites are folders, .yaml, .jsonl and .py files, and modules",
+            where=str(spec),
+        )
     else:
         loaded = _from_python(str(spec))
     return LoadedSuite(_finished(loaded), loaded.root, loaded.module, str(spec))
@@ -74,7 +77,10 @@ def _from_folder(root: Path) -> _Draft:
     own = head.pop("tasks", [])
     raws = [*_listed(own, name or ""), *_folder_tasks(root)]
     if not raws:
-        raise BadInput(f"the suite {str(root)!r} has no tasks; write some in tasks.yaml, tasks.jsonl or tasks/*.yaml")
+        raise BadInput(
+            f"the suite {str(root)!r} has no tasks; write some in tasks.yaml, tasks.jsonl or tasks/*.yaml",
+            where=str(root),
+        )
     return _built(head, raws, folder, root.resolve().name, name or "suite.yaml")
 
 
@@ -118,7 +124,7 @@ def _listed(value: Any, where: str) -> Iterator[_Raw]:
     if isinstance(value, dict) and set(value) == {"tasks"}:
         value = value["tasks"]
     if not isinstance(value, list):
-        raise BadInput(f"{where}: tasks are a list, not {type(value).__name__}")
+        raise BadInput.at(where, f"tasks are a list, not {type(value).__name__}")
     for number, item in enumerate(value, 1):
         named = isinstance(item, dict) and item.get("id") is not None
         yield _Raw(where if named else f"{where} task {number}", item)
@@ -128,19 +134,19 @@ def _head(value: Any, name: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise BadInput(f"{name}: a suite is a mapping with a name, a version, …, not {type(value).__name__}")
+        raise BadInput.at(name, f"a suite is a mapping with a name, a version, …, not {type(value).__name__}")
     for field in value:
         if field not in SUITE_FIELDS:
             raise unknown_field(field, SUITE_FIELDS, "a suite", name)
     if not isinstance(value.get("defaults") or {}, dict):
-        raise BadInput(f"{name}: 'defaults' is a mapping of task fields")
+        raise BadInput.at(name, "'defaults' is a mapping of task fields")
     return dict(value)
 
 
 def _built(head: dict[str, Any], raws: list[_Raw], folder: SuiteFolder, name: str, where: str) -> _Draft:
     defaults = head.pop("defaults", None) or {}
     if "id" in defaults:
-        raise BadInput(f"{where}: tasks cannot share a default id")
+        raise BadInput.at(where, "tasks cannot share a default id")
     wanted = head.pop("tools", None)
     tasks = [build_task(r.value, defaults, folder, r.where, r.name) for r in raws]
     if isinstance(head.get("version"), int | float):
@@ -149,7 +155,7 @@ def _built(head: dict[str, Any], raws: list[_Raw], folder: SuiteFolder, name: st
     try:
         suite = msgspec.convert({"name": name, **fields, "tasks": []}, Suite)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput.at(where, f"{error}") from None
     module = _tools_module(wanted, folder, where)
     suite = msgspec.structs.replace(suite, tasks=tuple(tasks))
     return _Draft(suite, folder.root, module, [r.where for r in raws])
@@ -162,7 +168,7 @@ def _tools_module(wanted: Any, folder: SuiteFolder, where: str) -> ModuleType | 
     if wanted is None:
         return None
     if not isinstance(wanted, str):
-        raise BadInput(f"{where}: 'tools' names a Python file or a module, not {wanted!r}")
+        raise BadInput.at(where, f"'tools' names a Python file or a module, not {wanted!r}")
     return _imported(
         lambda: module_at(folder.inside(wanted, where)) if wanted.endswith(".py") else module_named(wanted), wanted
     )
@@ -175,9 +181,11 @@ def _imported(load: Callable[[], T], name: str) -> T:
     except EthogramError:
         raise
     except SyntaxError as error:
-        raise BadInput(f"{name} line {error.lineno} is not valid Python: {error.msg}") from None
+        raise BadInput(
+            f"{name} line {error.lineno} is not valid Python: {error.msg}", where=f"{name} line {error.lineno}"
+        ) from None
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{name} cannot be imported: {type(error).__name__}: {error}", where=name) from error
 
 
 def _has_module(name: str) -> bool:
@@ -189,9 +197,9 @@ def _has_module(name: str) -> bool:
 def _from_python(spec: str) -> _Draft:
     place, colon, name = spec.partition(":") if not spec.endswith(".py") else (spec, "", "")
     if place.endswith(".py") and not Path(place).is_file():
-        raise NotFound(f"no suite at {spec!r}")
+        raise NotFound(f"no suite at {spec!r}", where=spec)
     if not place.endswith(".py") and ("/" in place or not all(p.isidentifier() for p in place.split("."))):
-        raise NotFound(f"no suite at {spec!r}: there is no such folder or file")
+        raise NotFound(f"no suite at {spec!r}: there is no such folder or file", where=spec)
     if not place.endswith(".py") and not _has_module(place):
         near = [p.name for p in Path().iterdir() if p.is_dir() or p.suffix in (".yaml", ".jsonl", ".py")]
         raise NotFound.named("folder, file or module with a suite", place, [n for n in near if not n.startswith(".")])
@@ -203,13 +211,15 @@ def _from_python(spec: str) -> _Draft:
     if found is None and not colon:
         found = getattr(module, "suite", None)
     if found is None:
-        raise BadInput(f"{place} has no {name or 'SUITE'!r}: give it a Suite, a list of tasks, or 'def suite()'")
+        raise BadInput(
+            f"{place} has no {name or 'SUITE'!r}: give it a Suite, a list of tasks, or 'def suite()'", where=place
+        )
     if callable(found) and not isinstance(found, Suite):
         found = _imported(found, f"{place}:{name or 'suite'}")
     if isinstance(found, list | tuple) and all(isinstance(t, Task) for t in found):
         found = Suite(name=file.parent.name if file.stem == "__init__" else file.stem, tasks=tuple(found))
     if not isinstance(found, Suite):
-        raise BadInput(f"{place}: {name or 'SUITE'!r} is {type(found).__name__}; give a Suite or a list of tasks")
+        raise BadInput.at(place, f"{name or 'SUITE'!r} is {type(found).__name__}; give a Suite or a list of tasks")
     return _Draft(found, file.resolve().parent, module, [file.name] * len(found.tasks))
 
 
@@ -225,14 +235,14 @@ def _finished(draft: _Draft) -> Suite:
     for task, place in zip(suite.tasks, draft.places, strict=True):
         where = f"{place}, task {task.id!r}"
         if task.id in seen:
-            raise BadInput(f"{where}: {seen[task.id]} has a task with this id already")
+            raise BadInput.at(where, f"{seen[task.id]} has a task with this id already")
         seen[task.id] = place
         finished = finish_task(task, folder, where)
         try:
             resolve_tools(loaded, finished)
             resolve_simulator(loaded, finished)
         except EthogramError as error:
-            raise BadInput(f"{where}: {error}") from None
+            raise BadInput.at(where, f"{error}") from None
         if code is not None and (finished.tools or _factory(loaded) is not None):
             finished = msgspec.structs.replace(finished, meta={**finished.meta, TOOLS_DIGEST: code})
         user = Path(draft.root, (finished.simulator or "").rpartition(":")[0])

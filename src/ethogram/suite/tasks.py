@@ -26,7 +26,7 @@ _MERGED = ("inputs", "caps", "meta", "files")
 def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where: str, name: str | None = None) -> Task:
     """A task as written in YAML or JSON; `name` is its id where it has none of its own."""
     if not isinstance(raw, dict):
-        raise BadInput(f"{where}: a task is a mapping with an id, a prompt and checks, not {type(raw).__name__}")
+        raise BadInput.at(where, f"a task is a mapping with an id, a prompt and checks, not {type(raw).__name__}")
     given = merged(defaults, raw)
     given["id"] = _task_id(given.get("id", name), where)
     where = f"{where}, task {given['id']!r}"
@@ -47,7 +47,7 @@ def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where
     try:
         task = msgspec.convert({**given, "files": {}, "repository": None}, Task)
     except msgspec.ValidationError as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput.at(where, f"{error}") from None
     return msgspec.structs.replace(task, files=given.get("files", {}), repository=given.get("repository"))
 
 
@@ -64,9 +64,9 @@ def _task_id(value: Any, where: str) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value.strip():
-        raise BadInput(f"{where}: the task has no id")
+        raise BadInput.at(where, "the task has no id")
     if not value.isprintable():
-        raise BadInput(f"{where}: the id {value!r} has characters that cannot be printed")
+        raise BadInput.at(where, f"the id {value!r} has characters that cannot be printed")
     return value.strip()
 
 
@@ -75,18 +75,18 @@ def build_check(raw: Any, where: str) -> Check:
     if isinstance(raw, str):
         raw = {"kind": raw}
     if not isinstance(raw, dict):
-        raise BadInput(f"{where}: a check is written as 'kind: value' or with its settings, not as {raw!r}")
+        raise BadInput.at(where, f"a check is written as 'kind: value' or with its settings, not as {raw!r}")
     rest = {k: v for k, v in raw.items() if k not in ("kind", "name", "required", "settings")}
     settings = raw.get("settings") or {}
     if not isinstance(settings, dict):
-        raise BadInput(f"{where}: the settings of a check are a mapping, not {settings!r}")
+        raise BadInput.at(where, f"the settings of a check are a mapping, not {settings!r}")
     kind = raw.get("kind")
     if kind is None:
         kind = _kind_of(rest, where)
         settings = {**settings, **long_form(kind, rest.pop(kind))}
     name, required = raw.get("name", ""), raw.get("required", True)
     if not isinstance(kind, str) or not isinstance(name, str) or not isinstance(required, bool):
-        raise BadInput(f"{where}: the kind and the name of a check are texts, 'required' is true or false")
+        raise BadInput.at(where, "the kind and the name of a check are texts, 'required' is true or false")
     return Check(kind=kind, name=name, required=required, settings={**settings, **rest})
 
 
@@ -99,25 +99,24 @@ def _kind_of(rest: Mapping[str, Any], where: str) -> str:
     if named is not None:
         other = next(k for k in rest if k != named and k not in KINDS[named].__struct_fields__)
         known = [f for f in KINDS[named].__struct_fields__ if f != "sources"]
-        raise BadInput(f"{where}: the check {named!r} has no setting {other!r}; {nearest(other, known)}")
+        raise BadInput.at(where, f"the check {named!r} has no setting {other!r}; {nearest(other, known)}")
     first = next(iter(rest), None)
     if first is None:
-        raise BadInput(f"{where}: a check has no kind; there are {', '.join(KINDS)}")
-    raise BadInput(f"{where}: there is no kind of check named {first!r}; {nearest(first, list(KINDS))}")
+        raise BadInput.at(where, f"a check has no kind; there are {', '.join(KINDS)}")
+    raise BadInput.at(where, f"there is no kind of check named {first!r}; {nearest(first, list(KINDS))}")
 
 
 def finish_task(task: Task, folder: SuiteFolder, where: str) -> Task:
     """Check a task as a whole, and pin the files that it leans on to their hashes."""
     for name, value in task.caps.items():
         if name not in Caps.__struct_fields__:
-            raise BadInput(f"{where}: {name!r} cannot be capped; {nearest(name, list(Caps.__struct_fields__))}")
+            raise BadInput.at(where, f"{name!r} cannot be capped; {nearest(name, list(Caps.__struct_fields__))}")
         if not math.isfinite(value) or value <= 0:
-            raise BadInput(f"{where}: the cap on {name} must be more than 0, not {value}")
+            raise BadInput.at(where, f"the cap on {name} must be more than 0, not {value}")
     names = label_names((c.kind, c.name) for c in task.checks)
     if task.outcome is not None and task.outcome not in names:
-        raise BadInput(
-            f"{where}: the outcome is to come from {task.outcome!r}; the checks are {', '.join(names) or 'none'}"
-        )
+        known = ", ".join(names) or "none"
+        raise BadInput.at(where, f"the outcome is to come from {task.outcome!r}; the checks are {known}")
     files = {name: _settled(ref, folder, where) for name, ref in task.files.items()}
     task = msgspec.structs.replace(task, files=files)
     checks = tuple(_finish_check(c, task, folder, where) for c in task.checks)
@@ -128,10 +127,10 @@ def _settled(ref: FileRef, folder: SuiteFolder, where: str) -> FileRef:
     """A file with its hash; one that was given must be right."""
     path = folder.inside(ref.path, where)
     if not path.is_file():
-        raise BadInput(f"{where}: there is no file {ref.path!r} in the suite")
+        raise BadInput.at(where, f"there is no file {ref.path!r} in the suite")
     found = folder.ref(folder.root / ref.path, where)
     if ref.digest and ref.digest != found.digest:
-        raise BadInput(f"{where}: the file {ref.path!r} does not have the hash that the task names")
+        raise BadInput.at(where, f"the file {ref.path!r} does not have the hash that the task names")
     return found
 
 
@@ -140,16 +139,16 @@ def _finish_check(check: Check, task: Task, folder: SuiteFolder, where: str) -> 
     try:
         settings = settings_of(check.kind, check.settings)
     except BadInput as error:
-        raise BadInput(f"{where}: {error}") from None
+        raise BadInput.at(where, f"{error}") from None
     problem = settings.problem(task.expected)
     if problem is not None:
-        raise BadInput(f"{called} {problem}")
+        raise BadInput(f"{called} {problem}", where=called)
     sources = {name: folder.pinned(name, called) for name in settings.files()}
     if isinstance(settings, JsonSchema):
         try:
             validator(schema_of(settings, folder.root))
         except BadInput as error:
-            raise BadInput(f"{called}: {error}") from None
+            raise BadInput.at(called, f"{error}") from None
     if isinstance(settings, NamedTests):
         _find_tests(settings, task, task.repository, called)
     return msgspec.structs.replace(check, settings={**check.settings, "sources": sources}) if sources else check
@@ -163,5 +162,6 @@ def _find_tests(rule: NamedTests, task: Task, repository: Repository | None, cal
     lost = next((n for n in (*rule.test_files, *rule.files_of_tests()) if n not in given), None)
     if lost is not None:
         raise BadInput(
-            f"{called} names the test file {lost!r}, which is neither a file of the task nor in 'test_files'"
+            f"{called} names the test file {lost!r}, which is neither a file of the task nor in 'test_files'",
+            where=called,
         )

@@ -39,7 +39,12 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
     treatments = msgspec.convert(plan["treatments"], list[Treatment])
     conditions = {e.head.condition for e in found.entries}
     if CLEAN not in conditions:
-        raise Refusal(f"no clean episode of the experiment {found.name!r} is done yet; go on with: {_go_on(found)}")
+        raise Refusal(
+            f"no clean episode of the experiment {found.name!r} is done yet; go on with: {_go_on(found)}",
+            have=0,
+            need=1,
+            of="clean episodes",
+        )
     hurt = {t.condition: load_outcomes(found, condition=t.condition) for t in treatments if t.condition in conditions}
     clean = load_outcomes(found, condition=CLEAN)
     pairs, floor, first = _paired(found, treatments)

@@ -73,7 +73,7 @@ def list_operators(
         if format is None:
             raise BadUsage(f"{path.name!r} has no suffix that tells its format; name one with --format")
         if not path.is_file():
-            raise NotFound(f"no file at {str(path)!r}")
+            raise NotFound(f"no file at {str(path)!r}", where=str(path))
         content = path.read_bytes()
     added = plugged_operators()
     found: list[tuple[AnyOperator, str]] = [(operator, BUILT_IN) for operator in ALL]

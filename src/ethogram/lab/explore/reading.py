@@ -48,7 +48,9 @@ class KnownMap:
         metadata = rounds.metadata()
         done = rounds.committed()
         if metadata is None or not done:
-            raise Refused(f"{rounds.run.name!r} has no complete round yet; run: ethogram explore")
+            raise Refused(
+                f"{rounds.run.name!r} has no complete round yet; run: ethogram explore", have=0, need=1, of="rounds"
+            )
         self.run, self.metadata, self.done = rounds.run.name, metadata, done
         self.grid: Grid = metadata.grid
         self.problem: Problem = problem_of(self.grid, metadata.tau, metadata.zone, done[-1].certainty.pocket_rate)

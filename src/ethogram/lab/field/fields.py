@@ -13,6 +13,7 @@ import numpy as np
 
 from ethogram.cluster import Cluster, check_engine
 from ethogram.errors import BadUsage, NotFound, Refused
+from ethogram.estimate import Estimate
 from ethogram.lab.explore.exploration import Rounds
 from ethogram.lab.outcomes.columns import chosen_entries, run_of
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
@@ -200,7 +201,10 @@ def _refuse_one(field: Field, run: Run) -> None:
     if field.K < 2:
         raise Refused(
             f"run {run.name!r} has one scored trace, and one trace says nothing of how behaviour varies; "
-            "run each task several times (ethogram run -k 10)"
+            "run each task several times (ethogram run -k 10)",
+            have=field.K,
+            need=2,
+            of="scored traces",
         )
 
 
@@ -274,7 +278,13 @@ def _horizon(part: Field, reading: HorizonReading) -> HorizonRow:
 
 def _corridor(field: Field, runs: Sequence[Run]) -> Corridor:
     if not bool((field.outcomes >= 0.5).any()):
-        raise Refused(f"run {runs[0].name!r} has no success, and a corridor is made of successes; choose another run")
+        raise Refused(
+            f"run {runs[0].name!r} has no success, and a corridor is made of successes; choose another run",
+            have=0,
+            need=1,
+            of="successes",
+            estimate=Estimate(value=0.0, n=field.K, of="scored traces", why="no success was recorded"),
+        )
     return Corridor.of(field, name=", ".join(r.name for r in runs))
 
 
@@ -329,7 +339,10 @@ def _well_bought(parts: list[tuple[dict[str, str], Field]]) -> tuple[list[tuple[
         raise Refused(
             f"{len(kept)} of {len(parts)} settings were bought {LEAST_OF_POINT} times or more at each of "
             f"{len(tasks)} tasks, and an ablation needs two; explore with more rounds, or run the settings that matter "
-            "with: ethogram run SUITE --agent AGENT -k 6 --condition name=value"
+            "with: ethogram run SUITE --agent AGENT -k 6 --condition name=value",
+            have=len(kept),
+            need=2,
+            of="settings",
         )
     gone = len(parts) - len(kept)
     told = (

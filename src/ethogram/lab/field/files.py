@@ -12,6 +12,7 @@ import numpy as np
 
 from ethogram.cluster import Cluster
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused
+from ethogram.estimate import Estimate
 from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name, without_task
 from ethogram.measure.corridor import Corridor
@@ -120,7 +121,12 @@ def usable_names(
         kept = [n for n in kept if n not in left]
     if not kept:
         shown = "; ".join(f"{n}: {why}" for n, why in list(left.items())[:4])
-        raise Refused(f"none of the dimensions can be measured here ({shown}); choose others with --dimensions")
+        raise Refused(
+            f"none of the dimensions can be measured here ({shown}); choose others with --dimensions",
+            have=0,
+            need=1,
+            of="dimensions",
+        )
     return kept, left
 
 
@@ -151,7 +157,11 @@ def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How, clus
     if not kept:
         told = ", ".join(f"{reason} {n}" for reason, n in gone.items()) or "it is empty"
         raise Refused(
-            f"run {runs[0].name!r} has no scored trace to measure ({told}); score it first with: ethogram score"
+            f"run {runs[0].name!r} has no scored trace to measure ({told}); score it first with: ethogram score",
+            have=0,
+            need=1,
+            of="scored traces",
+            estimate=Estimate(value=None, of="traces", missing=dict(gone), why="no trace is scored"),
         )
     notes: list[str] = []
     loaded = Loaded([e for _, e in kept], gone, notes, _threshold(runs, notes))
@@ -191,13 +201,13 @@ def milestones_file(path: str | Path) -> Milestones:
     try:
         data = yaml.safe_load(place.read_text(encoding="utf-8"))
     except OSError as error:
-        raise NotFound(f"no milestones at {str(path)!r}: {error.strerror}") from None
+        raise NotFound(f"no milestones at {str(path)!r}: {error.strerror}", where=str(path)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{place.name} is not YAML: {str(error).splitlines()[0]}") from None
+        raise BadInput(f"{place.name} is not YAML: {str(error).splitlines()[0]}", where=str(place)) from None
     try:
         return milestones_from(data)
     except BadInput as error:
-        raise BadInput(f"{place.name}: {error}") from None
+        raise BadInput(f"{place.name}: {error}", where=str(place)) from None
 
 
 class CorridorFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,11 +240,13 @@ def load_corridor(path: str | Path) -> CorridorFile:
     try:
         data = msgspec.json.decode(place.read_bytes())
     except OSError as error:
-        raise NotFound(f"no corridor at {str(path)!r}: {error.strerror}") from None
+        raise NotFound(f"no corridor at {str(path)!r}: {error.strerror}", where=str(path)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{place.name} is not JSON ({error}); save a corridor with --save-corridor") from None
+        raise BadInput(
+            f"{place.name} is not JSON ({error}); save a corridor with --save-corridor", where=str(place)
+        ) from None
     if not isinstance(data, dict) or data.get("kind") != "ethogram corridor":
-        raise BadInput(f"{place.name} is not a corridor; save one with --save-corridor")
+        raise BadInput(f"{place.name} is not a corridor; save one with --save-corridor", where=str(place))
     return CorridorFile(
         corridor=Corridor.from_dict(data),
         field=data.get("field"),
@@ -324,11 +336,15 @@ def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Fi
         try:
             field.add(trajectory, outcome, task=task_name(entry.head), episode=entry.head.trace_id)
         except EthogramError as error:
-            raise BadInput(f"{how.name} on trace {entry.head.trace_id} (task {entry.head.task!r}): {error}") from error
+            raise BadInput(
+                f"{how.name} on trace {entry.head.trace_id} (task {entry.head.task!r}): {error}",
+                where=f"trace {entry.head.trace_id}",
+            ) from error
         except Exception as error:  # it is the user's code
             said = f"{type(error).__name__}: {error}"
             raise BadInput(
-                f"{how.name} failed on trace {entry.head.trace_id} (task {entry.head.task!r}): {said}"
+                f"{how.name} failed on trace {entry.head.trace_id} (task {entry.head.task!r}): {said}",
+                where=f"trace {entry.head.trace_id}",
             ) from error
     loaded.own = field
 

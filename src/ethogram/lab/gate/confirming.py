@@ -44,7 +44,9 @@ def asked_again(run: Run) -> dict[str, int]:
         try:
             note = msgspec.json.decode(line, type=Again)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+            raise Damaged(
+                f"{name} of run {run.name!r} cannot be read; run: ethogram verify", where=f"{run.path}/{name}"
+            ) from None
         asked.setdefault(note.task, note.first)
     return asked
 

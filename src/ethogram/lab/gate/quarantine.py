@@ -28,11 +28,15 @@ def read_quarantine(path: str | Path, today: datetime.date | None = None) -> lis
     try:
         listed = yaml.safe_load(place.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BadInput(f"the quarantine list {place} cannot be read: {error.strerror}") from None
+        raise BadInput(f"the quarantine list {place} cannot be read: {error.strerror}", where=str(place)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"the quarantine list {place} is not YAML: {str(error).splitlines()[0]}") from None
+        raise BadInput(
+            f"the quarantine list {place} is not YAML: {str(error).splitlines()[0]}", where=str(place)
+        ) from None
     if not isinstance(listed, list):
-        raise BadInput(f"the quarantine list {place} must be a list of entries with task, until and reason")
+        raise BadInput(
+            f"the quarantine list {place} must be a list of entries with task, until and reason", where=str(place)
+        )
     now = today or datetime.datetime.now(datetime.UTC).date()
     found = []
     for i, entry in enumerate(listed, start=1):
@@ -41,7 +45,9 @@ def read_quarantine(path: str | Path, today: datetime.date | None = None) -> lis
                 entry = {**entry, "task": str(entry["task"])}  # tasks of many suites are numbers
             one = msgspec.convert(entry, Quarantined, strict=False)
         except msgspec.ValidationError as error:
-            raise BadInput(f"entry {i} of {place}: {error}; write task, until (2026-12-31) and reason") from None
+            raise BadInput(
+                f"entry {i} of {place}: {error}; write task, until (2026-12-31) and reason", where=f"{place}, entry {i}"
+            ) from None
         found.append(msgspec.structs.replace(one, expired=one.until < now))
     return found
 

@@ -416,7 +416,7 @@ def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
     found = _home(home).resolve(run)
     busy = found.busy()
     if busy:
-        raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first")
+        raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first", where=found.name)
     size = sum(f.bytes for f in found.standing.files)
     removed = Removed(run=found.name, episodes=len(found.entries), bytes=size)
     found.files.delete(found.path)

@@ -133,7 +133,7 @@ def read_logs(
         raise BadUsage("name at least one file, folder or archive, or - for standard input")
     for path in many:
         if str(path) != "-" and not Path(path).exists():
-            raise NotFound(f"no file or folder at {str(path)!r}")
+            raise NotFound(f"no file or folder at {str(path)!r}", where=str(path))
     return _Import(lake, options, progress).read(many)
 
 

@@ -126,7 +126,9 @@ def read_files(run: Run) -> Iterator[ReadFile]:
         try:
             read = decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+            raise Damaged(
+                f"{name} of run {run.name!r} cannot be read; run: ethogram verify", where=f"{run.path}/{name}"
+            ) from None
         if read.origin not in seen:
             seen.add(read.origin)
             yield read

@@ -68,19 +68,19 @@ def _by_csv(rest: str, column: str) -> Supply:
     wanted = named or column
     path = Path(file)
     if not path.is_file():
-        raise NotFound(f"no CSV file at {file!r}")
+        raise NotFound(f"no CSV file at {file!r}", where=file)
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
             fields = reader.fieldnames or []
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(f"{file} cannot be read as CSV in UTF-8: {error}") from None
+        raise Unreadable(f"{file} cannot be read as CSV in UTF-8: {error}", where=file) from None
     if wanted not in fields:
-        raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields) or 'none'}")
+        raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields) or 'none'}", where=file)
     keys = [k for k in ("trace", "source", "task") if k in fields and k != wanted]
     if not keys:
-        raise BadUsage(f"{file} needs a column 'trace', 'source' or 'task' to match rows to traces")
+        raise BadUsage(f"{file} needs a column 'trace', 'source' or 'task' to match rows to traces", where=file)
     table = {_csv_key(row, keys): row[wanted] for row in rows}
 
     def find(head: Head, labels: Sequence[Label]) -> str | None:

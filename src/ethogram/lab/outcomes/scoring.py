@@ -329,13 +329,16 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
             reader = csv.DictReader(stream)
             fields = reader.fieldnames or []
             if "value" not in fields or not {"trace", "task"} & set(fields):
-                raise BadUsage(f"{path.name} has the columns {', '.join(fields) or 'none'}; labels need {_COLUMNS}")
+                raise BadUsage(
+                    f"{path.name} has the columns {', '.join(fields) or 'none'}; labels need {_COLUMNS}",
+                    where=str(path),
+                )
             for row in reader:
                 yield f"{path.name} line {reader.line_num}", {k: (v or "").strip() for k, v in row.items() if k}
     except OSError as error:
-        raise NotFound(f"no CSV file at {str(path)!r}: {error.strerror}") from None
+        raise NotFound(f"no CSV file at {str(path)!r}: {error.strerror}", where=str(path)) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise BadUsage(f"{path.name} is not a CSV file: {error}") from None
+        raise BadUsage(f"{path.name} is not a CSV file: {error}", where=str(path)) from None
 
 
 def _finder(entries: Sequence[Entry]) -> Finder:
