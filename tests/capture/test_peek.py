@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from ethogram.capture.peek import Peek, peek_at
-from ethogram.capture.source import PEEK, bytes_source
+from ethogram.capture.source import HELD, PEEK, bytes_source
 
 
 def look(data: bytes) -> Peek:
@@ -70,7 +70,7 @@ def test_a_document_that_was_cut_shows_its_start() -> None:
 
 
 def test_a_document_longer_than_the_look() -> None:
-    seen = look(b'{"kind": "long", "data": "' + b"x" * (2 * PEEK) + b'"}')
+    seen = look(b'{"kind": "long", "data": "' + b"x" * HELD + b'"}')
     assert (seen.shape, seen.first, len(seen.data)) == ("object", {"kind": "long"}, PEEK)
 
 

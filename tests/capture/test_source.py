@@ -23,9 +23,11 @@ import ijson
 import pytest
 import zstandard
 
+from ethogram.capture import compressed, discover
 from ethogram.capture import source as module
+from ethogram.capture.discover import sources
 from ethogram.capture.memory import read_traces
-from ethogram.capture.source import Source, bytes_source, file_source, sources, spooled
+from ethogram.capture.source import Source, bytes_source, file_source, spooled
 from ethogram.errors import NotFound, Unreadable
 
 LINES = b"".join(json.dumps({"messages": [{"role": "user", "content": f"{i}"}]}).encode() + b"\n" for i in range(50))
@@ -198,7 +200,7 @@ def test_standard_input_can_be_read_twice(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_archives_that_expand_without_end(place: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EXPANDED", 1 << 20)
+    monkeypatch.setattr(discover, "MAX_EXPANDED", 1 << 20)
     bomb = b"\0" * (5 << 20)
     for name, data in (
         ("x.zip", a_zip({"a": LINES, "bomb": bomb, "z": LINES})),
@@ -210,7 +212,7 @@ def test_archives_that_expand_without_end(place: Put, monkeypatch: pytest.Monkey
 
 
 def test_many_small_members_that_are_large_together(place: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_EXPANDED", 1 << 20)
+    monkeypatch.setattr(discover, "MAX_EXPANDED", 1 << 20)
     look = Look(place("x.zip", a_zip({f"{i}": b"\0" * 300_000 for i in range(6)})))
     assert list(look.read) == ["x.zip/0", "x.zip/1", "x.zip/2"]
     assert [where for where, _ in look.said] == ["x.zip/3", "x.zip/4", "x.zip/5"]
@@ -218,7 +220,7 @@ def test_many_small_members_that_are_large_together(place: Put, monkeypatch: pyt
 
 @pytest.mark.parametrize("kind", PACK)
 def test_streams_that_expand_without_end(kind: str, monkeypatch: pytest.MonkeyPatch, place: Put) -> None:
-    monkeypatch.setattr(module, "MAX_EXPANDED", 2 << 20)
+    monkeypatch.setattr(compressed, "MAX_EXPANDED", 2 << 20)
     bomb = PACK[kind](LINES + b"\n" * (5 << 20))
     traces, report = read_traces(bytes_source("x", bomb), "openai-chat")
     assert len(traces) == 50
@@ -303,7 +305,7 @@ def test_archives_that_are_cut_off(place: Put) -> None:
 
 
 def test_an_archive_of_too_many_members(place: Put, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(discover, "MAX_MEMBERS", 2)
     look = Look(place("x.tar", a_tar({f"{i}": LINES for i in range(4)})))
     assert list(look.read) == ["x.tar/0", "x.tar/1"]
     assert look.said == [("x.tar", "only the first 2 members are read")]
@@ -398,20 +400,9 @@ def test_latin_1_spoils_its_own_lines_only() -> None:
     assert [s.where for s in report.skipped] == ["line 2"]
 
 
-def test_documents_have_a_size_and_a_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert bytes_source("x", b'\xef\xbb\xbf{"a": [1]}').document() == {"a": [1]}
-    for data in (b"{", b"", b"\xff", b"[" * 100_000):
-        with pytest.raises(Unreadable, match="x: not a JSON document"):
-            bytes_source("x", data).document()
-    monkeypatch.setattr(module, "MAX_DOCUMENT", 1 << 20)
-    with pytest.raises(Unreadable, match="more than 1 MiB"):
-        bytes_source("x", b'"' + b"x" * (2 << 20) + b'"').document()
-
-
 def test_a_document_as_a_stream() -> None:
     data = b'\xef\xbb\xbf{"samples": [1, {"a": 1.5}], "b": {"k": [2]}}'
     assert list(bytes_source("x", data).items("samples.item")) == [1, {"a": 1.5}]
-    assert dict(bytes_source("x", data).key_values()) == {"samples": [1, {"a": 1.5}], "b": {"k": [2]}}
     with pytest.raises(ijson.IncompleteJSONError):
         list(bytes_source("x", data[:20]).items("samples.item"))
     with pytest.raises(ValueError, match="nested too deeply"):

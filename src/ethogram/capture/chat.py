@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import Message, ToolCall, ToolResult
+from ethogram.trace import Message, ToolResult
 
 from .intake import Draft, TraceBuilder
+from .pairing import OpenCalls
 
 FailureTest = Callable[[ToolResult], bool]
 
@@ -22,9 +23,6 @@ def says_error(result: ToolResult) -> bool:
 class ChatBuilder:
     """Feeds messages in order; makes a model span for each assistant message, a tool span for each result,
     a user span for each user turn.
-
-    Calls and results are paired by position first: call ids of chat logs repeat, even inside one log. A
-    result takes the oldest open call with its id, else the oldest open call of its name, else the oldest.
     """
 
     def __init__(self, trace: TraceBuilder, *, agent: str = "", failed: FailureTest = says_error) -> None:
@@ -33,7 +31,7 @@ class ChatBuilder:
         self._agent = agent
         self._failed = failed
         self._unread: list[Message] = []
-        self._open: list[tuple[ToolCall, dict[str, Any]]] = []
+        self._open = OpenCalls()
 
     def add(self, message: Message, **details: Any) -> None:
         """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …)."""
@@ -52,7 +50,7 @@ class ChatBuilder:
 
     def close(self) -> None:
         """Report calls that never got a result."""
-        for call, place in self._open:
+        for call, place in self._open.take_all():
             self._trace.add(
                 Draft(
                     kind="tool",
@@ -64,7 +62,6 @@ class ChatBuilder:
                 )
             )
             self._trace.lose("tool result (never came)")
-        self._open = []
 
     def _assistant(self, message: Message, details: dict[str, Any]) -> None:
         stop = "tool_calls" if message.tool_calls else "stop"
@@ -77,14 +74,16 @@ class ChatBuilder:
         self._trace.add(draft)
         self._unread = []
         place = {k: v for k, v in details.items() if k in ("parent_id", "lane", "agent")}
-        self._open.extend((call, place) for call in message.tool_calls)
+        for call in message.tool_calls:
+            self._open.add(call, **place)
 
     def _results(self, message: Message, details: dict[str, Any]) -> None:
         """A tool message, or a user message that carries tool results (Anthropic's way)."""
         results = [p for p in message.parts if isinstance(p, ToolResult)]
         rest = tuple(p for p in message.parts if not isinstance(p, ToolResult))
         for i, result in enumerate(results):
-            call = self._take(result)
+            found = self._open.take(result)
+            call = found.call if found else None
             name = (call.name if call else result.name) or "unknown"
             single = message if len(results) == 1 and not rest else msgspec.structs.replace(message, parts=(result,))
             self._unread.append(single)
@@ -106,18 +105,6 @@ class ChatBuilder:
             words = Message("user", rest, message.name)
             self._unread.append(words)
             self._trace.add(Draft(kind="user", name="user", agent=self._agent, output=(words,)))
-
-    def _take(self, result: ToolResult) -> ToolCall | None:
-        """The call that this result answers."""
-        for match in (
-            lambda c: result.call_id is not None and c.call_id == result.call_id,
-            lambda c: result.name is not None and c.name == result.name,
-            lambda c: result.call_id is None or c.call_id is None,
-        ):
-            for i, (call, _) in enumerate(self._open):
-                if match(call):
-                    return self._open.pop(i)[0]
-        return None
 
 
 def _draft(kind: Any, name: str, agent: str, details: dict[str, Any], **fields: Any) -> Draft:

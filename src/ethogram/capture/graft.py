@@ -15,10 +15,11 @@ from ethogram.cost.budget import Resource
 from ethogram.errors import Unreadable
 from ethogram.trace import LabelSource, Missing, Origin, SpanId
 
+from .discover import sources
 from .intake import Draft, Intake, SourceReport, TraceBuilder
 from .readers import recognise
 from .recorder import Recorder, current_span
-from .source import file_source, sources
+from .source import file_source
 
 
 class _Scion(TraceBuilder):

@@ -6,11 +6,14 @@ import struct
 import zipfile
 from typing import Any, NamedTuple
 
-import ijson
-from ijson.common import ObjectBuilder
+import msgspec
 
 from .parse import from_json
-from .source import Source
+from .salvage import before_the_cut
+from .source import PEEK, Source
+
+NO_DOCUMENT = object()
+"""Stands for a document that was not parsed, or was taken already."""
 
 
 class Peek(NamedTuple):
@@ -19,7 +22,8 @@ class Peek(NamedTuple):
     `shape`: `object` (one JSON document), `array`, `lines` (JSON objects, one a line), `zip`, `binary`, `text`,
     `empty`.
     `first`: the document itself for an object (cut where the look ended), the first element of an array, the first
-    object of JSON lines. `records`: the first few elements or lines. `members`: names in a zip.
+    object of JSON lines. `records`: the first few elements or lines. `members`: names in a zip. `document`: the value
+    of a small source that is one JSON document, whole; readers get it by `take_document`.
     """
 
     shape: str
@@ -27,30 +31,56 @@ class Peek(NamedTuple):
     records: list[Any]
     members: list[str]
     data: bytes
+    document: Any = NO_DOCUMENT
 
 
 def peek_at(source: Source) -> Peek:
-    """Look at a source."""
+    """Look at a source; a second look gives what the first one saw."""
+    if source.look is None:
+        source.look = _look(source)
+    return source.look
+
+
+def take_document(source: Source) -> Any:
+    """The document that the look at a small source has parsed, once: readers may change what they get."""
+    look = peek_at(source)
+    source.look = look._replace(document=NO_DOCUMENT)
+    return look.document
+
+
+def _look(source: Source) -> Peek:
     data = source.peek.removeprefix(b"\xef\xbb\xbf")
-    if not data.strip():
+    if not (start := (data[:64].lstrip() or data.lstrip())[:1]):
         return Peek("empty", {}, [], [], data)
     if data.startswith(b"PK\x03\x04"):
         return Peek("zip", {}, [], _members(source), data)
-    start = data.lstrip()[:1]
     if start not in (b"{", b"["):
         shape = "binary" if b"\x00" in data[:4096] or not _is_text(data[:4096]) else "text"
         records = _lines(data) if shape == "text" else []
         objects = [r for r in records if isinstance(r, dict)]
         return Peek("lines" if objects else shape, objects[0] if objects else {}, objects, [], data)
-    records = _lines(data) if start == b"{" else []
-    if len(records) > 1:
-        return Peek("lines", records[0], records, [], data)
-    value = _partial(data)
+    document = value = _document(source, data)
+    if document is NO_DOCUMENT:
+        records = _lines(data) if start == b"{" else []
+        if len(records) > 1:
+            return Peek("lines", records[0], records, [], data)
+        value = before_the_cut(data)
     if isinstance(value, list):
         first = value[0] if value and isinstance(value[0], dict) else {}
-        return Peek("array", first, value[:20], [], data)
+        return Peek("array", first, value[:20], [], data, document)
     value = value if isinstance(value, dict) else {}
-    return Peek("object", value, [value], [], data)
+    return Peek("object", value, [value], [], data, document)
+
+
+def _document(source: Source, data: bytes) -> Any:
+    """The value of a source that is held whole."""
+    whole = source.whole if not source.compression else data if len(data) < PEEK and not source.damage else None
+    if whole is None:
+        return NO_DOCUMENT
+    try:
+        return msgspec.json.decode(whole.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return NO_DOCUMENT
 
 
 def _is_text(data: bytes) -> bool:
@@ -72,17 +102,6 @@ def _lines(data: bytes) -> list[Any]:
         if isinstance(value, dict):
             found.append(value)
     return found
-
-
-def _partial(data: bytes) -> Any:
-    """The value as far as it goes: a cut document gives what stood before the cut."""
-    builder = ObjectBuilder()
-    try:
-        for event, value in ijson.basic_parse(data, use_float=True):
-            builder.event(event, value)
-    except (ijson.JSONError, ValueError, RecursionError):
-        pass
-    return getattr(builder, "value", None)
 
 
 def _members(source: Source) -> list[str]:

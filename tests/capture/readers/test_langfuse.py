@@ -267,7 +267,7 @@ def test_orphans_duplicates_and_two_traces() -> None:
 def test_bad_records_are_reported_and_good_ones_kept() -> None:
     traces, report = read({"trace": HEAD, "observations": [5, MODEL, None, {"type": "SPAN"}]})
     assert len(traces[0].spans) == 2
-    assert [s.where for s in report.skipped] == ["document 1, observation 0", "document 1, observation 2"]
+    assert [s.where for s in report.skipped] == ["the document, observation 0", "the document, observation 2"]
     for value in ({"trace": {"id": ""}}, {"trace": {"name": "x"}, "observations": [MODEL]}, {"trace": HEAD}, {"a": 1}):
         traces, report = read(value)
         assert not traces

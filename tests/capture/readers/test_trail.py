@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from ethogram.capture import records as json_records
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
-from ethogram.capture.peek import peek_at
+from ethogram.capture.peek import NO_DOCUMENT, peek_at
 from ethogram.capture.readers import trail
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.capture.telemetry import records as json_records
 from ethogram.lab.logs.imports import ImportResult, import_logs
 from ethogram.store import open_home
 from ethogram.trace import Message, Scored, Text, Trace
@@ -286,6 +286,7 @@ def test_bad_annotations_do_not_spoil_the_trace(tmp_path: Path, annotation: byte
 
 
 def test_documents_have_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_records, "take_document", lambda source: NO_DOCUMENT)
     monkeypatch.setattr(json_records, "MAX_DOCUMENT", 10)
     traces, report = read(WHOLE)
     assert not traces

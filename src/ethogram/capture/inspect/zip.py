@@ -15,7 +15,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from ethogram.capture.source import CHUNK, MAX_DOCUMENT, MAX_EXPANDED, MAX_RATIO, Source, spooled
+from ethogram.capture.compressed import MAX_EXPANDED, MAX_RATIO
+from ethogram.capture.source import CHUNK, MAX_DOCUMENT, Source, spooled
 from ethogram.errors import Unreadable
 
 STORED, DEFLATED, ZSTANDARD = 0, 8, 93

@@ -1,16 +1,24 @@
-"""One small file per foreign format. Each has `FORMAT`, `sniff(peek) -> int` (0–100) and `read(source, intake)`."""
+"""One small file per foreign format. Each has `FORMAT`, `sniff(peek) -> int` (0–100) and `read(source, intake)`.
+
+An installed package adds a reader of its own with an entry point in the group `ethogram.readers`: its name is that of
+the format, and it names a module with `sniff` and `read`.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from functools import cache, lru_cache
 from importlib import import_module
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.peek import Peek, peek_at
-from ethogram.capture.source import Source
-from ethogram.errors import NotFound
+from ethogram.capture.source import UNKNOWN, Source
+from ethogram.errors import BadInput
+from ethogram.plugins import Plugged, plugged
 
+GROUP = "ethogram.readers"
 MODULES = {
     "jsonl": "jsonl",
     "inspect": "inspect",
@@ -42,20 +50,38 @@ class Reader(NamedTuple):
     read: Callable[[Source, Intake], None]
 
 
+def formats() -> list[str]:
+    """The names of all formats that can be read: our own, then those that installed packages add."""
+    return [*MODULES, *plugged_readers().values()]
+
+
 def reader(name: str) -> Reader:
-    """The reader of a format by its name."""
-    if name not in MODULES:
-        raise NotFound.named("format", name, list(MODULES))
-    module = import_module(f"{__name__}.{MODULES[name]}")
-    return Reader(name, module.sniff, module.read)
+    """The reader of a format by its name; raises `NotFound` or, for a plug-in that does not work, `BadInput`."""
+    if name in MODULES:
+        return _own_reader(name)
+    added = plugged_readers()
+    found = added.values().get(name)
+    if found is None:
+        raise added.missing(name, formats())
+    return found
+
+
+def plugged_readers() -> Plugged[Reader]:
+    """The readers that installed packages add."""
+    return _plugged_readers(tuple(sys.path))
 
 
 def recognise(source: Source) -> Reader | None:
     """The reader that is surest that the bytes are its own; the name of the file plays no part."""
-    peek = peek_at(source)
+    if source.recognised is UNKNOWN:
+        source.recognised = _surest(peek_at(source))
+    found: Reader | None = source.recognised
+    return found
+
+
+def _surest(peek: Peek) -> Reader | None:
     best, best_score = None, 0
-    for name in MODULES:
-        candidate = reader(name)
+    for candidate in (*map(_own_reader, MODULES), *plugged_readers().values().values()):
         try:
             score = candidate.sniff(peek)
         except RECORD_ERRORS:  # a first look at damage may stumble; whoever does so does not know these bytes
@@ -63,3 +89,22 @@ def recognise(source: Source) -> Reader | None:
         if score > best_score:
             best, best_score = candidate, score
     return best
+
+
+@cache
+def _own_reader(name: str) -> Reader:
+    module = import_module(f"{__name__}.{MODULES[name]}")
+    return Reader(name, module.sniff, module.read)
+
+
+@lru_cache(maxsize=4)
+def _plugged_readers(path: tuple[str, ...]) -> Plugged[Reader]:
+    """Asked again when the path for imports has changed; every file asks."""
+    return plugged(GROUP, _checked, taken=MODULES)
+
+
+def _checked(loaded: Any, name: str) -> Reader:
+    missing = [part for part in ("sniff", "read") if not callable(getattr(loaded, part, None))]
+    if missing:
+        raise BadInput(f"it is not a reader: it has no function {' and no function '.join(missing)}")
+    return Reader(name, loaded.sniff, loaded.read)

@@ -23,7 +23,7 @@ from ethogram.capture.parse import (
 )
 from ethogram.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
-from ._records import usage_tokens
+from ._shared import usage_tokens
 from ._turns import Turns, count_bytes, rest_of
 
 Event = dict[str, Any]

@@ -8,27 +8,17 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, suppress
 from pathlib import PurePosixPath
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from ethogram.capture.chat import FailureTest, says_error
 from ethogram.capture.intake import RECORD_ERRORS, Draft, Intake, TraceBuilder
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import to_json
 from ethogram.trace import TOKEN_FIELDS, File, Message, SpanId, ToolCall, ToolResult
 
 
-class Waiting(NamedTuple):
-    """A call that has no result yet, and what its span will say."""
-
-    call: ToolCall
-    details: dict[str, Any]
-
-
 class Turns:
-    """One conversation: every message becomes a span (or waits to be read), calls and results are paired.
-
-    A result takes the oldest open call with its id, else the oldest of its name, else the oldest without an
-    id: ids from outside repeat.
-    """
+    """One conversation: every message becomes a span (or waits to be read), calls and results are paired."""
 
     def __init__(
         self,
@@ -45,7 +35,7 @@ class Turns:
         self.trace = trace
         self._intake = intake
         self.unread: list[Message] = []
-        self.open: list[Waiting] = []
+        self.open = OpenCalls()
         self.parent = parent
         self._lane = lane
         self._agent = agent
@@ -81,11 +71,11 @@ class Turns:
 
     def call(self, call: ToolCall, **details: Any) -> None:
         """A call that a result will answer."""
-        self.open.append(Waiting(call, details))
+        self.open.add(call, **details)
 
     def result(self, result: ToolResult, message: Message | None = None, **details: Any) -> SpanId:
         """What a tool answered; `message` is how the model reads it."""
-        waiting = self._take(result)
+        waiting = self.open.take(result)
         if waiting is None:
             self.trace.lose("tool call (never seen)")
         call, known = waiting or (ToolCall(result.name or "unknown"), {})
@@ -113,8 +103,7 @@ class Turns:
 
     def unanswered(self) -> None:
         """Spans for calls that never got a result."""
-        waiting, self.open = self.open, []
-        for call, details in waiting:
+        for call, details in self.open.take_all():
             with self._intake.record(f"the call of {call.name}"):
                 said = {"tool": call.name, "call_id": call.call_id, "arguments": call.arguments}
                 self._add("tool", details, name=call.name, **said)
@@ -123,18 +112,6 @@ class Turns:
     def close(self) -> None:
         """The log ends here."""
         self.unanswered()
-
-    def _take(self, result: ToolResult) -> Waiting | None:
-        tests = (
-            lambda c: result.call_id is not None and c.call_id == result.call_id,
-            lambda c: result.name is not None and c.name == result.name,
-            lambda c: result.call_id is None or c.call_id is None,
-        )
-        for test in tests:
-            for i, waiting in enumerate(self.open):
-                if test(waiting.call):
-                    return self.open.pop(i)
-        return None
 
     def _add(self, kind: Any, details: dict[str, Any], **fields: Any) -> SpanId:
         """Details win over what the turn itself says."""

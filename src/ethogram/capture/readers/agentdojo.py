@@ -13,10 +13,11 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, chat_message, to_json, tool_call
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Missing, Outcome, ToolResult
 
-from ._records import add_crash, as_listing, as_object, infrastructure, records, verdict
+from ._shared import add_crash, as_listing, as_object, infrastructure, verdict
 
 FORMAT = "agentdojo"
 _ELSEWHERE = {

@@ -14,11 +14,12 @@ import msgspec
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, content_parts, iso_ns
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Outcome
 
 from ._atif_steps import HEAVY, Step, agent_span, model_facts, ours, paired, replied, spoken, step_message, used
-from ._records import as_listing, as_object, records
+from ._shared import as_listing, as_object
 from ._turns import add_whole, count_bytes, plain, rest_of
 
 FORMAT = "atif"

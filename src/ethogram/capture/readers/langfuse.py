@@ -13,11 +13,11 @@ from typing import Any
 from ethogram.capture.intake import Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.facts import label_source
 from ethogram.capture.telemetry.messages import decoded, last_words
-from ethogram.capture.telemetry.records import records
 from ethogram.capture.telemetry.spans import RawSpan, SpanBuffer
 from ethogram.capture.telemetry.usage import langfuse_tokens
 from ethogram.trace import Kind
@@ -82,7 +82,7 @@ def _is_observation(item: Any) -> bool:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per trace id; traces that stand whole in one record are written at once."""
-    found = records(source, intake)
+    found = objects(records(source, intake), intake)
     loose = SpanBuffer()
     try:
         with intake.record("the rest of the file"):

@@ -11,10 +11,11 @@ from typing import Any
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, flat_text
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Text
 
-from ._records import as_listing, as_object, records, verdict
+from ._shared import as_listing, as_object, verdict
 
 FORMAT = "mast"
 _ELSEWHERE = {"instance_id", "problem_statement", "other_data", "trajectory", "note", "seed"}

@@ -13,10 +13,11 @@ from typing import Any
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
 from ethogram.capture.peek import Peek, peek_at
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, ToolCall, ToolResult
 
-from ._records import as_listing, as_object, records, usage_tokens
+from ._shared import as_listing, as_object, usage_tokens
 from ._turns import Turns, add_whole, count_bytes, plain, rest_of, stem
 
 FORMAT = "mini-swe-agent"

@@ -14,12 +14,14 @@ from typing import Any
 
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Text, ToolResult, digest
 
-from ._records import as_listing, as_object, feed, records, take_call, usage_tokens
+from ._shared import as_listing, as_object, feed, usage_tokens
 
 FORMAT = "openai-chat"
 MAX_OPEN = 500
@@ -243,13 +245,15 @@ class _Calls:
 
     def _incoming(self, messages: list[Message], chat: ChatBuilder, lane: str) -> None:
         last = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=-1)
-        calls = list(messages[last].tool_calls) if last >= 0 else []
+        calls = OpenCalls()
+        for asked in messages[last].tool_calls if last >= 0 else ():
+            calls.add(asked)
         if last >= 0 and lane not in self._asked:  # what was said before the log begins is no step of it
             self._trace.add(Draft(kind="other", name="history", lane=lane, output=messages[: last + 1]))
         for message in messages[last + 1 :]:
             results = [p for p in message.parts if isinstance(p, ToolResult)]
             if results and calls and len(results) == 1:
-                call = take_call(calls, results[0])
+                call = calls.call_for(results[0])
                 chat.add(message, lane=lane, name=call.name, tool=call.name, arguments=call.arguments)
             else:
                 chat.add(message, lane=lane)

@@ -13,11 +13,12 @@ from typing import Any
 from ethogram.capture.intake import RECORD_ERRORS, Draft, Intake
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text
 from ethogram.capture.peek import Peek, peek_at
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import TOKEN_FIELDS, Missing, Outcome, Scored
 
 from ._openhands_events import Events, is_event, run_tokens
-from ._records import as_object, infrastructure, records, verdict
+from ._shared import as_object, infrastructure, verdict
 from ._turns import Probe, Turns, add_whole, plain, rest_of, stem
 
 FORMAT = "openhands"

@@ -13,9 +13,9 @@ from typing import Any
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_list, as_name, as_text, iso_ns
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
-from ethogram.capture.telemetry.records import records
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, SpanBuffer
 from ethogram.capture.telemetry.wire import hex_id, kind_name, status_of
 
@@ -55,7 +55,7 @@ def sniff(peek: Peek) -> int:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per trace id."""
-    found = records(source, intake)
+    found = objects(records(source, intake), intake)
     buffer = SpanBuffer()
     try:
         with intake.record("the rest of the file"):

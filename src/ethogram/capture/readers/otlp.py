@@ -16,9 +16,10 @@ from typing import Any
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text
 from ethogram.capture.peek import Peek, peek_at
+from ethogram.capture.records import lines, objects
+from ethogram.capture.salvage import parse
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
-from ethogram.capture.telemetry.records import lines, parse
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, SpanBuffer
 from ethogram.capture.telemetry.wire import (
     METRICS,
@@ -83,7 +84,7 @@ class _Gathering:
             if binary:
                 self._all("", protobuf(source))
             elif peek.shape == "lines" or _first_line_is_whole(peek):
-                for place, document in lines(source, self._intake):
+                for place, document in objects(lines(source, self._intake), self._intake):
                     if not any(key in document for key in (*_TOPS, *METRICS)):
                         self._intake.skip(place, "no resourceSpans or resourceLogs in it")
                     self._all(f"{place}, ", taken_apart(document))

@@ -23,10 +23,11 @@ from ethogram.capture.parse import (
     to_json,
 )
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Reasoning, Text, ToolCall, ToolResult
 
-from ._records import as_object, records
+from ._shared import as_object
 from ._turns import Turns, add_whole, plain, rest_of, stem
 
 FORMAT = "swe-agent"

@@ -14,6 +14,7 @@ import ijson
 
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import (
     as_dict,
     as_float,
@@ -27,11 +28,12 @@ from ethogram.capture.parse import (
     to_json,
 )
 from ethogram.capture.peek import Peek, peek_at
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import File, Message, Missing, Outcome, Text, ToolCall, ToolResult
+from ethogram.trace import File, Message, Missing, Outcome, Text, ToolResult
 
 from . import tau2_voice
-from ._records import add_crash, add_tool, as_object, records, take_call, usage_tokens, verdict
+from ._shared import add_crash, add_tool, as_object, usage_tokens, verdict
 
 FORMAT = "tau2"
 USER = tau2_voice.USER
@@ -204,7 +206,7 @@ class _Dialogue:
         self._root = root
         self._chat = ChatBuilder(trace, failed=lambda result: result.failed)
         self._models = {"assistant": agent, USER: user}
-        self._open: list[ToolCall] = []
+        self._open = OpenCalls()
         self._clock: int | None = None
 
     def add(self, item: dict[str, Any]) -> None:
@@ -220,7 +222,8 @@ class _Dialogue:
         elif message.role == "user":
             details |= {"lane": USER, "agent": USER}
             if message.tool_calls:  # the agent does not see what the user does on their own device
-                self._open.extend(message.tool_calls)
+                for call in message.tool_calls:
+                    self._open.add(call)
                 self._trace.add(Draft(kind="user", name=USER, output=(message,), stop_reason="tool_calls", **details))
             else:
                 self._chat.add(message, **details)
@@ -230,12 +233,12 @@ class _Dialogue:
     def close(self) -> None:
         """Report what never got a result."""
         self._chat.close()
-        for call in self._open:
+        for call, _ in self._open.take_all():
             add_tool(self._trace, call, None, parent_id=self._root, lane=USER, agent=USER)
 
     def _user_tool(self, message: Message, details: dict[str, Any]) -> None:
         result = next(p for p in message.parts if isinstance(p, ToolResult))
-        add_tool(self._trace, take_call(self._open, result), message, **details, lane=USER, agent=USER)
+        add_tool(self._trace, self._open.call_for(result), message, **details, lane=USER, agent=USER)
 
     def _details(self, item: dict[str, Any]) -> dict[str, Any]:
         """Times, tokens, cost and the rest; a message is stamped when it is finished."""

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_list, as_name, as_text, iso_ns, tool_call
 from ethogram.trace import File, Message, Part, Role, Text, ToolCall, ToolResult
 
-from ._records import add_tool, as_object, take_call
+from ._shared import add_tool, as_object
 
 USER = "user"
 _EFFECTS = ("speech_effects", "source_effects", "channel_effects")
@@ -45,7 +46,7 @@ class _Side:
         self._trace = trace
         self._role: Role = "user" if name == USER else "assistant"
         self._fields = {**fields, "lane": USER if name == USER else "", "agent": USER if name == USER else ""}
-        self._open: list[ToolCall] = []
+        self._open = OpenCalls()
         self._ticks: list[Any] = []
         self._times: list[int] = []
         self._words: list[str] = []
@@ -63,7 +64,8 @@ class _Side:
         words = chunk.get("content")
         speaks = bool(words) or chunk.get("contains_speech") is True
         when = iso_ns(chunk.get("timestamp") or tick.get("timestamp"))
-        self._open.extend(calls)
+        for call in calls:
+            self._open.add(call)
         if speaks or calls:
             self._take(tick, chunk, when, notes if speaks else [])
         if not speaks or calls:
@@ -79,7 +81,7 @@ class _Side:
     def close(self) -> None:
         """The last words, and the calls that nothing answered."""
         self.flush()
-        for call in self._open:
+        for call, _ in self._open.take_all():
             add_tool(self._trace, call, None, **{k: v for k, v in self._fields.items() if k != "model"})
 
     def flush(self, calls: list[ToolCall] | None = None) -> None:
@@ -137,7 +139,7 @@ class _Side:
     def _result(self, item: dict[str, Any], when: int | None) -> None:
         call_id = as_name(item.get("id") or item.get("tool_call_id")) or None
         result = ToolResult(as_text(item.get("content")), as_name(item.get("name")) or None, call_id)
-        call = take_call(self._open, result)
+        call = self._open.call_for(result)
         result = ToolResult(result.content, call.name, call_id, bool(item.get("error")))
         fields = {k: v for k, v in self._fields.items() if k != "model"}
         start = iso_ns(item.get("timestamp")) or when

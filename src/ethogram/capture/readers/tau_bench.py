@@ -12,9 +12,10 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_name, as_text, to_json
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 
-from ._records import add_crash, as_listing, as_object, feed, infrastructure, records, verdict
+from ._shared import add_crash, as_listing, as_object, feed, infrastructure, verdict
 
 FORMAT = "tau-bench"
 _KNOWN = {"task_id", "trial", "reward", "info", "traj"}

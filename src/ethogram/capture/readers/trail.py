@@ -16,9 +16,9 @@ from typing import Any
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, duration_ns, iso_ns, to_json
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
-from ethogram.capture.telemetry.records import records
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, SpanBuffer
 from ethogram.capture.telemetry.wire import kind_name, status_of
 from ethogram.trace import Label, Ref, SpanId, TraceId
@@ -49,7 +49,7 @@ def _is_annotation(document: dict[str, Any]) -> bool:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per document; an annotation becomes labels of its trace."""
-    for place, document in records(source, intake):
+    for place, document in objects(records(source, intake), intake):
         with intake.record(place):
             if _is_annotation(document):
                 key = as_name(document.get("trace_id")) or _key_in(source.name)

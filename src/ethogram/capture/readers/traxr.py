@@ -12,12 +12,14 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ethogram.capture.intake import Draft, Intake
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Kind, Message, Outcome, Part, Scored, Text, ToolCall, ToolResult
 
-from ._records import as_listing, as_object, records, take_call, usage_tokens
+from ._shared import as_listing, as_object, usage_tokens
 
 FORMAT = "traxr"
 SIDES = {"clean_trace": "clean", "perturbed_trace": "perturbed"}
@@ -157,7 +159,7 @@ def _read_trace(recorded: dict[str, Any], about: _About, where: str, intake: Int
         claimed = as_int(recorded.get("event_count"))
         if claimed is not None and claimed != len(events):
             intake.skip(where, f"event_count says {claimed} and there are {len(events)} events")
-        open_calls: list[ToolCall] = []
+        open_calls = OpenCalls()
         for position, event in enumerate(events):
             with intake.record(f"{where}, event {position}"):
                 event = as_object(event, "the event")
@@ -167,7 +169,7 @@ def _read_trace(recorded: dict[str, Any], about: _About, where: str, intake: Int
                     trace.answer = as_text(given)
 
 
-def _draft(event: dict[str, Any], open_calls: list[ToolCall]) -> Draft:
+def _draft(event: dict[str, Any], open_calls: OpenCalls) -> Draft:
     """A span of one event."""
     what = as_name(event.get("event_type")) or "event"
     payload = as_dict(event.get("payload"))
@@ -185,10 +187,10 @@ def _draft(event: dict[str, Any], open_calls: list[ToolCall]) -> Draft:
         draft.truncated = "output" not in payload and "output_preview" in payload
         draft.status = "ok" if payload.get("success", True) else "error"
     elif what == "tool_request":
-        open_calls.append(ToolCall(*_call(payload)))
+        open_calls.add(ToolCall(*_call(payload)))
     elif what == "tool_result":
         name, arguments, call_id = _call(payload)
-        call = take_call(open_calls, ToolResult("", name, call_id))
+        call = open_calls.call_for(ToolResult("", name, call_id))
         _set_tool(draft, {**payload, "arguments": arguments or call.arguments}, payload.get("content"))
     elif what in ("agent_output", "final_answer", "llm_call"):
         _set_words(draft, what, payload)

@@ -13,10 +13,11 @@ from typing import Any
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_int, as_name, as_text, flat_text
 from ethogram.capture.peek import Peek
+from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Reasoning, SpanId, Text, ToolResult
 
-from ._records import as_listing, as_object, records, verdict
+from ._shared import as_listing, as_object, verdict
 
 FORMAT = "who-and-when"
 _SPEAKER = re.compile(r"^\s*(.*?)\s*(?:\((.*)\))?\s*$", re.DOTALL)

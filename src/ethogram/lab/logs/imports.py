@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
 from ethogram.capture.readers import Reader, reader, recognise
-from ethogram.capture.source import Source, sources
+from ethogram.capture.source import Source
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.result import Result
 from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, open_home

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.discover import sources
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.readers import reader, recognise
-from ethogram.capture.source import Source, sources
+from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
 from ethogram.result import Result
 from ethogram.store import Home, Redactor, open_home

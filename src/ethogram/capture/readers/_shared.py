@@ -1,136 +1,15 @@
-"""What the readers of benchmark logs share: records out of a file of any JSON shape, verdicts, tokens, crashes."""
+"""What the readers of benchmark logs share: verdicts, tokens, crashes, and messages that are fed one by one."""
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
-
-import ijson
-import msgspec
-from ijson.common import ObjectBuilder
 
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_int, chat_message
-from ethogram.capture.peek import peek_at
-from ethogram.capture.source import CHUNK, MAX_DOCUMENT, Source
-from ethogram.errors import Unreadable
 from ethogram.trace import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
-
-_BAD_JSON = (msgspec.DecodeError, ValueError, RecursionError)
-
-
-def records(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
-    """Place and value of each record: JSON lines, the elements of an array, or the one document.
-
-    Python writes NaN and integers of any length into its JSON; strict parsers stop there. What they refuse is
-    tried again with Python's own parser, and a document that is cut off gives what stood before the cut.
-    """
-    shape = peek_at(source).shape
-    if shape == "lines":
-        yield from _lines(source, intake)
-    elif shape == "array":
-        yield from _elements(source, intake)
-    elif shape == "object":
-        yield from _document(source, intake)
-    else:
-        raise Unreadable(f"{source.name}: {'empty' if shape == 'empty' else 'no JSON in it'}")
-
-
-def _lines(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
-    for number, line in source.lines(lambda n, why: intake.skip(f"line {n}", why)):
-        try:
-            value = _decode(line)
-        except _BAD_JSON as error:
-            intake.skip(f"line {number}", f"not JSON: {_short(error)}")
-        else:
-            yield f"line {number}", value
-
-
-def _elements(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
-    position = 0
-    try:
-        for value in source.items("item"):
-            yield f"element {position}", value
-            position += 1
-        return
-    except (ijson.JSONError, ValueError) as error:
-        why = _short(error)
-    try:
-        whole = _decode(_read(source)[0])
-    except _BAD_JSON:
-        intake.skip("the rest of the file", f"after element {position - 1}: the JSON is damaged or cut off ({why})")
-    else:
-        for value in whole[position:]:
-            yield f"element {position}", value
-            position += 1
-
-
-def _document(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
-    data, damage = _read(source)
-    if len(data) > MAX_DOCUMENT:
-        raise Unreadable(f"{source.name}: one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
-    try:
-        value = _decode(data)
-    except _BAD_JSON as error:
-        why = _short(error)
-    else:
-        if damage:
-            intake.skip("the end of the file", damage)
-        yield "the document", value
-        return
-    if b"\n" in data and not damage and _is_object(data[: data.index(b"\n")]):
-        yield from _lines(source, intake)  # a first line so long that the look at the file saw no second one
-        return
-    intake.skip("the rest of the document", f"the JSON is damaged or cut off: {damage or why}; the start is kept")
-    value = _salvage(data)
-    if isinstance(value, dict):
-        yield "the document", value
-
-
-def _read(source: Source) -> tuple[bytes, str]:
-    """The bytes as far as they can be unpacked, and what stopped the unpacking."""
-    chunks: list[bytes] = []
-    size = 0
-    try:
-        with source.open() as stream:
-            while size <= MAX_DOCUMENT and (chunk := stream.read(CHUNK)):
-                chunks.append(chunk)
-                size += len(chunk)
-    except Unreadable as error:
-        return b"".join(chunks), str(error)
-    return b"".join(chunks).removeprefix(b"\xef\xbb\xbf"), ""
-
-
-def _decode(data: bytes) -> Any:
-    try:
-        return msgspec.json.decode(data)
-    except msgspec.DecodeError:
-        return json.loads(data)
-
-
-def _is_object(line: bytes) -> bool:
-    try:
-        return isinstance(_decode(line), dict)
-    except _BAD_JSON:
-        return False
-
-
-def _salvage(data: bytes) -> Any:
-    """The value as far as it goes."""
-    builder = ObjectBuilder()
-    try:
-        for event, value in ijson.basic_parse(data, use_float=True):
-            builder.event(event, value)
-    except (ijson.JSONError, ValueError):
-        pass
-    return getattr(builder, "value", None)
-
-
-def _short(error: BaseException) -> str:
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:
@@ -170,20 +49,6 @@ def feed(
         with intake.record(f"{where}, message {position}"):
             item = as_object(item, "the message")
             chat.add(chat_message(item), **details(position, item))
-
-
-def take_call(open_calls: list[ToolCall], result: ToolResult) -> ToolCall:
-    """The call that a result answers, taken off the list: the oldest with its id, else of its name, else the oldest."""
-    matches: list[ToolCall] = (
-        [c for c in open_calls if result.call_id is not None and c.call_id == result.call_id]
-        or [c for c in open_calls if result.name is not None and c.name == result.name]
-        or open_calls
-    )
-    if not matches:
-        return ToolCall(result.name or "unknown", "", result.call_id)
-    call = matches[0]
-    open_calls.remove(call)
-    return call
 
 
 def add_tool(trace: TraceBuilder, call: ToolCall, message: Message | None, **fields: Any) -> None:
