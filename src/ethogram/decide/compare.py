@@ -11,6 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
+from ethogram.result import Result
 from ethogram.stats import exact, methods, stratified
 from ethogram.stats.stratified import Sums
 
@@ -52,7 +53,7 @@ class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
     moved: bool
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class Comparison(Result, kw_only=True):
     """Candidate minus base on the tasks that both have."""
 
     metric: str

@@ -9,6 +9,7 @@ import numpy as np
 
 from ethogram.errors import BadUsage
 from ethogram.measure.outcomes import Floats
+from ethogram.result import Result
 from ethogram.stats import beta, power
 
 from .gate_plan import BOUND_SHAPE, GateSettings, pace
@@ -42,7 +43,7 @@ class Simulated(msgspec.Struct, frozen=True, kw_only=True):
     draws: int
 
 
-class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+class ComparisonPlan(Result, kw_only=True):
     """Runs for a drop, at most and on average, staged and in one go; with what they cost where a price is known."""
 
     drop: float
@@ -78,7 +79,7 @@ def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
     return np.asarray(beta.quantile(law, places), dtype=np.float64)
 
 
-def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> RunPlan:
+def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> ComparisonPlan:
     """Runs for `settings.drop`, or for the smallest drop that the budget can see."""
     _check(settings)
     if settings.drop is not None:
@@ -178,13 +179,15 @@ def _runs(passes: float, tasks: int, settings: PlanSettings) -> float:
     return float(passes) * tasks * (1 if settings.stored else 2)
 
 
-def _told(rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator) -> RunPlan:
+def _told(
+    rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator
+) -> ComparisonPlan:
     tasks = rates.size
     runs = math.ceil(_runs(plan.looks[-1], tasks, settings))
     average = [_runs(x, tasks, settings) for x in (plan.expected_with, plan.expected_without)]
     fixed = power.passes_needed(power.effect_on(rates, drop, tasks), settings.alpha, settings.power, settings.stored)
     price = settings.price
-    return RunPlan(
+    return ComparisonPlan(
         drop=drop,
         tasks=tasks,
         looks=[float(x) for x in plan.looks],

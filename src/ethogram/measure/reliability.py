@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
+from ethogram.result import Result
 from ethogram.stats import interval, passk
 
 from .outcomes import Floats, Ints, Outcomes
@@ -64,7 +65,7 @@ class Compounding(msgspec.Struct, frozen=True, kw_only=True):
     implied: float | None
 
 
-class Reliability(msgspec.Struct, frozen=True, kw_only=True):
+class Reliability(Result, kw_only=True):
     """Everything `ethogram stats` says of one set of outcomes.
 
     `same_tasks` is false where some k is over fewer tasks than another, which then do not make one curve.
@@ -265,7 +266,7 @@ def _compounding(outcomes: Outcomes) -> Compounding | None:
     )
 
 
-def _naive(n: Ints, c: Ints, ks: Sequence[int], honest: dict[str, Estimate]) -> dict[str, dict[str, float]]:
+def _naive(n: Ints, c: Ints, ks: Sequence[int], honest: dict[str, Estimate]) -> dict[str, Any]:
     """The biased plug-ins for comparison, and how much larger pass@k reads than pass@1."""
     used = n > 0
     at, hat = (f(c[used], n[used], ks).mean(axis=0) for f in (passk.naive_at, passk.naive_hat))

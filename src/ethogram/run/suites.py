@@ -13,7 +13,7 @@ import msgspec
 from ethogram.cost import Amounts, Metering
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plan import Condition, Episode, Suite
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import METERS
 from ethogram.store.lease import check_idle
 from ethogram.store.redact import is_marked, policy_from
@@ -126,7 +126,7 @@ def start_run(
 ) -> RunResult:
     """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
     options = options.resolved()
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     loaded, acting = load(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
     check_meters(acting, options, loaded.suite)
@@ -247,7 +247,7 @@ def _reopen(
     changes: dict[str, Any],
 ) -> _Known:
     """A run with its suite and its agent; what does not fit to it is refused."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     found = lake.resolve(run)
     plan = found.info.plan
     if found.info.kind != "run" or "suite" not in plan:

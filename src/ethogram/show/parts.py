@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, run_of
 
 from .part_experiment import experiment_part
 from .part_explore import explore_part
@@ -113,7 +113,7 @@ def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
 
 def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
     """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
-    found = run if isinstance(run, Run) else (home if isinstance(home, Home) else open_home(home)).resolve(run)
+    found = run_of(run, home)
     sections, cards = [], []
     for part in _asked(found):
         try:

@@ -4,7 +4,7 @@ from . import manifest
 from .batch import Batch
 from .compact import Compaction, compact
 from .episodes import Episodes
-from .lake import DERIVED, Home, Run, RunInfo, open_home
+from .lake import DERIVED, Home, Run, RunInfo, home_of, open_home, run_of
 from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
@@ -40,10 +40,12 @@ __all__ = [
     "age_seconds",
     "compact",
     "episode_table",
+    "home_of",
     "manifest",
     "open_home",
     "retain",
     "rewrite",
+    "run_of",
     "sweep",
     "verify",
     "verify_home",

@@ -362,3 +362,13 @@ class Run:
 def open_home(address: str | None = None, keys: Keyring | None = None) -> Home:
     """The home at an address; by default `ETHOGRAM_HOME`, else `.ethogram` in this folder."""
     return Home(files_at(address or os.environ.get("ETHOGRAM_HOME") or DEFAULT_HOME), keys)
+
+
+def home_of(home: Home | str | None = None) -> Home:
+    """The home that is meant: one that is open already, or the one at an address (None: the default)."""
+    return home if isinstance(home, Home) else open_home(home)
+
+
+def run_of(run: Run | str, home: Home | str | None = None) -> Run:
+    """The run that is meant: one that is open already, or the one with this name, directory or `latest` in a home."""
+    return run if isinstance(run, Run) else home_of(home).resolve(run)

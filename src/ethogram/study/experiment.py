@@ -19,7 +19,7 @@ from ethogram.run.agents import Agent, ScriptedAgent, load_agent
 from ethogram.run.options import RunOptions
 from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, load
 from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, start_run
-from ethogram.store import Home, Run, manifest, open_home
+from ethogram.store import Home, Run, home_of, manifest
 from ethogram.store.files import LocalFiles
 
 from .experiment_files import Question, suite_of_files
@@ -74,7 +74,7 @@ class Experiment:
         home: Home | str | None = None,
     ) -> None:
         """Everything is checked here; nothing is run."""
-        self.home = home if isinstance(home, Home) else open_home(home)
+        self.home = home_of(home)
         self.agent = agent
         self.k = k
         self.deterministic = isinstance(load_agent(agent), ScriptedAgent)

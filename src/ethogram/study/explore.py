@@ -36,7 +36,7 @@ from ethogram.lab.explore.exploration import (
     round_id,
 )
 from ethogram.result import Result
-from ethogram.store import Home, Run, RunWriter, compact, open_home
+from ethogram.store import Home, Run, RunWriter, compact, home_of
 from ethogram.store.redact import Policy
 from ethogram.store.stop import pulled, release
 
@@ -112,7 +112,7 @@ def explore_plan(
 ) -> ExploreResult:
     """Explore, or go on exploring what was begun at the same place."""
     check_options(options)
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     problem = problem_of(plan.grid, options.tau, options.zone, options.pocket_rate)
     strategy = make_strategy(options.strategy, problem, round_sizes(options))
     asked = metadata_of(plan, options)

@@ -17,7 +17,7 @@ from ethogram.run.agents import Agent, load_agent, load_object
 from ethogram.run.options import RunOptions
 from ethogram.run.planning import check_meters, load
 from ethogram.run.session import Quiet, Session
-from ethogram.store import Home, Run, RunWriter, open_home
+from ethogram.store import Home, Run, RunWriter, home_of
 from ethogram.store.lake import METERS
 from ethogram.suite.load import LoadedSuite
 from ethogram.trace import Missing, Outcome, Scored, episode_id
@@ -77,7 +77,7 @@ def explore_suite(
     if agent is None or grid is None:
         raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
     options = options or ExploreOptions()
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     loaded, acting, chosen = load(suite), load_agent(agent), load_grid(grid)
     spec = agent if isinstance(agent, str) else acting.name
     running = msgspec.structs.replace(

@@ -31,7 +31,7 @@ from ethogram.run.environment import Environment
 from ethogram.run.options import AllCaps, RunOptions
 from ethogram.run.planning import load, planned_attempts
 from ethogram.run.suites import resume_run, start_run
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import CONFIRMATIONS
 from ethogram.store.redact import policy_from
 
@@ -71,7 +71,7 @@ def run_gate(
 
     `condition` says which one of a stored baseline is meant, where it has several.
     """
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     settings = msgspec.structs.replace(settings, fresh=stages.base_agent is not None).checked()
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
     stored = None

@@ -12,7 +12,7 @@ from ethogram.errors import NotFound
 from ethogram.result import Result
 from ethogram.run.options import RunOptions
 from ethogram.run.suites import Quiet, start_run
-from ethogram.store import Home, manifest, open_home
+from ethogram.store import Home, home_of, manifest
 from ethogram.store.stop import pull, release
 
 
@@ -27,7 +27,7 @@ class Killed(Result, kw_only=True):
 
 def kill(run: str | None = None, *, why: str = "", undo: bool = False, home: Home | str | None = None) -> Killed:
     """Halt new episodes of one run, or of all; those in flight are drained."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     found = lake.resolve(run) if run is not None else None
     path = found.path if found else None
     files = found.files if found else lake.files
@@ -53,7 +53,7 @@ class Drill(Result, kw_only=True):
 
 def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int = 8, seconds: float = 0.3) -> Drill:
     """Pull the switch on a practice run, measure, and keep the record in the home."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     starts: list[float] = []
 
     async def practice(task: Any, episode: Any) -> str:

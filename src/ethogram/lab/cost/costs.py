@@ -28,9 +28,8 @@ from ethogram.cost.usage import (
 )
 from ethogram.errors import BadUsage, NotFound, Sealed
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.columns import run_of
 from ethogram.lab.outcomes.names import task_name
-from ethogram.store import Entry, Home, Run
+from ethogram.store import Entry, Home, Run, run_of
 from ethogram.trace import Missing
 
 from .reading import (

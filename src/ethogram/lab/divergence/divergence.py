@@ -29,7 +29,7 @@ from ethogram.measure.manifestation import (
 from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, home_of, run_of
 
 from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
@@ -143,9 +143,9 @@ def divergence(
         raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")
     if baseline_condition is not None and baseline is None:
         raise BadUsage("a baseline condition needs a baseline run; name it with --baseline (it may be the same run)")
-    lake = home if isinstance(home, Home) else open_home(home)
-    found = _resolved(lake, run)
-    base = None if baseline is None else _resolved(lake, baseline)
+    lake = home_of(home)
+    found = run_of(run, lake)
+    base = None if baseline is None else run_of(baseline, lake)
     usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
     how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     mine = load_readings(found, how, condition=condition)
@@ -158,17 +158,13 @@ def divergence(
 
 def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
     """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
-    found = _resolved(home if isinstance(home, Home) else open_home(home), run)
+    found = run_of(run, home)
     how = how or How(signature=usual_signature(found.entries))
     record = kept_floor(found, _groups(listed(found)), how)
     if record is not None:
         return record.noise_floor
     groups = _groups(load_readings(found, how))
     return floor_of(groups, own_distances(found, groups, how))
-
-
-def _resolved(home: Home, run: str | Run) -> Run:
-    return run if isinstance(run, Run) else home.resolve(run)
 
 
 def _groups(loaded: Loaded) -> list[list[Episode]]:

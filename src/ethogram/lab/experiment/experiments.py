@@ -14,14 +14,14 @@ from ethogram.errors import Refused as Refusal
 from ethogram.lab.divergence.divergence import PairRow, pair_row
 from ethogram.lab.divergence.floors import own_distances
 from ethogram.lab.divergence.readings import Episode, How, load_readings
-from ethogram.lab.outcomes.columns import load_outcomes, run_of
+from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.divergence import repeat_distances, upper
 from ethogram.measure.floor import NoiseFloor, noise_floor, warning
 from ethogram.measure.kbyk import Spread, spread_of
 from ethogram.measure.manifestation import NO_STEPS
 from ethogram.measure.outcomes import NOT_RUN
 from ethogram.stats.distance import Alphabet
-from ethogram.store import Home, Run
+from ethogram.store import Home, Run, run_of
 
 from .aggregates import Attempts, aggregates_of, by_task, doses_of
 from .records import ExperimentPair, ExperimentResults, Refused, Treatment, Undelivered

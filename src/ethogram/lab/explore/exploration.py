@@ -18,7 +18,7 @@ from ethogram.decide.explore import Proposal, Tally
 from ethogram.decide.tube import AgainstTruth, Certainty, Status, TubeMetrics
 from ethogram.errors import BadInput, Damaged, NotFound
 from ethogram.plan.grid import Grid, grid_from_columns
-from ethogram.store import Home, Run, open_home
+from ethogram.store import Home, Run, home_of
 
 BATCHES = "batches"
 """The folder of notes that holds outcomes."""
@@ -307,7 +307,7 @@ def _is_posterior(stored: Mapping[str, Any], tally: Tally) -> bool:
 
 def open_exploration(run: str = "latest", *, home: Home | str | None = None) -> Rounds:
     """A stored exploration by its name or directory."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     if run == "latest":
         kinds = [r for r in lake.runs() if r.info.kind == "explore"]
         if not kinds:

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from ethogram.lab.outcomes.columns import chosen_entries, run_of
+from ethogram.lab.outcomes.columns import chosen_entries
 from ethogram.measure.projection import project
 from ethogram.result import Result
-from ethogram.store import Home, Run
+from ethogram.store import Home, Run, run_of
 
 from .files import How, load, usable_names
 

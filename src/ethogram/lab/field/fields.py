@@ -15,7 +15,7 @@ from ethogram.cluster import Cluster, check_engine
 from ethogram.errors import BadUsage, NotFound, Refused
 from ethogram.estimate import Estimate
 from ethogram.lab.explore.exploration import Rounds
-from ethogram.lab.outcomes.columns import chosen_entries, run_of
+from ethogram.lab.outcomes.columns import chosen_entries
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
 from ethogram.measure.chain import read_aloud
 from ethogram.measure.columns import NO_LABEL
@@ -27,7 +27,7 @@ from ethogram.measure.milestones import Milestones
 from ethogram.measure.stages import HorizonReading, walk
 from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
-from ethogram.store import Entry, Home, Run
+from ethogram.store import Entry, Home, Run, run_of
 
 from .files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
 from .results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension

@@ -8,19 +8,17 @@ from typing import Any
 import msgspec
 
 from ethogram.decide import compare as decided
-from ethogram.decide.compare import Change, Design, Flips, TaskChange
+from ethogram.decide.compare import Comparison, Design
 from ethogram.errors import BadUsage
-from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.columns import facts_of, load_outcomes, run_of
+from ethogram.lab.outcomes.columns import facts_of, load_outcomes
 from ethogram.measure.outcomes import Outcomes
-from ethogram.result import Result
-from ethogram.store import Home, Run
+from ethogram.store import Home, Run, run_of
 from ethogram.store.ledger import collector_at_rest
 
 from .moved import Arm, MovedTask, moved_tasks, with_traces
 
 
-class CompareResult(Result, kw_only=True):
+class CompareResult(Comparison, kw_only=True):
     """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen.
 
     `tasks` are all of them, `moved` those that moved, each with a failing attempt.
@@ -28,22 +26,6 @@ class CompareResult(Result, kw_only=True):
 
     base_run: str
     candidate_run: str
-    metric: str
-    unit: str
-    better: str
-    verdict: Change
-    difference: Estimate
-    base: Estimate
-    candidate: Estimate
-    p: float | None
-    p_exact: float | None
-    method: str
-    pairs: Flips | None
-    odds: Estimate | None
-    tasks: list[TaskChange]
-    only_base: list[str]
-    only_candidate: list[str]
-    bounds: tuple[float, float] | None
     moved: list[MovedTask]
     facts: dict[str, list[str]]
     base_agent: str | None = None
@@ -85,13 +67,13 @@ def compare(
         ours = Arm(one, condition, base_agent or agent), Arm(two, condition, agent)
         moved = with_traces(moved, *ours, metric)
     return CompareResult(
+        **msgspec.structs.asdict(found),
         base_run=one.name,
         candidate_run=two.name,
         base_agent=base_agent or agent,
         agent=agent,
         moved=moved,
         facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
-        **{f: getattr(found, f) for f in found.__struct_fields__},
     )
 
 

@@ -7,33 +7,20 @@ import numpy as np
 
 from ethogram.decide import planner
 from ethogram.decide.gate_plan import planning_rates
-from ethogram.decide.planner import PlanSettings, Simulated
-from ethogram.lab.outcomes.columns import load_outcomes, run_of
+from ethogram.decide.planner import ComparisonPlan, PlanSettings
+from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Outcomes
-from ethogram.result import Result
-from ethogram.store import Home, Run
+from ethogram.store import Home, Run, run_of
 
 
-class PlanResult(Result, kw_only=True):
+class PlanResult(ComparisonPlan, kw_only=True):
     """Runs and dollars of a comparison that is not yet run."""
 
     pilot: str | None
-    drop: float
     alpha: float
     target_power: float
     stored: float
-    tasks: int
-    looks: list[float]
-    attempts_per_task: int
-    runs: int
-    expected_if_dropped: float
-    expected_if_unchanged: float
-    fixed_runs: float | None
-    power: float
     price: float | None
-    cost_usd: float | None
-    expected_cost_usd: float | None
-    simulated: Simulated
 
 
 _DEFAULTS = PlanSettings()
@@ -87,12 +74,12 @@ def plan_runs(
             settings = msgspec.structs.replace(settings, price=price_of(outcomes))
     made = planner.plan_runs(rates, settings, np.random.default_rng(seed))
     return PlanResult(
+        **msgspec.structs.asdict(made),
         pilot=name,
         alpha=settings.alpha,
         target_power=settings.power,
         stored=settings.stored,
         price=settings.price,
-        **{f: getattr(made, f) for f in made.__struct_fields__},
     )
 
 

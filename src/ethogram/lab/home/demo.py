@@ -10,7 +10,7 @@ from shlex import quote
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.logs.imports import ImportResult, import_logs
 from ethogram.result import Result
-from ethogram.store import Home, open_home
+from ethogram.store import Home, home_of
 
 from .queries import Answer, sql
 from .runs import EpisodeRow, RunSummary, TraceTree, show_run, show_trace
@@ -47,7 +47,7 @@ def play_demo(*, home: Home | str | None = None) -> DemoResult:
 
     A second time adds nothing: the logs are known. A run of yours that is called `demo` is left alone.
     """
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     run = _run_name(lake)
     with as_file(files("ethogram") / "data" / "demo") as folder:
         imported = import_logs(sorted(folder.iterdir()), home=lake, run=run, tags=(RUN,))

@@ -10,7 +10,7 @@ from typing import Any
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Lake, Run, episode_table, open_home
+from ethogram.store import Entry, Home, Lake, Run, episode_table, home_of
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
 from ethogram.store.tables import batch_table, label_table
 from ethogram.trace import Trace
@@ -41,7 +41,7 @@ def export_run(
     """Write a run, or some of its traces, in another format. An existing file is never overwritten."""
     if to not in FORMATS:
         raise NotFound.named("export format", to, list(FORMATS))
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     found = lake.resolve(run)
     entries = [e for e in found.entries if not e.forgotten]
     if traces:

@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from ethogram.result import Result
-from ethogram.store import Home, Lake, open_home
+from ethogram.store import Home, Lake, home_of
 
 
 class Answer(Result, kw_only=True):
@@ -67,6 +67,6 @@ def arrow(
     query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
 ) -> Any:
     """The same as an Arrow table."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
     return Lake(chosen).sql(query, limit)

@@ -15,7 +15,7 @@ from ethogram.lab.cost.records import CostEpisode
 from ethogram.lab.logs.register import read_files
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Run, open_home
+from ethogram.store import Entry, Home, Run, home_of, run_of
 from ethogram.store.lake import METERS
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
@@ -113,18 +113,14 @@ class RunSummary(Result, kw_only=True):
         return built
 
 
-def _home(home: Home | str | None) -> Home:
-    return home if isinstance(home, Home) else open_home(home)
-
-
 def load(run: str = "latest", *, home: Home | str | None = None) -> Run:
     """A stored run: `load("night").traces()`, `.entries`, `.labels()`."""
-    return _home(home).resolve(run)
+    return run_of(run, home)
 
 
 def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunList:
     """All runs, with what was scored and what is missing; a damaged run is listed with its problem."""
-    lake = _home(home)
+    lake = home_of(home)
     rows = []
     for run in lake.runs():
         if tag is not None and tag not in run.info.tags:
@@ -150,7 +146,7 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
 
 def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSummary:
     """What is in a run: tasks, episodes, totals, and what was lost on the way in."""
-    found = _home(home).resolve(run)
+    found = run_of(run, home)
     entries = found.entries
     reasons = _outcomes(found)
     scored = reasons.pop(SCORED, 0)
@@ -305,7 +301,7 @@ class TraceTree(Result, kw_only=True):
 
 def find_trace(trace: str, *, run: str | None = None, home: Home | str | None = None) -> tuple[Run, Entry]:
     """A trace by the start of its id, in one run or in all of them."""
-    lake = _home(home)
+    lake = home_of(home)
     if run is not None:
         found = lake.resolve(run)
         return found, found.find(trace)
@@ -413,7 +409,7 @@ def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
     """Remove a run with everything in it."""
     from ethogram.errors import Locked
 
-    found = _home(home).resolve(run)
+    found = run_of(run, home)
     busy = found.busy()
     if busy:
         raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first", where=found.name)

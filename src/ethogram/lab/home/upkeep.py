@@ -22,7 +22,7 @@ from ethogram.store import (
     Rule,
     Verification,
     age_seconds,
-    open_home,
+    home_of,
     retain,
     rewrite,
     sweep,
@@ -67,7 +67,7 @@ def verify_runs(
     progress: Callable[[int], None] | None = None,
 ) -> VerifyResult:
     """Re-derive every hash of some runs (by default all), and name what is damaged."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else lake.folders()
     checked = [verify(run, progress) for run in chosen]
     swept: list[str] = []
@@ -104,7 +104,7 @@ def retain_runs(
     """Keep everything that is young, then all failures and a sample; forget the rest (after a dry run)."""
     if not 0 <= sample <= 1:
         raise BadUsage(f"a sample is a share from 0 to 1, or 0% to 100%, not {sample:g}")
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
     rule = Rule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)
     done = [retain(run, rule, dry_run=dry_run) for run in chosen]
@@ -124,7 +124,7 @@ class KeyList(Result, kw_only=True):
 
 def list_keys(*, home: Home | str | None = None) -> KeyList:
     """Keys at hand, the active one, and the runs that each one seals."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     sealed: dict[str, list[str]] = {}
     for run in lake.runs():
         for key in {f.key for f in run.standing.files if f.key}:
@@ -134,21 +134,21 @@ def list_keys(*, home: Home | str | None = None) -> KeyList:
 
 def new_key(*, home: Home | str | None = None) -> KeyList:
     """Make a key; from now on new payloads are sealed with it."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     lake.keys.new()
     return list_keys(home=lake)
 
 
 def drop_key(key: str, *, home: Home | str | None = None) -> KeyList:
     """Forget a key, and with it everything that only it can open."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     lake.keys.drop(key)
     return list_keys(home=lake)
 
 
 def rotate_keys(runs: Sequence[str] = (), *, home: Home | str | None = None) -> KeyList:
     """Make a new key and seal runs (by default all that are sealed) with it."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] or [r for r in lake.runs() if any(f.key for f in r.standing.files)]
     fresh = lake.keys.new()
     for run in chosen:
@@ -218,7 +218,7 @@ def _version(package: str) -> str | None:
 
 def _home_checks(home: Home | str | None) -> list[Check]:
     try:
-        lake = home if isinstance(home, Home) else open_home(home)
+        lake = home_of(home)
         names = lake.names()
     except (EthogramError, OSError) as error:
         return [Check("home", False, str(error), "set ETHOGRAM_HOME to a folder or an object-store address")]

@@ -16,7 +16,7 @@ from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.source import Source
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.result import Result
-from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, open_home
+from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, home_of
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Missing, Origin, Outcome, TraceId
 
@@ -128,7 +128,7 @@ def read_logs(
     progress: Progress | None = None,
 ) -> ImportResult:
     """`import_logs` with its options in one record."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     many: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
     if not many:
         raise BadUsage("name at least one file, folder or archive, or - for standard input")

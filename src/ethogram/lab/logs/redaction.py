@@ -14,7 +14,7 @@ from ethogram.capture.readers import reader, recognise
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
 from ethogram.result import Result
-from ethogram.store import Home, Redactor, open_home
+from ethogram.store import Home, Redactor, home_of
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Origin, Ref, Span, TraceId, text_ref
 
@@ -81,7 +81,7 @@ def preview_redaction(
     home: Home | str | None = None,
 ) -> RedactionPreview:
     """What an import of these paths would redact, by kind and field."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     redactor = lake.redactor(policy_from(policy, patterns))
     marks: dict[tuple[str, str], Counter[str]] = {}
     seen, skipped, count = [0, 0], [], 0

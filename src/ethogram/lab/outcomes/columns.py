@@ -11,7 +11,7 @@ import numpy as np
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
-from ethogram.store import Entry, Episodes, Home, Run, open_home
+from ethogram.store import Entry, Episodes, Home, Run, run_of
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Head
 
@@ -27,13 +27,6 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
     "errors": ("errors",),
 }
 """What the ledger holds of each metric; parts are added."""
-
-
-def run_of(run: str | Run, home: Home | str | None = None) -> Run:
-    """A run by its name, unless it is one already."""
-    if isinstance(run, Run):
-        return run
-    return (home if isinstance(home, Home) else open_home(home)).resolve(run)
 
 
 def load_outcomes(

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from ethogram.errors import BadUsage
-from ethogram.estimate import Estimate
 from ethogram.measure import reliability as measured
-from ethogram.measure.reliability import Bounds, Compounding, Convention, Episodes, Target, TaskReliability
-from ethogram.result import Result
-from ethogram.store import Home, Run
+from ethogram.measure.reliability import Convention, Reliability, Target
+from ethogram.store import Home, Run, run_of
 from ethogram.store.ledger import collector_at_rest
 
-from .columns import facts_of, load_outcomes, run_of
+from .columns import facts_of, load_outcomes
 from .names import without_task
 
 
-class ReliabilityResult(Result, kw_only=True):
+class ReliabilityResult(Reliability, kw_only=True):
     """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said.
 
     `same_tasks` is false where some k is over fewer tasks than another: then pass^k may rise along k.
@@ -29,19 +29,6 @@ class ReliabilityResult(Result, kw_only=True):
     n: int
     c: int
     level: float
-    target: Target
-    convention: Convention
-    episodes: Episodes
-    pass_at: dict[str, Estimate]
-    pass_hat: dict[str, Estimate]
-    bounds: Bounds
-    tasks: list[TaskReliability]
-    same_tasks: bool = True
-    score: Estimate | None = None
-    compounding: Compounding | None = None
-    naive_at: dict[str, float] | None = None
-    naive_hat: dict[str, float] | None = None
-    flattery: dict[str, float] | None = None
     notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
@@ -72,6 +59,7 @@ def reliability(
         told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
         facts = facts_of(found)
     return ReliabilityResult(
+        **msgspec.structs.asdict(told),
         run=found.name,
         condition=condition,
         facts=facts,
@@ -79,7 +67,6 @@ def reliability(
         c=int(outcomes.successes.sum()),
         level=level,
         notes=[note] if (note := without_task(outcomes.tasks)) else [],
-        **{f: getattr(told, f) for f in told.__struct_fields__},
     )
 
 

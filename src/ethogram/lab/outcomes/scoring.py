@@ -21,7 +21,7 @@ from ethogram.lab.home.runs import TaskRow
 from ethogram.lab.logs.supply import outcome_of
 from ethogram.plan import Suite, Task
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Redactor, Run, open_home
+from ethogram.store import Entry, Home, Redactor, Run, home_of
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
@@ -65,7 +65,7 @@ def rescore(
     home: Home | str | None = None,
 ) -> ScoreResult:
     """Score a stored or imported run: `rescore("night", suite="suite/")`; a run of a suite knows its own."""
-    lake = home if isinstance(home, Home) else open_home(home)
+    lake = home_of(home)
     found = lake.resolve(run)
     if suite is None and labels_csv is None and score is None:
         suite = found.info.plan.get("suite")
