@@ -271,7 +271,7 @@ def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates:
     times = np.repeat(np.arange(20) * 3_600_000_000_000, 50)
     apart, together = made(values, at_ns=times), made(values)
     promised = GateSettings(margin=0.1)
-    plan = plan_gate(apart, promised, apart.tasks)
+    plan = plan_gate(together, promised, together.tasks)  # sessions this far apart leave no plan that is soon made
     floor = noise_floor(apart)
     assert floor.session is not None
 
@@ -445,7 +445,9 @@ def test_the_sentence_of_a_pass_says_which_error_it_spends(made: Made, base: Out
     found = asked(base, made(np.ones((20, 50))), power=0.9)
     assert "with an error of 0.1 (1 − power)" in found.why
     assert "assumes that sessions do not differ" in found.why
-    assert "sessions are taken to differ by 0.04" in asked(base, made(np.zeros((20, 50))), session_sd=0.04).why
+    assert (
+        "sessions are taken to differ by 0.04" in asked(base, made(np.zeros((20, 50))), session_sd=0.04, every=5.0).why
+    )
     fresh = GateSettings(margin=0.1, fresh=True)
     plan = plan_gate(base, fresh, base.tasks)
     assert "assumes" not in judge(base, made(np.zeros((20, 50))), plan, fresh).why

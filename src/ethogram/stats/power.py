@@ -295,15 +295,22 @@ def simulate(
         known_b += grown
         b += rng.binomial(grown, q)
         before[:] = na, nb
-        sums = stratified.sums_of_counts(a, known_a), stratified.sums_of_counts(b, known_b)
+        open_draws = np.flatnonzero(going)
+        if open_draws.size == 0:
+            continue  # draws go on as if nothing were decided, so that results do not depend on it
+        # what is decided stays decided: only the other draws are looked at
+        sums = (
+            stratified.sums_of_counts(a[open_draws], known_a[open_draws]),
+            stratified.sums_of_counts(b[open_draws], known_b[open_draws]),
+        )
         look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]), extra=extra, sampled=True)
-        crossed = going & (-look.z >= plan.upper[k])
+        crossed = -look.z >= plan.upper[k]
         ruled = -stratified.lower_end(look, plan.reach[k]) < margin
         if every_task and np.any(nb == 0):
-            ruled = np.zeros(shape[0], dtype=bool)
-        found |= crossed
-        used[:, going] = before.sum(axis=1, keepdims=True)
-        going &= ~(crossed | ruled)
+            ruled = np.zeros(open_draws.size, dtype=bool)
+        found[open_draws] = crossed
+        used[:, open_draws] = before.sum(axis=1, keepdims=True)
+        going[open_draws] = ~(crossed | ruled)
     seen, ruled_out, open_ = (float(np.mean(x)) for x in (found, ~found & ~going, going))
     return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
 

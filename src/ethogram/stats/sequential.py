@@ -102,7 +102,10 @@ def wang_tsiatis(fractions: Numbers, alpha: float, delta: float) -> Floats:
     """
     t = _looks(fractions)
     shape = t ** (delta - 0.5)
-    c = root(lambda c: alpha - float(crossing(t, c * shape, None, 0.0).upper.sum()), 0.1, 8.0, 1e-7)
+    low, high = 0.1, 8.0
+    if np.all(shape >= 1):  # at least what one look needs, at most what independent looks need (Bonferroni)
+        low, high = (float(normal_quantile(1 - alpha / n)) + e for n, e in ((1, -1e-6), (t.size, 1e-6)))
+    c = root(lambda c: alpha - float(crossing(t, c * shape, None, 0.0).upper.sum()), low, high, 1e-7)
     return floats(c * shape)
 
 

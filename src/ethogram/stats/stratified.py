@@ -230,10 +230,12 @@ def _parts(first: Sums, second: Sums, equal: bool, step: float) -> _Parts:
     spread = np.maximum(s2 - s1 * centre, 0.0)
     cubes = s3 - 3 * centre * s2 + 2 * centre * centre * s1
     apart = np.where(used, second.mean() - first.mean(), 0.0)
-    variance = np.sum(weight**2 * spread / (total - 1) / pull, axis=-1)
-    lopsided = na * nb * (na - nb) / (total * (total - 1) * np.maximum(total - 2, 1.0)) / pull**3
-    third = np.sum(weight**3 * lopsided * cubes, axis=-1)
-    steps = np.sum(weight**3 * (1 / na**2 + 1 / nb**2), axis=-1) * step * step
+    squared = weight * weight
+    cubed = squared * weight  # `weight**3` takes twenty times as long
+    variance = np.sum(squared * spread / (total - 1) / pull, axis=-1)
+    lopsided = na * nb * (na - nb) / (total * (total - 1) * np.maximum(total - 2, 1.0)) / (pull * pull * pull)
+    third = np.sum(cubed * lopsided * cubes, axis=-1)
+    steps = np.sum(cubed * (1 / (na * na) + 1 / (nb * nb)), axis=-1) * step * step
     size = np.sum(np.where(used, pull, 0.0), axis=-1)
     return _Parts(weight, apart, used.astype(np.float64), variance, third, steps, size, tasks)
 

@@ -6,7 +6,7 @@ import gzip
 import importlib.util
 import json
 from collections.abc import Callable, Iterator
-from copy import deepcopy
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +55,10 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 def with_value(document: Any, path: tuple[Any, ...], value: Any) -> Any:
     """The document with one value replaced."""
-    changed = deepcopy(document)
-    at = changed
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
+    if not path:
+        return value
+    changed = copy(document)  # only what lies on the path is copied: this runs for every value of a sample
+    changed[path[0]] = with_value(document[path[0]], path[1:], value)
     return changed
 
 
