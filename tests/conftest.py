@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
+import signal
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -28,6 +31,25 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # how long an example takes to draw says more of the machine's load than of the test
 settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
+
+FIRST = ("docs", "validity")
+"""Folders with the longest tests: begun first, so that no worker is left with one of them while the others wait."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Temporary folders of this session in one place; Ctrl-C as on a terminal."""
+    # pytest goes on keeping its own beside it, for a look at what failed
+    root = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="eth-", dir=root)
+    config.add_cleanup(lambda: shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True))
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so it is for a job in the background, and for its children
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first; everything else as it is written."""
+    items.sort(key=lambda item: item.path.parent.name not in FIRST)
+
 
 START = 1_750_000_000_000_000_000
 SUCCESS = Scored(1.0, "test")

@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Module
 
+pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
+
 LEAVES = {"errors", "estimate", "result", "plugins"}
 """Every package may import these; they import nothing but each other."""
 

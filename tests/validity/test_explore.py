@@ -34,6 +34,7 @@ from ethogram.stats.interval import clopper_pearson
 from ethogram.stats.levelset import chance_above, expected_scores, scores
 from ethogram.stats.surface import Axis, Belief
 
+pytestmark = pytest.mark.xdist_group("explorations")  # `runs` is made once
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 SEEDS = 60 if LONG else 6
 LEVELS = np.array(list(itertools.product(range(4), repeat=3)))

@@ -16,6 +16,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.trace import Missing, Scored, Trace
 
+pytestmark = pytest.mark.xdist_group("inspect")  # `made` is made once
 DATA = Path(__file__).parents[4] / "shared" / "data"
 FILES = ("log_formats.json", "log_formats.eval", "log_streaming.eval", "2025-05-12T20-28-13-04-00_popularity.json")
 
