@@ -188,7 +188,7 @@ def stored() -> bool:
         steps = sum(len(e.reading) for v in loaded.tasks.values() for e in v)
     table(
         "a stored run",
-        ["traces", "steps", "from columns s", "from traces s", "ratio", "divergence --baseline s"],
+        ["traces", "steps", "from columns s", "from traces s", "ratio", "divergence --against s"],
         [[count, steps, columns, whole, whole / columns, asked]],
     )
     return verdict(f"columns are faster than traces ({whole / columns:.0f}×)", columns < whole)

@@ -147,15 +147,17 @@ def documented() -> list[str]:
 
 
 def cli_page() -> str:
-    """`--help` of the top level and of every verb."""
-    from ethogram.cli.main import VERBS
+    """`--help` of the top level, of every verb and of every sub-command."""
+    from ethogram.cli.main import VERBS, verb_paths
 
     parts = [NOTE, "# The command line\n", f"```text\n{help_text([])}\n```\n"]
     parts.append(
         "Every `--json` document has a JSON Schema in `ethogram/schemas/<verb>.json`, shipped with the package.\n"
     )
     for verb in VERBS:
-        parts.append(f"## ethogram {verb.name}\n\n```text\n{help_text([verb.name])}\n```\n")
+        for path in verb_paths(verb):
+            mark = "##" if path == verb.name else "###"
+            parts.append(f"{mark} ethogram {path}\n\n```text\n{help_text(path.split())}\n```\n")
     return "\n".join(parts)
 
 

@@ -29,7 +29,7 @@ def main() -> int:
     ASSETS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         chosen = practice()
-        name = run_suite(chosen.suite, chosen.agent, k=5, max_concurrency=2, name="demo", home=scratch).run
+        name = run_suite(chosen.suite, chosen.agent, k=5, workers=2, name="demo", home=scratch).run
         page_file = Path(scratch) / "report.html"
         report(name, page_file, home=scratch)
         with sync_playwright() as driver:

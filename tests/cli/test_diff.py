@@ -101,18 +101,18 @@ def test_diff_for_scripts(two: tuple[str, str], document: Document) -> None:
 
 
 def test_a_run_against_its_baseline(two: tuple[str, str], call: Call, document: Document) -> None:
-    said = call("divergence", "cand", "--baseline", "base", "--draws", "999")
+    said = call("divergence", "cand", "--against", "base", "--draws", "999")
     assert said.code == 0, said
     assert "different (p = " in said.out
     assert "tool:think" in said.out
     assert "loop_or_extended_execution" in said.out
     assert "noise floor: mean" in said.out
-    built = document("divergence", "cand", "--baseline", "base", "--draws", "999")
+    built = document("divergence", "cand", "--against", "base", "--draws", "999")
     assert built["p_value"] <= 0.05
     assert built["verdict"] == "different"
     assert built["tasks"]["0"]["pairs"] == 16
     assert {"runs", "mean", "q95"} <= built["noise_floor"].keys()
-    assert built == document("divergence", "cand", "--baseline", "base", "--draws", "999")
+    assert built == document("divergence", "cand", "--against", "base", "--draws", "999")
 
 
 def test_repeats_of_a_task(two: tuple[str, str], call: Call, document: Document) -> None:
@@ -137,7 +137,7 @@ def test_what_cannot_be_measured_ends_with_two(env: dict[str, str], call: Call, 
     ("args", "words"),
     [
         (["diff", "ffff", "eeee"], "no trace 'ffff'"),
-        (["divergence", "base", "--baseline", "base"], "compared with itself"),
+        (["divergence", "base", "--against", "base"], "compared with itself"),
         (["divergence", "base", "--signature", "sounds"], "no signature named 'sounds'"),
         (["divergence", "base", "--reading", "aloud"], "no reading 'aloud'"),
         (["divergence", "base", "--signature", "nowhere:f"], "cannot import 'nowhere'"),

@@ -111,7 +111,7 @@ def test_any_suite_and_agent(document):
         (("--grid", "none.yaml"), "no grid at"),
         (("suite.py",), "needs an agent and a grid"),
         (("map",), "there is no exploration"),
-        (("near",), "say where you stand"),
+        (("near",), "name the setting"),
         (("slice",), "name a parameter"),
         (("export",), "name a file"),
         (("near", "--setting", "noise"), "is not a setting"),

@@ -84,19 +84,19 @@ def test_files_for_continuous_integration(call, runs, monkeypatch, checked):
 
 def test_run_drives_the_harness(call, ran):
     ran("main", "good", 20)
-    said = call("gate", "main", "new", "--margin", "0.2", "--run", "--agent", "act.py:bad")
+    said = call("gate", "main", "new", "--margin", "0.2", "--buy", "--agent", "act.py:bad")
     assert said.code == 1
     assert "look 1 of " in said.err
     again = call("gate", "main", "new", "--margin", "0.2", "--json")
     assert again.code == 1
     for words, told in (
-        (("--run", "--margin", "0.3", "--agent", "act.py:bad"), "other settings"),
-        (("--run", "--monitor", "--agent", "act.py:bad"), "--monitor"),
+        (("--buy", "--margin", "0.3", "--agent", "act.py:bad"), "other settings"),
+        (("--buy", "--monitor", "--agent", "act.py:bad"), "--monitor"),
     ):
         refused = call("gate", "main", "new", *words)
         assert refused.code == 64
         assert told in refused.err
-    assert call("gate", "main", "newer", "--run").code == 64
+    assert call("gate", "main", "newer", "--buy").code == 64
 
 
 @pytest.mark.parametrize(

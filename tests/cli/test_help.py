@@ -11,35 +11,36 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.cli.main import VERBS
+from ethogram.cli.main import VERBS, verb_paths
 
 NAMES = [v.name for v in VERBS]
+PATHS = [path for verb in VERBS for path in verb_paths(verb)]
 CPU_MS = 200
 """The promise for `ethogram --help`; best of three, processor time, so that a busy machine does not count."""
 
 
-@pytest.mark.parametrize("verb", NAMES)
-def test_every_verb_has_an_example_of_a_verb_that_exists(call, verb):
-    said = call(verb, "--help")
+@pytest.mark.parametrize("path", PATHS)
+def test_every_command_has_an_example_with_options_that_exist(call, path):
+    said = call(*path.split(), "--help")
     assert (said.code, said.err) == (0, "")
     text = " ".join(said.out.split())
-    examples = re.findall(r"Example: ethogram ([a-z]+)", text)
-    assert examples == [verb]
-
-
-@pytest.mark.parametrize("verb", NAMES)
-def test_examples_use_options_that_exist(call, verb):
-    from importlib import import_module
-
-    module = next(v.module for v in VERBS if v.name == verb)
-    doc = import_module(f"ethogram.cli.{module}").command.__doc__
-    example = re.search(r"Example: `ethogram (.+?)`\s*$", doc, re.DOTALL)
-    assert example is not None
-    words = shlex.split(example[1])
-    known = call(verb, "--help").out
-    for word in words[1:]:
+    assert text.count("Example: ") == 1
+    example = shlex.split(text.partition("Example: ethogram ")[2].partition(" ╭─")[0])
+    assert " ".join(example).startswith(path)
+    known = said.out if path != "explore" else call("explore", "run", "--help").out
+    for word in example:
         if word.startswith("--"):
             assert word in known
+
+
+def test_bare_explore_is_short_for_explore_run(call):
+    short, full = (call(*words, "--world", "nowhere") for words in (["explore"], ["explore", "run"]))
+    assert short.code == full.code == 64
+    assert short.err == full.err
+    assert "no world named 'nowhere'" in short.err
+    assert call("explore", "suite", "--help").out == call("explore", "run", "--help").out
+    for name in ("run", "map", "effects", "near", "slice", "export", "race"):
+        assert f"explore {name}" in PATHS
 
 
 def test_the_top_level_lists_every_verb(call):
@@ -101,6 +102,8 @@ def test_bash_completes_verbs_options_and_files(shell, env):
     Path("night.json").write_text("[]")
     assert completed(shell, "ethogram import ni", 2) == ["night.json"]
     assert "--home" in completed(shell, "ethogram trace --h", 2)
+    assert completed(shell, "ethogram explore ma", 2) == ["map"]
+    assert completed(shell, "ethogram explore race --see", 3) == ["--seed", "--seed-mode", "--seeds"]
 
 
 def test_fish_and_zsh_scripts_name_every_verb(call):

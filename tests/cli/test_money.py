@@ -53,7 +53,7 @@ def suite(env: dict[str, str]) -> str:
 
 
 def one_by_one(*args: str) -> tuple[str, ...]:
-    return (*args, "--max-concurrency", "1")
+    return (*args, "--workers", "1")
 
 
 def test_tokens_of_a_known_model_are_dollars_at_once_so_a_cap_on_dollars_stops(document, suite):
@@ -62,7 +62,7 @@ def test_tokens_of_a_known_model_are_dollars_at_once_so_a_cap_on_dollars_stops(d
     assert found["stopped"] == "cap.experiment"
     assert found["cost_usd"] == pytest.approx(3 * PRICE)  # the third call begins below the cap and ends above it
     assert found["tokens"] == 360_000
-    more = document("run", "--resume", "a", "--max-usd", "1.5", "--max-concurrency", "1")
+    more = document("run", "--resume", "a", "--max-usd", "1.5", "--workers", "1")
     assert more["cost_usd"] == pytest.approx(4 * PRICE), "what the first session spent counts"
 
 
@@ -122,7 +122,7 @@ def test_a_model_without_a_price_stops_a_run_under_a_cap_and_a_price_helps(call,
     assert (found["cost_usd"], found["tokens"]) == (None, 120_000), "one call was made, and no more"
     assert "model 'a-model-of-ours' has no price" in found["why"]
     assert "--price 'a-model-of-ours=FRESH/OUTPUT'" in found["why"]
-    again = ("run", "--resume", "a", "--retry", "cap.experiment", "--max-concurrency", "1")
+    again = ("run", "--resume", "a", "--retry", "cap.experiment", "--workers", "1")
     said = call(*again)
     assert (said.code, said.out) == (64, "")
     assert "has spent so far is not known" in said.err
@@ -147,7 +147,7 @@ def test_explorations_experiments_and_gates_refuse_too(call, document, suite):
     for verb in (
         ("explore", suite, "--grid", "grid.yaml", "--max-usd", "1"),
         ("perturb", *about, "--max-usd", "1"),
-        ("gate", "base", "new", "--run", "--max-usd", "1"),
+        ("gate", "base", "new", "--buy", "--max-usd", "1"),
     ):
         said = call(*verb, "--agent", "agent.py:bare")
         assert (said.code, said.out) == (64, ""), verb

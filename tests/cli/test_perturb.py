@@ -29,7 +29,7 @@ def count(task, episode):
 
 count.meters = ("tokens", "usd")
 """
-SUM = ("--question", "What is the sum of the prices?", "--expected", "24", "--scorer", "numeric")
+SUM = ("--question", "What is the sum of the prices?", "--expected", "24", "--score", "numeric")
 
 
 @pytest.fixture
@@ -73,16 +73,16 @@ def test_json_is_one_document_and_results_say_the_same(ask: Call, document: Call
 
 
 def test_csv_needs_no_pandas(ask: Call, shell: Call) -> None:
-    assert ask("--run", "x", "--csv", "pairs.csv").code == 0
+    assert ask("--run", "x", "--out", "pairs.csv").code == 0
     rows = list(csv.DictReader(Path("pairs.csv").read_text().splitlines()))
     assert len(rows) == 7
     assert {"operator", "d_norm", "within_noise_floor"} <= set(rows[0])
     Path("hidden").mkdir()
     Path("hidden/pandas.py").write_text("raise ImportError('there is no pandas here')\n")
-    done = shell("ethogram perturb --results x --csv again.csv", PYTHONPATH="hidden")
+    done = shell("ethogram perturb --results x -o again.csv", PYTHONPATH="hidden")
     assert done.code == 0, done
     assert Path("again.csv").read_text() == Path("pairs.csv").read_text()
-    said = ask("--run", "x", "--csv", "no/such/folder.csv")
+    said = ask("--run", "x", "--out", "no/such/folder.csv")
     assert (said.code, said.err.count("\n")) == (64, 1)
 
 
@@ -119,7 +119,7 @@ def test_a_dose_response_is_shown(ask: Call) -> None:
         (("--intensities", "7"), "makes no sense"),
         (("--operators", "colum_swap"), "did you mean 'column_swap'"),
         (("--operators", "page_shuffle"), "changes pdf files, and the tasks have none"),
-        (("--scorer", "sett"), "did you mean 'set'"),
+        (("--score", "sett"), "did you mean 'set'"),
         (("-k", "0"), "at least one pair"),
         (("--file", "none.csv"), "no file at 'none.csv'"),
         (("--suite", "somewhere"), "give either it or those"),

@@ -33,7 +33,7 @@ def test_assumed_rates_have_the_mean_and_the_spread(rates: np.ndarray) -> None:
 def test_ten_points_cost_what_was_published(
     rates: np.ndarray, stored: float, fixed: int | None, dropped: int, unchanged: int
 ) -> None:
-    plan = plan_runs(rates, PlanSettings(drop=0.1, stored=stored, price=0.02), rng())
+    plan = plan_runs(rates, PlanSettings(drop=0.1, stored=stored, usd_per_run=0.02), rng())
     assert plan.power >= 0.8
     assert plan.expected_if_dropped == pytest.approx(dropped, rel=0.1)
     assert plan.expected_if_unchanged == pytest.approx(unchanged, rel=0.12)
@@ -50,9 +50,9 @@ def test_ten_points_cost_what_was_published(
 
 
 def test_a_budget_comes_back_as_the_drop_it_can_see(rates: np.ndarray) -> None:
-    wanted = plan_runs(rates, PlanSettings(drop=0.15, price=0.1), rng())
+    wanted = plan_runs(rates, PlanSettings(drop=0.15, usd_per_run=0.1), rng())
     for budget in ({"max_runs": wanted.runs}, {"max_usd": wanted.runs * 0.1 + 1e-6}):
-        found = plan_runs(rates, PlanSettings(drop=None, price=0.1, **budget), rng())
+        found = plan_runs(rates, PlanSettings(drop=None, usd_per_run=0.1, **budget), rng())
         assert found.runs <= wanted.runs
         assert found.drop <= 0.15 + 1e-3
 
@@ -78,7 +78,7 @@ def test_more_is_asked_more_is_paid(rates: np.ndarray) -> None:
         ({"drop": 0.1, "alpha": 1.5}, "--alpha"),
         ({"drop": 0.1, "power": 1.0}, "--power"),
         ({"drop": 0.1, "stored": -1.0}, "--stored"),
-        ({"drop": 0.1, "price": -1.0}, "--price"),
+        ({"drop": 0.1, "usd_per_run": -1.0}, "--usd-per-run"),
     ],
 )
 def test_what_cannot_be_planned_is_said_in_a_sentence(rates: np.ndarray, given: dict[str, float], said: str) -> None:

@@ -66,7 +66,7 @@ def test_killed_and_resumed_runs_equal_an_uninterrupted_one(tmp_path: Path) -> N
         str(EPISODES // 30),
         "--retries",
         "0",
-        "--max-concurrency",
+        "--workers",
         "4",
     )
     whole = start(tmp_path, *common, "--run", "whole")
@@ -110,7 +110,7 @@ def tear(place: Path, home: Home, name: str, new: tuple[str, ...], rng: random.R
         kills += now < EPISODES
         grown += before < now < EPISODES
         before = now
-        more = ("--resume", name, "--max-concurrency", "4") if begun else (*new, "--run", name)
+        more = ("--resume", name, "--workers", "4") if begun else (*new, "--run", name)
         for lease in folder.glob("writers/*.json"):
             lease.unlink()  # of the dead
         process = start(place, *more)

@@ -38,7 +38,7 @@ def waiting(task, episode):
         time.sleep(0.05)
     return "yes"
 """
-RUN = ("run", "world.py", "--agent", "world.py:slow", "--run", "night", "--max-concurrency", "2")
+RUN = ("run", "world.py", "--agent", "world.py:slow", "--run", "night", "--workers", "2")
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_home_that_vanishes_stops_the_run_in_one_sentence(place: Path) -> None
 
 
 def test_a_run_that_is_still_going_is_not_resumed(place: Path) -> None:
-    run = start(place, "run", "world.py", "--agent", "world.py:waiting", "--run", "night", "--max-concurrency", "20")
+    run = start(place, "run", "world.py", "--agent", "world.py:waiting", "--run", "night", "--workers", "20")
     started(place, 2)
     second = start(place, "run", "--resume", "night")
     out, err = second.communicate(timeout=60)
@@ -96,7 +96,7 @@ def test_a_run_whose_process_was_killed_is_resumed_at_once(place: Path) -> None:
     started(place, 2)
     run.kill()
     run.communicate(timeout=60)
-    again = start(place, "run", "--resume", "night", "--max-concurrency", "40", "--json")
+    again = start(place, "run", "--resume", "night", "--workers", "40", "--json")
     assert json.loads(again.communicate(timeout=120)[0])["scored"] == 40
 
 

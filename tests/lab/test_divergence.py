@@ -85,7 +85,7 @@ def test_a_result_file_of_traxr_is_read_as_traxr_reads_it(home: Home, tmp_path: 
     }
     (tmp_path / "results.json").write_text(json.dumps(written))
     import_logs(tmp_path / "results.json", home=home, run="t")
-    about: dict[str, Any] = {"condition": "s.csv::column_swap", "baseline_condition": "clean", "draws": 99}
+    about: dict[str, Any] = {"condition": "s.csv::column_swap", "against_condition": "clean", "draws": 99}
     found = divergence("t", "t", home=home, **about)
     assert (found.signature, found.mean_of_means, found.noise_floor.max) == ("traxr", 0.5, 0.0)
     assert [p.within_noise_floor for p in found.pairs] == [False]
@@ -220,7 +220,7 @@ def test_the_same_behaviour_is_within_its_floor(home: Home, write: Callable[...,
 def test_conditions_of_one_run_are_the_two_sides(home: Home, write: Callable[..., None]) -> None:
     clean = [{"attempt": k, "condition": "clean", "steps": CALM} for k in range(2)]
     write("both", [*clean, *[{"attempt": k, "condition": "dirty", "steps": [], "answer": None} for k in range(2)]])
-    found = divergence("both", "both", condition="dirty", baseline_condition="clean", draws=99, home=home)
+    found = divergence("both", "both", condition="dirty", against_condition="clean", draws=99, home=home)
     assert {p.manifestation for p in found.pairs} == {"catastrophic_failure"}
     assert [p.baseline_trace for p in found.pairs] != [p.trace for p in found.pairs]
     repeats = divergence("both", home=home)
@@ -313,7 +313,7 @@ def test_diff_takes_traces_in_memory_and_signatures_of_ones_own(home: Home, writ
     run, other = load("base", home=home), load("cand", home=home)
     one, two = run.trace(run.entries[0]), other.trace(other.entries[0])
     memory = diff(one, two)
-    stored = diff(one.head.trace_id, two.head.trace_id, run="base", other_run="cand", home=home)
+    stored = diff(one.head.trace_id, two.head.trace_id, run="base", against="cand", home=home)
     assert memory.d_norm == stored.d_norm == pytest.approx(6 / 11)
     assert memory.within_noise_floor is None
     assert stored.within_noise_floor is False
@@ -348,7 +348,7 @@ def test_bad_questions(home: Home, write: Callable[..., None]) -> None:
     with pytest.raises(BadUsage, match="compared with itself"):
         divergence("base", "base", home=home)
     with pytest.raises(BadUsage, match="needs a baseline run"):
-        divergence("base", baseline_condition="clean", home=home)
+        divergence("base", against_condition="clean", home=home)
     with pytest.raises(BadUsage, match="99 or more"):
         divergence("base", draws=3, home=home)
     with pytest.raises(NotFound):

@@ -201,7 +201,7 @@ def test_without_steps_distances_are_unavailable_and_answers_speak(home: Home, s
     assert next(csv.DictReader(io.StringIO(found.to_csv())))["substitutions"] == ""
     again = experiment_results("x", home=home)  # the floor is read from its record now
     assert again.noise_floor == found.noise_floor
-    apart = divergence("x", "x", condition="row_duplicate", baseline_condition="", draws=99, home=home)
+    apart = divergence("x", "x", condition="row_duplicate", against_condition="", draws=99, home=home)
     assert (apart.mean_of_means, apart.evidence) == (None, "unavailable: no steps captured")
 
 

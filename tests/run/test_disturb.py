@@ -186,7 +186,7 @@ def test_an_operator_of_ones_own_damages_once_for_all_attempts(home: Home, suite
 
     wanted = Disturbance(operator=f"{tmp_path / 'own.py'}:Upper", seed=0, file="in.csv")
     conditions = (Condition(name="upper", settings=wanted.settings()),)
-    run_suite(str(suite), agent, k=5, max_concurrency=1, conditions=conditions, name="r", home=home)
+    run_suite(str(suite), agent, k=5, workers=1, conditions=conditions, name="r", home=home)
     assert bodies == [TABLE.upper()] * 5
     assert (tmp_path / "calls").read_text() == "x"
 

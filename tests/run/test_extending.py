@@ -10,7 +10,7 @@ import pytest
 from ethogram.cost import Caps
 from ethogram.errors import BadUsage, NotFound
 from ethogram.plan import Check, Suite, Task
-from ethogram.run.options import AllCaps
+from ethogram.run.options import AllCaps, RunOptions
 from ethogram.run.suites import plan_resume, resume_run, run_suite
 from ethogram.store import Home, open_home, rewrite, verify
 from ethogram.study.switch import kill
@@ -101,9 +101,19 @@ def test_an_extension_that_was_stopped_is_known_to_the_next_resume(home: Home) -
     assert ledger(home, "a") == ledger(home, "six")
 
 
+def test_a_run_stored_with_the_old_name_of_workers_goes_on(home: Home) -> None:
+    run_suite(SUITE, sometimes, k=2, home=home, name="a", workers=3)
+    about = Path(home.files.address) / home.run("a").path / "run.json"
+    text = about.read_text()
+    assert text.count('"workers": 3') == 1
+    about.write_text(text.replace('"workers": 3', '"max_concurrency": 3'))
+    assert RunOptions.stored(open_home(home.files.address).run("a").info.plan).workers == 3
+    assert go_on(home, k=3).executed == 4
+
+
 def test_what_was_spent_counts_against_the_caps_of_the_longer_run(home: Home) -> None:
     caps = AllCaps(experiment=Caps(usd=0.20))
-    run_suite(SUITE, sometimes, k=3, caps=caps, home=home, name="a", max_concurrency=1)
+    run_suite(SUITE, sometimes, k=3, caps=caps, home=home, name="a", workers=1)
     longer = go_on(home, k=10)
     assert longer.stopped == "cap.experiment"
     assert longer.cost_usd <= 0.20 + 0.01

@@ -175,7 +175,7 @@ def test_what_cannot_be_started_leaves_no_run(home: Home, tmp_path: Path, monkey
 
 
 def test_a_crash_is_told(home: Home) -> None:
-    result = run_suite(suite(2), "cmd: sh -c 'echo oh no >&2; exit 7'", home=home, name="a", max_concurrency=1)
+    result = run_suite(suite(2), "cmd: sh -c 'echo oh no >&2; exit 7'", home=home, name="a", workers=1)
     assert (result.scored, result.crashed, result.crash) == (2, 2, "AgentCrash: exit code 7: oh no")
 
 
@@ -237,7 +237,7 @@ def test_a_wish_of_a_day_is_not_waited_for_and_a_kill_ends_the_waiting(home: Hom
     switch = threading.Thread(target=pull, daemon=True)
     switch.start()
     began = time.monotonic()
-    result = run_suite(suite(4), busy, home=home, name="a", max_concurrency=2)
+    result = run_suite(suite(4), busy, home=home, name="a", workers=2)
     switch.join(timeout=60)
     assert time.monotonic() - began < 40  # not the minute that a wish is cut to, and not three of them
     assert result.stopped == "killed"

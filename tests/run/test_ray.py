@@ -86,9 +86,9 @@ def run(place: Path, home: Home, name: str, agent: str = "slow", **options: Any)
 def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: Any, place: Path) -> None:
     built, nodes = cluster
     home = open_home(str(place / "home"))
-    run(place, home, "one", max_concurrency=1, agent="slow")
-    run(place, home, "eight", max_concurrency=8)
-    two = run(place, home, "two-nodes", engine="ray", max_concurrency=4)
+    run(place, home, "one", workers=1, agent="slow")
+    run(place, home, "eight", workers=8)
+    two = run(place, home, "two-nodes", engine="ray", workers=4)
     assert (two.scored, two.missing, two.not_run) == (120, {}, 0)
 
     def lose_a_node() -> None:
@@ -99,7 +99,7 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
 
     killer = threading.Thread(target=lose_a_node)
     killer.start()
-    lost = run(place, home, "lost", engine="ray", max_concurrency=4)
+    lost = run(place, home, "lost", engine="ray", workers=4)
     killer.join(timeout=120)
     assert not killer.is_alive()
     assert (lost.scored, lost.missing, lost.not_run) == (120, {}, 0)
@@ -108,10 +108,10 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
     for name in ("eight", "two-nodes", "lost"):
         assert ledger(home, name) == expected, name
     caps = AllCaps(experiment=Caps(usd=0.3))
-    capped = run(place, home, "capped", engine="ray", max_concurrency=4, caps=caps)
+    capped = run(place, home, "capped", engine="ray", workers=4, caps=caps)
     assert capped.cost_usd <= 0.3 + 0.01
     assert capped.stopped == "cap.experiment"
-    run(place, home, "task-caps", engine="ray", max_concurrency=4, caps=AllCaps(task=Caps(usd=0.05)))
+    run(place, home, "task-caps", engine="ray", workers=4, caps=AllCaps(task=Caps(usd=0.05)))
     spent: dict[str, float] = {}
     for entry in home.run("task-caps").entries:
         spent[entry.head.task] = spent.get(entry.head.task, 0.0) + (entry.totals.cost_usd or 0.0)

@@ -63,7 +63,7 @@ def test_k_attempts_of_every_task_are_scored_and_kept(home: Home) -> None:
 
 def test_seeds_depend_on_nothing_but_names(home: Home) -> None:
     for name, most in (("one", 1), ("many", 8)):
-        run_suite(suite(), sometimes, k=6, seed=3, home=home, name=name, max_concurrency=most)
+        run_suite(suite(), sometimes, k=6, seed=3, home=home, name=name, workers=most)
     assert outcomes(home, "one") == outcomes(home, "many")
     run_suite(suite(), sometimes, k=6, seed=4, home=home, name="other")
     assert outcomes(home, "one") != outcomes(home, "other")
@@ -193,7 +193,7 @@ def test_an_agent_without_end_stops_at_its_own_cap_and_is_scored(home: Home) -> 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_the_experiments_dollars_are_a_hard_stop(home: Home, concurrency: int) -> None:
     caps = AllCaps(experiment=Caps(usd=0.25))
-    result = run_suite(suite(20), spender, caps=caps, home=home, name="a", max_concurrency=concurrency)
+    result = run_suite(suite(20), spender, caps=caps, home=home, name="a", workers=concurrency)
     assert result.cost_usd <= 0.25 + 0.01
     assert result.stopped == "cap.experiment"
     assert set(result.missing) == {"cap.experiment"}
@@ -280,7 +280,7 @@ def test_an_endpoint_that_says_429_is_asked_again(home: Home) -> None:
     server = HTTPServer(("127.0.0.1", 0), _Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        result = run_suite(suite(), f"http://127.0.0.1:{server.server_port}/", home=home, name="a", max_concurrency=1)
+        result = run_suite(suite(), f"http://127.0.0.1:{server.server_port}/", home=home, name="a", workers=1)
     finally:
         server.shutdown()
         server.server_close()
@@ -361,7 +361,7 @@ def test_the_kill_switch_halts_and_resume_goes_on(home: Home) -> None:
         await asyncio.sleep(0.02)
         return right(task, episode)
 
-    result = run_suite(suite(10), agent, k=30, home=home, name="a", max_concurrency=4)
+    result = run_suite(suite(10), agent, k=30, home=home, name="a", workers=4)
     assert result.stopped == "killed"
     assert 10 <= result.scored < 300
     assert result.not_run == 300 - result.scored

@@ -58,7 +58,7 @@ def sales(tmp_path: Path) -> Path:
 
 
 def experiment(home: Home, file: Path | None, agent: Any = adder, **more: Any) -> Experiment:
-    about: dict[str, Any] = {} if file is None else {"files": [file], "question": ASK, "scorer": "numeric"}
+    about: dict[str, Any] = {} if file is None else {"files": [file], "question": ASK, "score": "numeric"}
     if file is not None:
         about["expected_answer"] = 24
     return Experiment(**{"agent": agent, "home": home, "name": "x", **about, **more})
@@ -187,7 +187,7 @@ def test_answers_of_unequal_type(home: Home, sales: Path, expected: Any, scorer:
         agent,
         k=3,
         expected_answer=expected,
-        scorer=scorer,
+        score=scorer,
         operators=["row_duplicate"],
         noise_floor_runs=0,
     )
@@ -201,7 +201,7 @@ def test_a_set_with_one_too_many_is_wrong(home: Home, sales: Path) -> None:
         lambda task, episode: ["apple, tea, lamp", "apple", "1000001"][episode.attempt],
         k=3,
         expected_answer=["apple", "tea"],
-        scorer="set",
+        score="set",
         operators=["row_duplicate"],
         noise_floor_runs=0,
     )
@@ -214,17 +214,17 @@ def test_a_scorer_of_ones_own_lies_in_the_users_folder(
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return abs(float(answer) - expected) < 2\n")
     monkeypatch.chdir(tmp_path)
     made = experiment(
-        home, sales, lambda task, episode: "25", scorer="mine.py:near", operators=["unit_change"], noise_floor_runs=0
+        home, sales, lambda task, episode: "25", score="mine.py:near", operators=["unit_change"], noise_floor_runs=0
     )
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return 0\n")  # too late: the suite has its own
     assert [p.score_clean for p in made.run().pairs] == [1.0]
     with pytest.raises(NotFound, match=r"no file at .other\.py."):
-        experiment(home, sales, scorer="other.py:near", name="y")
+        experiment(home, sales, score="other.py:near", name="y")
     with pytest.raises(NotFound, match="did you mean 'near'"):
-        experiment(home, sales, scorer="mine.py:neer", name="y")
+        experiment(home, sales, score="mine.py:neer", name="y")
     (tmp_path / "bad.py").write_text("import beside_me\n")
     with pytest.raises(BadUsage, match="not what lies beside it"):
-        experiment(home, sales, scorer="bad.py:near", name="y")
+        experiment(home, sales, score="bad.py:near", name="y")
 
 
 def test_no_usage_means_no_token_overhead(home: Home, sales: Path) -> None:
@@ -369,7 +369,7 @@ def test_a_sheet_without_numbers_is_changed_by_those_that_can(home: Home, tmp_pa
         ({"intensities": []}, "needs an intensity"),
         ({"operators": ["colum_swap"]}, "did you mean 'column_swap'"),
         ({"operators": ["page_removal"]}, "page_removal changes pdf files, and the tasks have none"),
-        ({"scorer": "numerik"}, "did you mean 'numeric'"),
+        ({"score": "numerik"}, "did you mean 'numeric'"),
         ({"files": []}, "needs files and a question"),
         ({"question": " "}, "needs files and a question"),
         ({"files": ["nowhere.csv"]}, "no file at 'nowhere.csv'"),
@@ -552,7 +552,7 @@ def test_the_kill_switch_leaves_what_was_done(home: Home, sales: Path) -> None:
         pulls,
         operators=["row_duplicate", "unit_change"],
         noise_floor_runs=1,
-        options=RunOptions(max_concurrency=1),
+        options=RunOptions(workers=1),
     )
     part = stopping.run()
     assert stopping.session is not None
@@ -583,8 +583,8 @@ def _start(place: Path, name: str) -> subprocess.Popen[bytes]:
     program = (
         "import sys, ethogram.study.experiment as e\n"
         "found = e.Experiment(agent='act.py:solve', files=['sales.csv'], question='Sum?', expected_answer=24,\n"
-        "    scorer='numeric', k=4, name=sys.argv[1], home='home',\n"
-        "    options=e.RunOptions(max_concurrency=2)).run()\n"
+        "    score='numeric', k=4, name=sys.argv[1], home='home',\n"
+        "    options=e.RunOptions(workers=2)).run()\n"
         "assert not any(m == 'ray' or m.startswith('ray.') for m in sys.modules), 'Ray is not needed'\n"
         "open(sys.argv[1] + '.json', 'w').write(found.to_json())\n"
     )

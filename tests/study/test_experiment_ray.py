@@ -32,7 +32,7 @@ TRACES = {"trace", "baseline_trace"}
 
 def perturb(place: Path, engine: str) -> dict[str, Any]:
     options = ["--agent", "agent.py:agent", "--file", "sales.csv", "--question", "What is the sum of the column price?"]
-    options += ["--expected", "24", "--scorer", "numeric", "-k", "2", "--noise-floor", "3", "--max-concurrency", "2"]
+    options += ["--expected", "24", "--score", "numeric", "-k", "2", "--noise-floor", "3", "--workers", "2"]
     options += ["--operators", "row_duplicate,null_content,tool_error,prompt_typo", "--intensities", "0.5,1"]
     done = subprocess.run(
         [sys.executable, "-m", "ethogram.cli.main", "perturb", *options, "--engine", engine, "--run", engine, "--json"],

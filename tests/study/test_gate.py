@@ -217,8 +217,8 @@ def test_quarantined_tasks_are_not_bought(home: Home) -> None:
 
 
 def test_killed_in_mid_stage_and_resumed_it_says_and_holds_the_same(home: Home, place: Path) -> None:
-    command = [sys.executable, "-m", "ethogram.cli.main", "gate", "main", "torn", "--run", "--agent", "act.py:slow"]
-    command += ["--margin", "0.2", "--max-concurrency", "2", "--home", str(place / "home"), "--json"]
+    command = [sys.executable, "-m", "ethogram.cli.main", "gate", "main", "torn", "--buy", "--agent", "act.py:slow"]
+    command += ["--margin", "0.2", "--workers", "2", "--home", str(place / "home"), "--json"]
     whole = run_gate("main", "whole", SETTINGS, StageOptions(agent="act.py:slow"), home=home)
     kills = 0
     for wanted in (1, 8, 23):

@@ -73,7 +73,7 @@ def experiment(home: Home, place: Path, *, breaks: bool, reruns: int) -> Experim
         noise_floor_runs=reruns,
         home=home,
         name="x",
-        options=RunOptions(max_concurrency=1, redact="none"),  # one by one: the walker's own randomness is in order
+        options=RunOptions(workers=1, redact="none"),  # one by one: the walker's own randomness is in order
     ).run()
 
 

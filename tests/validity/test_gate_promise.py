@@ -2,7 +2,7 @@
 
 False alarms, power against the power that was promised, drops that pass, and the coverage of the interval at the stop,
 on suites of every shape: tasks that always or never pass, two tasks, a thousand. The candidate is bought look by look
-as `gate --run` does, so stopping is included.
+as `gate --buy` does, so stopping is included.
 
 Set ETHOGRAM_LONG=1 for the long form; run with -s to read the figures. A limit counts as broken when the 99 % bound of
 the simulation's error lies beyond it.

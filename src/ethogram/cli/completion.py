@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -36,21 +36,22 @@ def command(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "
     elif shell == "fish":
         for verb in VERBS:
             print(f"complete -c ethogram -n __fish_use_subcommand -a {verb.name} -d {verb.help!r}")
-            for option in options[verb.name]:
-                print(
-                    f"complete -c ethogram -n '__fish_seen_subcommand_from {verb.name}' -l {option.removeprefix('--')}"
-                )
+            for word in options[verb.name]:
+                what = f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-a {word}"
+                print(f"complete -c ethogram -n '__fish_seen_subcommand_from {verb.name}' {what}")
     else:
         raise BadUsage(f"no completion for {shell!r}; there is bash, zsh and fish")
     return 0
 
 
 def _options(name: str) -> list[str]:
-    """Long options of a verb, read from the verb itself."""
+    """Sub-commands and long options of a verb, read from the verb itself."""
     from .main import verb_app
 
     verb = next(v for v in VERBS if v.name == name)
     if name in ("completion",):
         return []
     built = typer.main.get_command(verb_app(verb))
-    return sorted({o for p in built.params for o in (*p.opts, *p.secondary_opts) if o.startswith("--")})
+    below: dict[str, Any] = getattr(built, "commands", {})
+    given = [p for command in (built, *below.values()) for p in command.params]
+    return [*below, *sorted({o for p in given for o in (*p.opts, *p.secondary_opts) if o.startswith("--")})]

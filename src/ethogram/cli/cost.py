@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,22 +16,15 @@ from ethogram.estimate import Estimate
 from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
 
 from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, stderr, stdout, table
+from .running import PriceOption, PricesOption
 
 
 def command(
     run: Annotated[
         str | None, typer.Argument(help="A run directory, a run's name, or latest.", show_default="latest")
     ] = None,
-    prices: Annotated[
-        Path | None,
-        typer.Option(help="Your own prices: TOML, YAML or JSON; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."),
-    ] = None,
-    price: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="One of your own, NAME=FRESH/OUTPUT[/CACHED[/CACHE_WRITE]], $ per million tokens; repeatable."
-        ),
-    ] = None,
+    prices: PricesOption = None,
+    price: PriceOption = None,
     reprice: Annotated[bool, typer.Option("--reprice", help="Price anew what the log recorded a cost for.")] = False,
     as_of: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Prices of this day instead of each call's own.")

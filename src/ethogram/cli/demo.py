@@ -75,7 +75,7 @@ def _live(home: str | None, json: bool) -> str:
         _part(f"Now an agent at work: {what}, ten small tasks, {LIVE_ATTEMPTS} attempts each", line)
         if chosen.why is not None:
             out.print(f"The real model is not used because {chosen.why}.", style="yellow", markup=False)
-    options = RunOptions(k=LIVE_ATTEMPTS, max_concurrency=2, tags=("demo",))
+    options = RunOptions(k=LIVE_ATTEMPTS, workers=2, tags=("demo",))
     with watcher(quiet=json) as watching:
         done = start_run(chosen.suite, chosen.agent, options, home=home, watcher=watching)
     if not json:

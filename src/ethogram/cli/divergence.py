@@ -11,6 +11,7 @@ from ethogram.lab.divergence.divergence import DivergenceResult, divergence
 
 from .diff import LanesOption, ReadingOption, SignatureOption
 from .out import (
+    AgainstOption,
     HomeOption,
     JsonOption,
     LimitOption,
@@ -29,9 +30,11 @@ NOT_MEASURABLE = 2
 
 def command(
     run: Annotated[str, typer.Argument(help="A run: its name, its directory, or latest.")] = "latest",
-    baseline: Annotated[str | None, typer.Option(help="Compare with this run, task by task.")] = None,
+    against: AgainstOption = None,
     condition: Annotated[str | None, typer.Option(help="Only episodes under this condition.")] = None,
-    baseline_condition: Annotated[str | None, typer.Option(help="Only baseline episodes under this condition.")] = None,
+    against_condition: Annotated[
+        str | None, typer.Option(help="Only episodes of the other run under this condition.")
+    ] = None,
     reading: ReadingOption = "steps",
     signature: SignatureOption = None,
     lanes: LanesOption = True,
@@ -41,15 +44,15 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Say how far repeats of a task are apart, or a run from a baseline, and whether that is more than noise.
+    """Say how far repeats of a task are apart, or one run from another, and whether that is more than noise.
 
-    Example: `ethogram divergence candidate --baseline main`
+    Example: `ethogram divergence candidate --against main`
     """
     result = divergence(
         run,
-        baseline,
+        against,
         condition=condition,
-        baseline_condition=baseline_condition,
+        against_condition=against_condition,
         reading=reading,
         signature=signature,
         by_lane=lanes,

@@ -1,4 +1,4 @@
-"""`ethogram explore`."""
+"""`ethogram explore` and its sub-commands."""
 
 from __future__ import annotations
 
@@ -6,54 +6,97 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from ethogram.lab.explore.effects import (
-    Effects,
-    Neighbours,
-    Slice,
-    explain_exploration,
-    near_setting,
-    slice_exploration,
-)
-from ethogram.lab.explore.exploration import RoundMetrics
-from ethogram.lab.explore.maps import ExplorationMap, export_exploration, map_exploration
+from ethogram.errors import BadUsage
+from ethogram.lab.explore.effects import explain_exploration, near_setting, slice_exploration
+from ethogram.lab.explore.maps import export_exploration, map_exploration
 from ethogram.run.options import RunOptions, parse_caps, parse_environment
 from ethogram.show.race_charts import DRAWN, race_picture
-from ethogram.study.explore import ExploreOptions, ExploreResult
+from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
 from ethogram.study.explore_world import explore
-from ethogram.study.race import USUAL, RaceResult, race
+from ethogram.study.race import USUAL, race
 from ethogram.worlds.toy_v1 import known_world
 
-from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
-from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
+from .explore_screens import (
+    print_effects,
+    print_exploration,
+    print_map,
+    print_neighbours,
+    print_race,
+    print_round,
+    print_slice,
+)
+from .out import HomeOption, JsonOption, print_json, stdout
+from .running import (
+    AllowUnmeteredOption,
+    CleanEnvOption,
+    EngineOption,
+    EnvOption,
+    PriceOption,
+    PricesOption,
+    WorkersOption,
+    metering,
+)
 
-ACTIONS = ("race", "map", "effects", "near", "slice", "export")
-SHOWN = 20
 ENOUGH, NOT_ENOUGH = 0, 2
+USUAL_RACE_EPISODES = 16384
+
+RunArgument = Annotated[str, typer.Argument(help="An exploration: a run directory, a run's name, or latest.")]
+WorldOption = Annotated[str, typer.Option("--world", help="A world that can be set to any point: toy_v1.")]
+SyntheticOption = Annotated[bool, typer.Option("--synthetic", help="The world's formula instead of its simulation.")]
+GridOption = Annotated[
+    str | None, typer.Option("--grid", help="A grid: YAML, JSON, .npz, or module:name.", show_default=False)
+]
+MaxEpisodesOption = Annotated[int | None, typer.Option("--max-episodes", help="Episodes in all: a hard stop.")]
+TauOption = Annotated[float, typer.Option("--tau", help="Failure rates above this are unsafe.")]
+ZoneOption = Annotated[float, typer.Option("--zone", help="Points nearer to tau than this may be called either way.")]
+SettingOption = Annotated[
+    list[str] | None, typer.Option("--setting", help="A parameter's value, name=value; may be repeated.")
+]
 
 
-def command(
-    what: Annotated[
-        str | None,
-        typer.Argument(help="A suite to explore; or race, map, effects, near, slice, export.", show_default=False),
+class _RunByDefault(TyperGroup):
+    """Sub-commands, of which `run` may be left out: `explore SUITE …` is short for `explore run SUITE …`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put `run` in front of words that name no sub-command."""
+        if args[:1] != ["--help"] and (not args or args[0] not in self.commands):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    cls=_RunByDefault,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    help="""Find the settings in which an agent fails too often, with as few episodes as possible.
+
+    `ethogram explore …` is short for `ethogram explore run …`; `ethogram explore run --help` shows its options.
+
+    Example: `ethogram explore --world toy_v1 --synthetic --max-episodes 4000`
+    """,
+)
+
+
+@app.command("run")
+def run_command(
+    suite: Annotated[
+        str | None, typer.Argument(help="A suite to explore with --agent and --grid; without one, a world.")
     ] = None,
-    run: Annotated[
-        str, typer.Argument(help="For map, effects, near, slice and export: the exploration.", show_default=False)
-    ] = "latest",
-    world: Annotated[str, typer.Option(help="A world that can be set to any point: toy_v1.")] = "toy_v1",
-    synthetic: Annotated[bool, typer.Option("--synthetic", help="Its closed form instead of the simulation.")] = False,
+    world: WorldOption = "toy_v1",
+    synthetic: SyntheticOption = False,
     agent: Annotated[str | None, typer.Option(help="With a suite: the agent.", show_default=False)] = None,
-    grid: Annotated[
-        str | None, typer.Option(help="A grid: YAML, JSON, .npz, or module:name.", show_default=False)
-    ] = None,
+    grid: GridOption = None,
     strategy: Annotated[
         str, typer.Option(help="default, v1, uniform, random, variance, boundary, apt, lsa, …")
     ] = "default",
     rounds: Annotated[int | None, typer.Option(help="Additional rounds; 5 for the strategies of v1.")] = None,
     until_round: Annotated[int | None, typer.Option(help="End after this round, whatever was done before.")] = None,
-    max_episodes: Annotated[int | None, typer.Option(help="Episodes in all: a hard stop.")] = None,
+    max_episodes: MaxEpisodesOption = None,
     max_usd: Annotated[float | None, typer.Option(help="With a suite: dollars in all.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
@@ -65,8 +108,8 @@ def command(
     run_uuid: Annotated[str | None, typer.Option(help="Repeat a run to the last digit.", show_default=False)] = None,
     targets_per_round: Annotated[int, typer.Option(help="Points per round.")] = 64,
     episodes_per_budget_unit: Annotated[int, typer.Option(help="Times 256 episodes per target in v1.")] = 1,
-    tau: Annotated[float, typer.Option(help="Failure rates above this are unsafe.")] = 0.2,
-    zone: Annotated[float, typer.Option(help="Nearer to tau than this, either answer will do.")] = 0.02,
+    tau: TauOption = 0.2,
+    zone: ZoneOption = 0.02,
     level: Annotated[float, typer.Option(help="Certainty of the conservative tube.")] = 0.95,
     pocket_rate: Annotated[
         float, typer.Option(help="Enough: no point that fails at least so often is called safe, even a lone one.")
@@ -83,38 +126,23 @@ def command(
     ] = None,
     run_dir: Annotated[str | None, typer.Option(help="Store here instead of in the home.", show_default=False)] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run in the home.", show_default=False)] = None,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    workers: Annotated[int, typer.Option(help="Processes; with a suite, episodes at once.")] = 1,
+    engine: EngineOption = "local",
+    workers: WorkersOption = 1,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Store span traces of a world's episodes too.")] = False,
-    seeds: Annotated[int, typer.Option(help="race: how many seeds.")] = 20,
-    setting: Annotated[
-        list[str] | None, typer.Option(help="near, slice: name=value; may be repeated.", show_default=False)
-    ] = None,
-    x: Annotated[str | None, typer.Option(help="slice: the first parameter.", show_default=False)] = None,
-    y: Annotated[str | None, typer.Option(help="slice: the second parameter.", show_default=False)] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", "-o", help="export: a .csv or .parquet file; race: a picture, .svg or .png.")
-    ] = None,
+    store_traces: Annotated[
+        bool, typer.Option("--store-traces", help="Store a trace of each episode of a world.")
+    ] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Find the settings of a world in which an agent fails too often, with as few episodes as possible.
+    """Buy episodes where they say most, until enough is known about every point of the grid.
 
-    Goes on where an exploration at the same place stood. Ends with 0 if enough is known or nothing was to be decided,
-    with 2 if the default strategy ran out of budget first.
+    Continues an exploration of the same name or directory. Exit codes: 0 enough is known, or the strategy does not
+    decide; 2 the budget was used up first.
 
-    Example: `ethogram explore --world toy_v1 --synthetic --max-episodes 4000`
+    Example: `ethogram explore run suite/ --agent agent.py:solve --grid grid.yaml --max-episodes 2000`
     """
-    if what in ACTIONS:
-        result = _look(what, run, setting, x, y, out, home) if what != "race" else None
-        if result is None:
-            result = _race(world, synthetic, strategy, grid, seeds, max_episodes, tau, zone)
-            if out is not None:
-                race_picture({metric: result.banded(metric) for metric in DRAWN}).save(out)
-        print_json(result) if json else _print(result)
-        return 0
     options = ExploreOptions(
         strategy=strategy,
         rounds=rounds,
@@ -132,23 +160,137 @@ def command(
         stop=_rule(stop_balanced, stop_undecided, stop_misclassified, level),
         engine=engine,
         workers=workers,
-        trace=trace,
+        trace=store_traces,
         name=name,
         run_dir=run_dir,
     )
-    watch = (lambda metrics: None) if json else _watch
-    if what is not None:
+    watch = (lambda metrics: None) if json else print_round
+    if suite is not None:
         running = RunOptions(
             caps=parse_caps({"experiment.usd": max_usd}, ()),
             environment=parse_environment(tuple(env or ()), clean_env),
             metering=metering(price, prices, allow_unmetered),
         )
-        found = explore_suite(what, agent, grid, options, running=running, home=home, watch=watch)
+        found = explore_suite(suite, agent, grid, options, running=running, home=home, watch=watch)
     else:
         chosen = load_grid(grid) if grid else None
         found = explore(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)
-    print_json(found) if json else _print(found)
+    print_json(found) if json else print_exploration(found)
     return NOT_ENOUGH if found.stopped in ("budget", "no outcomes") and not found.enough else ENOUGH
+
+
+@app.command("map")
+def map_command(run: RunArgument = "latest", json: JsonOption = False, home: HomeOption = None) -> int:
+    """Show every point of the grid: its failure rate, the interval, and the verdict.
+
+    Example: `ethogram explore map latest`
+    """
+    found = map_exploration(run, home=home)
+    print_json(found) if json else print_map(found)
+    return 0
+
+
+@app.command("effects")
+def effects_command(run: RunArgument = "latest", json: JsonOption = False, home: HomeOption = None) -> int:
+    """Show which parameters make the failure rate vary, alone and in pairs.
+
+    Example: `ethogram explore effects latest`
+    """
+    found = explain_exploration(run, home=home)
+    print_json(found) if json else print_effects(found)
+    return 0
+
+
+@app.command("near")
+def near_command(
+    run: RunArgument = "latest", setting: SettingOption = None, json: JsonOption = False, home: HomeOption = None
+) -> int:
+    """Show what changes when one parameter of a setting changes by one step.
+
+    Example: `ethogram explore near latest --setting tool_noise=1 --setting hint_ambiguity=0`
+    """
+    if not setting:
+        raise BadUsage("name the setting: --setting name=value for every parameter of the grid")
+    found = near_setting(_settings(setting), run, home=home)
+    print_json(found) if json else print_neighbours(found)
+    return 0
+
+
+@app.command("slice")
+def slice_command(
+    run: RunArgument = "latest",
+    x: Annotated[str | None, typer.Option("--x", help="The parameter to vary.", show_default=False)] = None,
+    y: Annotated[str | None, typer.Option("--y", help="A second parameter to vary.", show_default=False)] = None,
+    setting: SettingOption = None,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Show failure rates along one parameter or two; the others are held where --setting says, else averaged.
+
+    Example: `ethogram explore slice latest --x tool_noise --setting hint_ambiguity=0`
+    """
+    if x is None:
+        raise BadUsage("name a parameter with --x, and a second one with --y")
+    found = slice_exploration(x, y, _settings(setting or []), run, home=home)
+    print_json(found) if json else print_slice(found)
+    return 0
+
+
+@app.command("export")
+def export_command(
+    run: RunArgument = "latest",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A .csv or .parquet file to write.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Write the map as a table with one row per point.
+
+    Example: `ethogram explore export latest -o map.csv`
+    """
+    if out is None:
+        raise BadUsage("name a file with --out: map.csv or map.parquet")
+    found = export_exploration(out, run, home=home)
+    print_json(found) if json else stdout().print(f"wrote {found.points} points to {found.file}", markup=False)
+    return 0
+
+
+@app.command("race")
+def race_command(
+    world: WorldOption = "toy_v1",
+    synthetic: SyntheticOption = False,
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="Strategies to compare, separated by commas; default: the usual ones.")
+    ] = "default",
+    grid: GridOption = None,
+    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds per strategy.")] = 20,
+    max_episodes: MaxEpisodesOption = USUAL_RACE_EPISODES,
+    tau: TauOption = 0.2,
+    zone: ZoneOption = 0.02,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Draw the curves: a .svg or .png file.", show_default=False)
+    ] = None,
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Compare strategies on a world whose truth is known: how many episodes each needs. Stores nothing.
+
+    Example: `ethogram explore race --synthetic --strategy default,uniform --seeds 5`
+    """
+    found = race(
+        known_world(world, synthetic=synthetic),
+        USUAL if strategy == "default" else tuple(s.strip() for s in strategy.split(",")),
+        grid=load_grid(grid) if grid else None,
+        seeds=seeds,
+        max_episodes=max_episodes or USUAL_RACE_EPISODES,
+        tau=tau,
+        zone=zone,
+    )
+    if out is not None:
+        race_picture({metric: found.banded(metric) for metric in DRAWN}).save(out)
+    print_json(found) if json else print_race(found)
+    return 0
 
 
 def _rule(
@@ -160,41 +302,8 @@ def _rule(
     return StopRule(balanced=balanced, undecided=undecided, misclassified=misclassified, level=level)
 
 
-def _race(
-    world: str, synthetic: bool, strategy: str, grid: str | None, seeds: int, most: int | None, tau: float, zone: float
-) -> RaceResult:
-    strategies = USUAL if strategy == "default" else tuple(s.strip() for s in strategy.split(","))
-    chosen = load_grid(grid) if grid else None
-    place = known_world(world, synthetic=synthetic)
-    return race(place, strategies, grid=chosen, seeds=seeds, max_episodes=most or 16384, tau=tau, zone=zone)
-
-
-def _look(
-    what: str, run: str, setting: list[str] | None, x: str | None, y: str | None, out: str | None, home: str | None
-) -> Any:
-    from ethogram.errors import BadUsage
-
-    if what == "map":
-        return map_exploration(run, home=home)
-    if what == "effects":
-        return explain_exploration(run, home=home)
-    if what == "near":
-        if not setting:
-            raise BadUsage("say where you stand: --setting name=value for every parameter of the grid")
-        return near_setting(_settings(setting), run, home=home)
-    if what == "slice":
-        if x is None:
-            raise BadUsage("name a parameter with --x, and a second one with --y")
-        return slice_exploration(x, y, _settings(setting or []), run, home=home)
-    if out is None:
-        raise BadUsage("name a file with --out: map.csv or map.parquet")
-    return export_exploration(Path(out), run, home=home)
-
-
 def _settings(words: list[str]) -> dict[str, Any]:
     """Settings from name=value words; numbers where they can be read as such."""
-    from ethogram.errors import BadUsage
-
     found: dict[str, Any] = {}
     for word in words:
         name, equals, text = word.partition("=")
@@ -211,93 +320,3 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return {"true": True, "false": False}.get(text.lower(), text)
-
-
-def _watch(metrics: RoundMetrics) -> None:
-    known = metrics.certainty
-    expected = known.expected_balanced_accuracy
-    stderr().print(
-        f"round {metrics.round_num}: {metrics.counts.trajectories_total:,} episodes, {known.safe} safe, "
-        f"{known.unsafe} unsafe, {known.undecided} undecided, expected balanced accuracy "
-        f"{'–' if expected is None else f'{expected:.3f}'}, {metrics.status}",
-        markup=False,
-        soft_wrap=True,
-    )
-
-
-def _print(result: Any) -> None:
-    out = stdout()
-    if isinstance(result, ExploreResult):
-        _print_found(result)
-    elif isinstance(result, RaceResult):
-        columns = ["strategy", "to 95 %", "to 99 %", "balanced", "recall", "specificity", "tube_var_sum", "visited"]
-        fields = (
-            "strategy",
-            "n95",
-            "n99",
-            "balanced_accuracy",
-            "recall_unsafe",
-            "specificity",
-            "tube_var_sum",
-            "visited",
-        )
-        out.print(
-            f"{result.world}: {result.unsafe} of {result.points} points unsafe; {result.seeds} seeds, "
-            f"{result.max_episodes:,} episodes, zone ± {result.zone:g}"
-        )
-        rows = [[*(getattr(s, f) for f in fields), s.certified] for s in result.standings]
-        out.print(table([*columns, "certified at"], rows))
-        out.print(result.misleads, style="dim", markup=False)
-    elif isinstance(result, ExplorationMap):
-        out.print(f"{result.run}: {result.established}", markup=False)
-        worst = sorted(result.points, key=lambda p: -(p.rate.value or 0))[:SHOWN]
-        rows = [
-            [p.point, *p.settings.values(), p.episodes, p.rate.value, p.rate.low, p.rate.high, p.verdict] for p in worst
-        ]
-        out.print(table(["point", *result.parameters, "episodes", "rate", "low", "high", "verdict"], rows))
-        out.print(
-            f"the {len(worst)} most dangerous of {len(result.points)} points; all of them: --json, or explore export"
-        )
-    elif isinstance(result, Effects):
-        rows = [[r["effect"], r["share"], r["low"], r["high"]] for r in result.rows()]
-        out.print(table(["effect", "share of variation", "low", "high"], rows))
-        levels = [[v.parameter, str(v.value), v.rate.value, v.rate.low, v.rate.high] for v in result.levels]
-        out.print(table(["parameter", "value", "mean failure rate", "low", "high"], levels))
-    elif isinstance(result, Neighbours):
-        out.print(f"here: failure rate {result.here.rate} ({result.here.verdict})", markup=False)
-        rows = [
-            [", ".join(f"{k} → {v}" for k, v in n.change.items()), n.rate.value, str(n.difference), n.verdict]
-            for n in result.neighbours
-        ]
-        out.print(table(["change", "rate", "difference", "verdict"], rows))
-    elif isinstance(result, Slice):
-        names = [n for n in (result.x, result.y) if n is not None]
-        rows = [
-            [*map(str, (c.x, c.y)[: len(names)]), c.rate.value, c.rate.low, c.rate.high, c.episodes]
-            for c in result.cells
-        ]
-        out.print(table([*names, "rate", "low", "high", "episodes"], rows))
-    else:
-        out.print(f"wrote {result.points} points to {result.file}", markup=False)
-
-
-def _print_found(result: ExploreResult) -> None:
-    out = stdout()
-    tube, truth = result.metrics.tube, result.metrics.truth
-    out.print(
-        f"run [bold]{result.run}[/bold]: round {result.rounds} ({result.new_rounds} new), {result.episodes:,} episodes "
-        f"on {result.points} points, strategy {result.strategy}, stopped: {result.stopped}"
-    )
-    out.print(result.established, markup=False)
-    if truth is not None and truth.recall.value is not None and truth.specificity.value is not None:
-        out.print(
-            f"against the known truth, beyond ± {truth.zone:g}: balanced accuracy {truth.balanced_accuracy:.3f}, "
-            f"recall of unsafe {truth.recall.value:.3f}, specificity {truth.specificity.value:.3f}",
-            markup=False,
-        )
-    out.print(
-        f"mean tube: tube_var_sum {tube.tube_var_sum:.6f}, tube_coverage {tube.tube_coverage:.3f}, "
-        f"{result.metrics.status}"
-    )
-    out.print(tube.misleads, style="dim", markup=False)
-    out.print(f"next: ethogram explore map {result.run}", style="dim", markup=False)

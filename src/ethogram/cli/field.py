@@ -11,7 +11,7 @@ from ethogram.estimate import Estimate
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import CorridorCheck, FieldResult, StandardTable, standard_table
 
-from .out import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
+from .out import AgainstOption, HomeOption, JsonOption, print_json, printable, stderr, stdout, table
 
 BAD, NOT_DECIDED = 1, 2
 MOST_DIMENSIONS = 12
@@ -34,7 +34,7 @@ def command(
     reading: Annotated[
         Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
     ] = "steps",
-    against: Annotated[str | None, typer.Option(help="Compare with this run, task by task.")] = None,
+    against: AgainstOption = None,
     corridor: Annotated[str | None, typer.Option(help="A corridor to hold this run against; exit 1 outside.")] = None,
     save_corridor: Annotated[str | None, typer.Option(help="Save the successes of this run as a corridor.")] = None,
     ablate: Annotated[bool, typer.Option("--ablate", help="Effects of the factors that conditions set.")] = False,

@@ -15,7 +15,16 @@ from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 from .compare import versions
 from .moved import print_moved
 from .out import HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
-from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
+from .running import (
+    AllowUnmeteredOption,
+    CleanEnvOption,
+    EngineOption,
+    EnvOption,
+    PriceOption,
+    PricesOption,
+    WorkersOption,
+    metering,
+)
 
 MOST_LOOKS = 10
 """So many looks are listed in full."""
@@ -24,7 +33,7 @@ CODES = {"pass": 0, "regression": 1, "undecided": 2}
 
 def command(
     base: Annotated[str, typer.Argument(help="The baseline run: a directory, a name, or latest.")],
-    candidate: Annotated[str, typer.Argument(help="The candidate run; with --run it is made, or gone on with.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is made, or gone on with.")],
     margin: Annotated[
         float, typer.Option(help="The drop that must not slip through; a share of the mean for cost and the like.")
     ] = 0.05,
@@ -40,29 +49,29 @@ def command(
         Path | None, typer.Option(help="YAML list of tasks (task, until, reason) that do not count yet.")
     ] = None,
     monitor: Annotated[bool, typer.Option("--monitor", help="Watch without a planned end (an e-process).")] = False,
-    run: Annotated[
-        bool, typer.Option("--run", help="Run the candidate stage by stage until the verdict stands.")
+    buy: Annotated[
+        bool, typer.Option("--buy", help="Run the candidate stage by stage until the verdict stands.")
     ] = False,
-    suite: Annotated[str | None, typer.Option(help="With --run: the suite; by default the baseline's.")] = None,
+    suite: Annotated[str | None, typer.Option(help="With --buy: the suite; by default the baseline's.")] = None,
     agent: Annotated[
-        str | None, typer.Option(help="Which agent, where runs have several; with --run: the one to run.")
+        str | None, typer.Option(help="Which agent, where runs have several; with --buy: the one to run.")
     ] = None,
     base_agent: Annotated[
         str | None,
-        typer.Option(help="Which agent of the base; with --run: run the baseline afresh too, interleaved, with it."),
+        typer.Option(help="Which agent of the base; with --buy: run the baseline afresh too, interleaved, with it."),
     ] = None,
     pilot: Annotated[str | None, typer.Option(help="With --base-agent: plan the looks from this run's rates.")] = None,
-    max_runs: Annotated[int | None, typer.Option(help="With --run: never more episodes than this.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="With --run: never more dollars than this.")] = None,
-    max_concurrency: Annotated[int, typer.Option(help="With --run: episodes at once.")] = 8,
-    engine: Annotated[str, typer.Option(help="With --run: local or ray.")] = "local",
+    max_runs: Annotated[int | None, typer.Option(help="With --buy: never more episodes than this.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --buy: never more dollars than this.")] = None,
+    workers: WorkersOption = 8,
+    engine: EngineOption = "local",
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     confirm: Annotated[
-        int, typer.Option(help="With --run: attempt tasks that moved so many times more; what is confirmed blocks.")
+        int, typer.Option(help="With --buy: attempt tasks that moved so many times more; what is confirmed blocks.")
     ] = 0,
     allow_task: Annotated[
         list[str] | None, typer.Option("--allow-task", help="A task that may be confirmed broken and not block.")
@@ -108,9 +117,9 @@ def command(
         confirm=confirm,
         session_sd=session_sd,
     )
-    if run:
+    if buy:
         if monitor:
-            raise BadUsage("--run buys planned looks and --monitor has none; give one of the two")
+            raise BadUsage("--buy runs planned looks and --monitor has none; give one of the two")
         from ethogram.run.options import parse_environment
         from ethogram.study.gate import StageOptions, run_gate
 
@@ -124,7 +133,7 @@ def command(
                 base_agent=base_agent,
                 max_runs=max_runs,
                 max_usd=max_usd,
-                max_concurrency=max_concurrency,
+                workers=workers,
                 engine=engine,
                 environment=parse_environment(tuple(env or ()), clean_env),
                 metering=metering(price, prices, allow_unmetered),

@@ -9,14 +9,14 @@ import typer
 from ethogram.errors import BadUsage
 from ethogram.lab.home.upkeep import KeyList, drop_key, list_keys, new_key, rotate_keys
 
-from .out import HomeOption, JsonOption, print_json, stdout, table
+from .out import HomeOption, JsonOption, YesOption, print_json, stdout, table
 
 
 def command(
     action: Annotated[str, typer.Argument(help="list, new, rotate or drop.")] = "list",
     key: Annotated[str | None, typer.Argument(help="The key to drop.")] = None,
     run: Annotated[list[str] | None, typer.Option(help="Rotate these runs; by default all sealed ones.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before dropping a key.")] = False,
+    yes: YesOption = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:

@@ -34,7 +34,7 @@ VERBS = (
     Verb("cost", "cost", "what it cost: per run, step, tool and resolved task; a month; routing"),
     Verb("field", "field", "why it fails: what varies, where success and failure part, what to change"),
     Verb("diff", "diff", "two traces step by step: what differs, from where on, how it showed"),
-    Verb("divergence", "divergence", "how far repeats are apart, or a run from a baseline; more than noise?"),
+    Verb("divergence", "divergence", "how far repeats are apart, or a run from another; more than noise?"),
     Verb("operators", "operators", "the operators that perturb files, tools and prompts; which can change a file"),
     Verb("perturb", "perturb", "damage what an agent reads, and see whether it does something else"),
     Verb("explore", "explore", "find the settings in which an agent fails too often, with few episodes"),
@@ -151,6 +151,12 @@ def verb_app(verb: Verb) -> Any:
     return app
 
 
+def verb_paths(verb: Verb) -> list[str]:
+    """The verb, and its sub-commands if it has any: `explore`, `explore run`, `explore map`, …"""
+    names = [command.name for command in verb_app(verb).registered_commands]
+    return [verb.name, *(f"{verb.name} {name}" for name in names if name != verb.name)]
+
+
 def _guarded(verb: Verb, args: list[str]) -> int:
     """Call a verb; turn our errors into one sentence and the right code. A traceback is a bug."""
     import typer
@@ -169,8 +175,9 @@ def _guarded(verb: Verb, args: list[str]) -> int:
         _say(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}")
         return BAD_INPUT
     except click_error as error:
-        said = error.format_message()  # type: ignore[attr-defined]
-        _say(f"ethogram {verb.name}: {said} (see: ethogram {verb.name} --help)")
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else f"ethogram {verb.name}"
+        _say(f"ethogram {verb.name}: {_what_is_wrong(verb, error)} (see: {path} --help)")
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         code = STOPPED
@@ -179,6 +186,18 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     if code == STOPPED:
         print(f"ethogram {verb.name}: stopped; what was committed is kept", file=sys.stderr)
     return code if isinstance(code, int) else 0
+
+
+def _what_is_wrong(verb: Verb, error: Any) -> str:
+    """What click says of bad usage; of an old spelling, what it is now."""
+    from .spellings import new_spelling
+
+    old = getattr(error, "option_name", None)  # of an option that the verb does not have
+    new = new_spelling(verb.name, old) if old is not None else None
+    if new is not None and any(new in parameter.opts for parameter in error.ctx.command.params):
+        return f"{old} is now spelled {new}"
+    said: str = error.format_message()
+    return said
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on s
 HomeOption = Annotated[
     str | None, typer.Option("--home", help="The home; by default ETHOGRAM_HOME, else ./.ethogram.", show_default=False)
 ]
+AgainstOption = Annotated[str | None, typer.Option("--against", help="Compare with this run, task by task.")]
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="How many rows of a table to show; 0 shows all.")]
 
 T = TypeVar("T")

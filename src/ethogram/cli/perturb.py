@@ -19,7 +19,16 @@ from ethogram.study.experiment import Experiment, ExperimentPlan
 
 from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
-from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
+from .running import (
+    AllowUnmeteredOption,
+    CleanEnvOption,
+    EngineOption,
+    EnvOption,
+    PriceOption,
+    PricesOption,
+    WorkersOption,
+    metering,
+)
 
 NOT_DELIVERED = "(not delivered)"
 MOST = 24
@@ -47,7 +56,7 @@ def command(
         int | None, typer.Option(help="Re-runs of the clean task; by default 5, and 0 for a scripted agent.")
     ] = None,
     intensities: Annotated[str, typer.Option(help="Above 0 and up to 1, such as 0.2,0.5,1: a dose-response.")] = "1",
-    scorer: Annotated[
+    score: Annotated[
         str, typer.Option(help="equality, numeric, contains, one-of, set, or file.py:function.")
     ] = "equality",
     seed: Annotated[int, typer.Option(help="Seed of attempts and changes.")] = 0,
@@ -59,12 +68,14 @@ def command(
     allow_unmetered: AllowUnmeteredOption = False,
     max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
     max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
-    max_concurrency: Annotated[int, typer.Option(help="Episodes at once.")] = 8,
-    engine: Annotated[str, typer.Option(help="local or ray.")] = "local",
+    workers: WorkersOption = 8,
+    engine: EngineOption = "local",
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     limit: LimitOption = MOST,
-    csv: Annotated[Path | None, typer.Option(help="Also write one row per pair to this file.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="Also write one row per pair to this CSV file.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -76,7 +87,7 @@ def command(
     Example: `ethogram perturb --agent a.py:solve --file sales.csv --question "What is the total?" --expected 42`
     """
     if results is not None:
-        return _show(experiment_results(results, home=home), csv, json, limit)
+        return _show(experiment_results(results, home=home), out, json, limit)
     if agent is None:
         raise BadUsage("an experiment needs an agent: give --agent, or --results RUN to look at a stored one")
     caps = {"experiment.usd": max_usd, "episode.steps": max_steps, "episode.seconds": max_seconds}
@@ -91,11 +102,11 @@ def command(
         k=k,
         noise_floor_runs=noise_floor,
         intensities=_numbers(intensities),
-        scorer=scorer,
+        score=score,
         seed=seed,
         name=name,
         options=RunOptions(
-            max_concurrency=max_concurrency,
+            workers=workers,
             engine=engine,
             caps=parse_caps(caps, ()),
             environment=parse_environment(tuple(env or ()), clean_env),
@@ -114,7 +125,7 @@ def command(
     except RunInterrupted:
         stderr().print(f"interrupted; go on with: ethogram run --resume {made.name}", style="yellow")
         return 130
-    code = _show(found, csv, json, limit)
+    code = _show(found, out, json, limit)
     return 130 if made.session is not None and made.session.stopped == "killed" else code
 
 

@@ -22,7 +22,9 @@ def command(
     tasks: Annotated[int, typer.Option(help="Without a pilot: how many tasks.")] = 50,
     rate: Annotated[float, typer.Option(help="Without a pilot: their mean pass rate.")] = 0.7,
     spread: Annotated[float, typer.Option(help="Without a pilot: standard deviation of the tasks' rates.")] = 0.25,
-    price: Annotated[float | None, typer.Option(help="Dollars for one run; by default what the pilot cost.")] = None,
+    usd_per_run: Annotated[
+        float | None, typer.Option(help="Dollars for one run; by default what the pilot cost.")
+    ] = None,
     max_runs: Annotated[int | None, typer.Option(help="A budget in runs: tells the drop that it can see.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="A budget in dollars: tells the drop that it can see.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulation that checks the plan.")] = 0,
@@ -31,7 +33,7 @@ def command(
 ) -> int:
     """Plan a comparison: how many runs and dollars for a drop to detect, or the drop that a budget can see.
 
-    Example: `ethogram plan --drop 0.1 --stored 20 --price 0.05`
+    Example: `ethogram plan --drop 0.1 --stored 20 --usd-per-run 0.05`
     """
     budgeted = max_runs is not None or max_usd is not None
     result = plan_runs(
@@ -45,7 +47,7 @@ def command(
         power=power,
         alpha=alpha,
         stored=stored,
-        price=price,
+        usd_per_run=usd_per_run,
         max_runs=max_runs,
         max_usd=max_usd,
     )
@@ -80,4 +82,4 @@ def _print(result: PlanResult) -> None:
         f"passed in error {seen.passed_in_error:.3f}, undecided {seen.undecided:.3f}"
     )
     if result.price is None:
-        out.print("price unknown: give --price, or a pilot that recorded its cost", style="dim")
+        out.print("price unknown: give --usd-per-run, or a pilot that recorded its cost", style="dim")

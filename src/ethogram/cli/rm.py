@@ -8,12 +8,12 @@ import typer
 
 from ethogram.lab import remove_run
 
-from .out import HomeOption, JsonOption, print_json, size, stdout
+from .out import HomeOption, JsonOption, YesOption, print_json, size, stdout
 
 
 def command(
     run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: YesOption = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:

@@ -12,7 +12,16 @@ from ethogram.run.suites import RunInterrupted, RunPlan, RunResult, plan_resume,
 
 from .live import watcher
 from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
-from .running import AllowUnmeteredOption, CleanEnvOption, EnvOption, PriceOption, PricesOption, metering
+from .running import (
+    ENGINE,
+    WORKERS,
+    AllowUnmeteredOption,
+    CleanEnvOption,
+    EnvOption,
+    PriceOption,
+    PricesOption,
+    metering,
+)
 
 
 def command(
@@ -27,9 +36,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Base of all seeds, 0 if not said.")] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run.")] = None,
-    engine: Annotated[str | None, typer.Option(help="local or ray.")] = None,
-    max_concurrency: Annotated[int | None, typer.Option(help="Episodes at once, at most; adapts to 429s.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first N tasks.")] = None,
+    engine: Annotated[str | None, ENGINE] = None,
+    workers: Annotated[int | None, WORKERS] = None,
+    limit: Annotated[int | None, typer.Option(min=0, help="Run only the first N tasks; 0 runs all.")] = None,
     task: Annotated[
         list[str] | None, typer.Option(help="Only this task; with --resume -k, more attempts of it; may be repeated.")
     ] = None,
@@ -77,7 +86,7 @@ def command(
     settled: dict[str, Any] = {
         "seed": seed,
         "name": name,
-        "limit": limit,
+        "limit": limit or None,
         "tags": tuple(tag) if tag else None,
         "meta": parse_meta(tuple(meta)) if meta else None,
         "conditions": parse_conditions(tuple(condition)) if condition else None,
@@ -101,7 +110,7 @@ def command(
         raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or go on with --resume RUN")
     elif retry:
         raise BadUsage("--retry re-runs outcomes of an earlier run: name it with --resume RUN")
-    options = RunOptions(**settled) if resume is not None else _options({**settled, **change}, max_concurrency)
+    options = RunOptions(**settled) if resume is not None else _options({**settled, **change}, workers)
     if dry_run:
         plan = plan_resume(resume, **change) if resume is not None else plan_run(str(suite), str(agent), options)
         print_json(plan) if json else _print_plan(plan)
@@ -109,7 +118,7 @@ def command(
     try:
         with watcher(quiet=json) as watching:
             if resume is not None:
-                result = resume_run(resume, max_concurrency=max_concurrency, watcher=watching, **change)
+                result = resume_run(resume, workers=workers, watcher=watching, **change)
             else:
                 result = start_run(str(suite), str(agent), options, home=home, watcher=watching)
     except RunInterrupted as interrupted:
@@ -117,8 +126,8 @@ def command(
     return _finish(result, json, conditions=len(options.conditions))
 
 
-def _options(said: dict[str, Any], max_concurrency: int | None) -> RunOptions:
-    said = {**said, "max_concurrency": max_concurrency}
+def _options(said: dict[str, Any], workers: int | None) -> RunOptions:
+    said = {**said, "workers": workers}
     return RunOptions(**{option: value for option, value in said.items() if value is not None})
 
 

@@ -10,6 +10,10 @@ import typer
 if TYPE_CHECKING:
     from ethogram.cost import Metering
 
+ENGINE = typer.Option("--engine", help="Run on this machine (local) or on a Ray cluster (ray).")
+WORKERS = typer.Option("--workers", help="Episodes at once, at most; fewer while an endpoint answers 429.")
+EngineOption = Annotated[str, ENGINE]
+WorkersOption = Annotated[int, WORKERS]
 EnvOption = Annotated[
     list[str] | None,
     typer.Option("--env", help="Pass this variable, NAME or NAME=VALUE, to a 'cmd:' agent; may be repeated."),
@@ -19,11 +23,16 @@ CleanEnvOption = Annotated[
 ]
 PriceOption = Annotated[
     list[str] | None,
-    typer.Option("--price", help="A model's price, NAME=FRESH/OUTPUT, $ per million tokens; '*' is any; repeatable."),
+    typer.Option(
+        "--price",
+        help="A model's price, NAME=FRESH/OUTPUT[/CACHED[/CACHE_WRITE]], $ per million tokens; '*' is any; repeatable.",
+    ),
 ]
 PricesOption = Annotated[
     Path | None,
-    typer.Option("--prices", help="Prices of a file; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."),
+    typer.Option(
+        "--prices", help="Your prices: TOML, YAML or JSON; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."
+    ),
 ]
 AllowUnmeteredOption = Annotated[
     bool,

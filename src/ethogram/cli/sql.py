@@ -8,13 +8,13 @@ import typer
 
 from ethogram.lab import sql as ask
 
-from .out import HomeOption, JsonOption, print_json, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, print_json, stdout, table
 
 
 def command(
     query: Annotated[str, typer.Argument(help="One SELECT over runs, episodes, spans, texts, labels, messages.")],
     run: Annotated[list[str] | None, typer.Option(help="Only these runs; may be repeated.")] = None,
-    limit: Annotated[int, typer.Option(help="How many rows to print; 0 prints all.")] = 200,
+    limit: LimitOption = 200,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:

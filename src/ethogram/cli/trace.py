@@ -9,7 +9,7 @@ from rich.text import Text
 
 from ethogram.lab import TraceTree, show_trace
 
-from .out import HomeOption, JsonOption, print_json, printable, stdout
+from .out import HomeOption, JsonOption, LimitOption, print_json, printable, stdout
 
 _STYLE = {
     "model": "cyan",
@@ -26,7 +26,7 @@ _STYLE = {
 def command(
     trace: Annotated[str, typer.Argument(help="The trace's id, or the start of it.")],
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
-    limit: Annotated[int, typer.Option(help="How many spans to show; 0 shows all.")] = 400,
+    limit: LimitOption = 400,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:

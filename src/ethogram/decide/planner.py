@@ -26,7 +26,7 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
     power: float = 0.8
     stored: float = 0.0
     every: float | None = None
-    price: float | None = None
+    usd_per_run: float | None = None
     max_runs: int | None = None
     max_usd: float | None = None
 
@@ -100,7 +100,7 @@ def _check(settings: PlanSettings) -> None:
         value = getattr(settings, name)
         if not low < value < high:
             raise BadUsage(f"--{name} must lie between {low:g} and {high:g}, not {value:g}")
-    for name in ("stored", "price", "max_runs", "max_usd"):
+    for name in ("stored", "usd_per_run", "max_runs", "max_usd"):
         value = getattr(settings, name)
         if value is not None and value < 0:
             raise BadUsage(f"--{name.replace('_', '-')} cannot be negative, as {value:g} is")
@@ -141,11 +141,11 @@ def _plan(rates: Floats, drop: float, settings: PlanSettings) -> power.Plan | No
 def _budget(settings: PlanSettings) -> int:
     bounds = [] if settings.max_runs is None else [settings.max_runs]
     if settings.max_usd is not None:
-        if not settings.price:
+        if not settings.usd_per_run:
             raise BadUsage(
-                "a budget in dollars needs the price of one run: give --price, or a pilot that recorded cost"
+                "a budget in dollars needs the price of one run: give --usd-per-run, or a pilot that recorded cost"
             )
-        bounds.append(int(settings.max_usd / settings.price))
+        bounds.append(int(settings.max_usd / settings.usd_per_run))
     if not bounds:
         raise BadUsage("give either --drop, or a budget with --max-runs or --max-usd")
     return min(bounds)
@@ -186,7 +186,7 @@ def _told(
     runs = math.ceil(_runs(plan.looks[-1], tasks, settings))
     average = [_runs(x, tasks, settings) for x in (plan.expected_with, plan.expected_without)]
     fixed = power.passes_needed(power.effect_on(rates, drop, tasks), settings.alpha, settings.power, settings.stored)
-    price = settings.price
+    price = settings.usd_per_run
     return ComparisonPlan(
         drop=drop,
         tasks=tasks,

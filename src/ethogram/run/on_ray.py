@@ -64,7 +64,7 @@ def ray_engine(
         build,
         budget,
         committed,
-        concurrency=options.max_concurrency,
+        concurrency=options.workers,
         task_caps=options.caps.task,
         spent=spent,
     )

@@ -38,7 +38,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int = 0
     name: str | None = None
     engine: str = "local"
-    max_concurrency: int = 8
+    workers: int = 8
     limit: int | None = None
     tasks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
@@ -58,6 +58,14 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         kept = msgspec.structs.replace(self, environment=self.environment.names_only())
         built: dict[str, Any] = msgspec.to_builtins(kept)
         return built
+
+    @classmethod
+    def stored(cls, plan: Mapping[str, Any]) -> RunOptions:
+        """The options in the plan of a `run.json`; earlier versions stored `workers` as `max_concurrency`."""
+        kept = dict(plan["options"])
+        if "max_concurrency" in kept:
+            kept["workers"] = kept.pop("max_concurrency")
+        return msgspec.convert(kept, cls)
 
     def resolved(self) -> RunOptions:
         """With what our environment holds now: checked before a run begins, and the same on every engine."""

@@ -89,8 +89,8 @@ def chosen_tasks(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     """The tasks that options ask for, in the order of the suite."""
     if options.k < 1:
         raise BadUsage(f"-k must be at least 1, not {options.k}")
-    if options.max_concurrency < 1:
-        raise BadUsage(f"--max-concurrency must be at least 1, not {options.max_concurrency}")
+    if options.workers < 1:
+        raise BadUsage(f"--workers must be at least 1, not {options.workers}")
     if options.limit is not None and options.limit < 1:
         raise BadUsage(f"--limit must be at least 1, not {options.limit}")
     check_engine(options.engine)

@@ -268,7 +268,7 @@ class Session:
             return Budget("task", options.caps.task, budget, tasks.get(task))
 
         executor = make_executor(self.home, self.run, self.loaded, self.agent, options, budget, task_budget)
-        return LocalEngine(executor, options.max_concurrency)
+        return LocalEngine(executor, options.workers)
 
     def _stop(self, budget: Budget) -> bool:
         """Whether to start nothing more: the switch was pulled, or the experiment's budget is used up."""

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ethogram.cost import Amounts, Metering
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plan import Condition, Episode, Suite
@@ -66,7 +64,7 @@ def run_suite(
     seed: int = _DEFAULTS.seed,
     name: str | None = _DEFAULTS.name,
     engine: str = _DEFAULTS.engine,
-    max_concurrency: int = _DEFAULTS.max_concurrency,
+    workers: int = _DEFAULTS.workers,
     limit: int | None = _DEFAULTS.limit,
     tasks: tuple[str, ...] = _DEFAULTS.tasks,
     tags: tuple[str, ...] = _DEFAULTS.tags,
@@ -85,7 +83,7 @@ def run_suite(
 
     `suite` is a folder, a file or a `Suite`; `agent` a function, or a name such as `my.mod:agent`. `name` names the
     run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
-    (`max_concurrency` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
+    (`workers` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
     priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
     in which each episode works, `environment` about the variables that the agent sees. Raises `BadInput` before
     anything is run if the suite, the agent or an option cannot be used; a run that is stopped can be resumed.
@@ -97,7 +95,7 @@ def run_suite(
         seed=seed,
         name=name,
         engine=engine,
-        max_concurrency=max_concurrency,
+        workers=workers,
         limit=limit,
         tasks=tasks,
         tags=tags,
@@ -168,7 +166,7 @@ def resume_run(
     tasks: Sequence[str] = (),
     retry: Sequence[str] = (),
     engine: str | None = None,
-    max_concurrency: int | None = None,
+    workers: int | None = None,
     caps: AllCaps | None = None,
     environment: Environment | None = None,
     metering: Metering | None = None,
@@ -182,7 +180,7 @@ def resume_run(
     `k` raises the attempts of all tasks, or of `tasks`: the episodes are those that a run with that k would have had.
     A suite or an agent that was made in Python must be given again.
     """
-    changes = {"engine": engine, "max_concurrency": max_concurrency, "caps": caps}
+    changes = {"engine": engine, "workers": workers, "caps": caps}
     known = _reopen(run, suite, agent, home, {**changes, "environment": environment, "metering": metering})
     episodes = known.episodes
     _check_reasons(retry)
@@ -252,7 +250,7 @@ def _reopen(
     plan = found.info.plan
     if found.info.kind != "run" or "suite" not in plan:
         raise BadUsage(f"{found.name!r} was not made by 'ethogram run'; there is no plan to resume")
-    options = changed(msgspec.convert(plan["options"], RunOptions), changes).resolved()
+    options = changed(RunOptions.stored(plan), changes).resolved()
     for what, given in (("suite", suite), ("agent", agent)):
         if given is None and is_marked(plan[what]):
             option = "name it again" if what == "suite" else "name it again with --agent"

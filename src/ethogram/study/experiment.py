@@ -67,7 +67,7 @@ class Experiment:
         noise_floor_runs: int | None = None,
         intensities: Sequence[float] = (1.0,),
         tools: Sequence[str] = (),
-        scorer: str = "equality",
+        score: str = "equality",
         seed: int = 0,
         name: str | None = None,
         options: RunOptions | None = None,
@@ -88,10 +88,10 @@ class Experiment:
         self.name = name or fresh_name(self.home, f"perturb-{base}")
         begun = self.home.run(self.name) if self.name in self.home.names() else None
         if suite is None:
-            asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, scorer=scorer)
+            asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, score=score)
             self.suite = str(suite_of_files(_place(self.home), self.name, asked, begun=begun is not None))
             _local(self.home).adopt(Path(self.suite))
-        elif listed or question or expected_answer is not None or scorer != "equality":
+        elif listed or question or expected_answer is not None or score != "equality":
             raise BadUsage("a suite has files, questions, answers and checks of its own; give either it or those")
         else:
             self.suite = str(suite)
@@ -175,7 +175,7 @@ class Experiment:
                 suite=self.suite,
                 agent=self.agent,
                 engine=self.options.engine,
-                max_concurrency=self.options.max_concurrency,
+                workers=self.options.workers,
                 caps=self.options.caps if self.options.caps.limited() else None,
                 environment=self.options.environment,
                 metering=self.options.metering,
@@ -216,7 +216,7 @@ class Experiment:
         plan = begun.info.plan
         if "experiment" not in plan:
             raise BadUsage(f"a run named {self.name!r} exists already and is no experiment; choose another name")
-        before = msgspec.convert(plan["options"], RunOptions)
+        before = RunOptions.stored(plan)
         spec = self.agent if isinstance(self.agent, str) else load_agent(self.agent).name
         ours, theirs = self.options, before
         # what is stored of an address has no secret in it

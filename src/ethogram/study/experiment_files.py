@@ -34,14 +34,14 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[Path, ...]
     text: str
     expected: Any = None
-    scorer: str = "equality"
+    score: str = "equality"
 
     def check(self) -> None:
         """Refuse what could not be asked, before a byte is copied."""
         if not self.files or not self.text.strip():
             raise BadUsage("an experiment needs files and a question, or a suite")
-        if self.scorer not in SCORERS and ":" not in self.scorer:
-            raise NotFound.named("scorer", self.scorer, [*SCORERS, "file.py:function"])
+        if self.score not in SCORERS and ":" not in self.score:
+            raise NotFound.named("scorer", self.score, [*SCORERS, "file.py:function"])
         for file in self.files:
             if not file.is_file():
                 raise NotFound(f"no file at {str(file)!r}", where=str(file))
@@ -101,11 +101,11 @@ def _task(question: Question, folder: Path) -> dict[str, Any]:
     }
     expected = _plain(question.expected)
     if expected is not None:
-        task["expected"] = _listed(expected) if question.scorer in _LISTS else expected
-    if question.scorer not in SCORERS:
-        task["checks"] = [{"kind": "custom", "settings": {"function": _own_scorer(question.scorer, folder)}}]
+        task["expected"] = _listed(expected) if question.score in _LISTS else expected
+    if question.score not in SCORERS:
+        task["checks"] = [{"kind": "custom", "settings": {"function": _own_scorer(question.score, folder)}}]
     elif expected is not None:
-        task["checks"] = [SCORERS[question.scorer]]
+        task["checks"] = [SCORERS[question.score]]
     return task
 
 

@@ -81,7 +81,7 @@ def explore_suite(
     loaded, acting, chosen = load(suite), load_agent(agent), load_grid(grid)
     spec = agent if isinstance(agent, str) else acting.name
     running = msgspec.structs.replace(
-        running or RunOptions(), engine=options.engine, max_concurrency=max(options.workers, 1), seed=options.seed
+        running or RunOptions(), engine=options.engine, workers=max(options.workers, 1), seed=options.seed
     ).resolved()
     check_meters(acting, running, loaded.suite)
     plan = Plan(

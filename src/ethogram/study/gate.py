@@ -47,7 +47,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     base_agent: str | None = None
     max_runs: int | None = None
     max_usd: float | None = None
-    max_concurrency: int = 8
+    workers: int = 8
     engine: str = "local"
     environment: Environment = Environment()
     metering: Metering = Metering()
@@ -168,7 +168,7 @@ class _Staged:
 
     def _suite(self) -> str:
         if self.stages.agent is None and self.candidate not in self.home.names():
-            raise BadUsage("--run needs the candidate agent: give --agent")
+            raise BadUsage("--buy needs the candidate agent: give --agent")
         if self.stages.suite is not None:
             return self.stages.suite
         named = None
@@ -204,7 +204,7 @@ class _Staged:
             begun = run.info.meta.get(META)
             if begun is None:
                 raise BadUsage(
-                    f"run {name!r} exists and was not made by a gate; judge it without --run, or choose a name"
+                    f"run {name!r} exists and was not made by a gate; judge it without --buy, or choose a name"
                 )
             broken = msgspec.json.decode(str(begun), type=Promise).broken(self._promise())
             if broken is not None:
@@ -244,7 +244,7 @@ class _Staged:
                 tasks=tasks,
                 seed=self.stages.seed,
                 engine=self.stages.engine,
-                max_concurrency=self.stages.max_concurrency,
+                workers=self.stages.workers,
                 redact=self.stages.redact,
                 environment=self.stages.environment,
                 metering=self.stages.metering,
@@ -255,13 +255,13 @@ class _Staged:
             begun.check_caps_kept()
             return begun.stopped is not None
         run = self.home.resolve(name)
-        have = planned_attempts(run, self.loaded, msgspec.convert(run.info.plan["options"], RunOptions))
+        have = planned_attempts(run, self.loaded, RunOptions.stored(run.info.plan))
         short = tuple(t for t in tasks if have.get(t, 0) < count)
         result = resume_run(
             name,
             k=count if short else None,
             tasks=short,
-            max_concurrency=self.stages.max_concurrency,
+            workers=self.stages.workers,
             caps=None if money is None else caps,
             environment=self.stages.environment,
             metering=self.stages.metering,

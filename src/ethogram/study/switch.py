@@ -79,7 +79,7 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
 
     thread = threading.Thread(target=switch, daemon=True)
     thread.start()
-    options = RunOptions(k=1, name=name, max_concurrency=in_flight, tags=("drill",))
+    options = RunOptions(k=1, name=name, workers=in_flight, tags=("drill",))
     try:
         result = start_run(suite, practice, options, home=lake, watcher=Quiet())
     finally:

@@ -139,7 +139,7 @@ def diff(
     trace_b: Trace | str,
     *,
     run: str | None = None,
-    other_run: str | None = None,
+    against: str | None = None,
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
@@ -150,13 +150,13 @@ def diff(
     The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
     traces of traxr are compared by its own signature unless another is named, all others by the structural one.
     """
-    both = [_find(trace_a, run, home), _find(trace_b, other_run or run, home)]
+    both = [_find(trace_a, run, home), _find(trace_b, against or run, home)]
     usual = usual_signature([f.entry for f in both if f.entry is not None], reading)
     how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     first, second = (_read(f, how) for f in both)
     facts = compare_pair(_run(first), _run(second), by_lane=by_lane)
     found, flow, shown = facts.divergence, facts.flow, facts.showing
-    floor, against = _floor(first, second, found, how)
+    floor, beside = _floor(first, second, found, how)
     compat = first_aligned(first.reading, second.reading)
     known = found.d_norm is not None
     return DiffResult(
@@ -177,8 +177,8 @@ def diff(
         group=shown.group,
         rule=shown.rule,
         token_overhead="unavailable" if facts.token_overhead is None else facts.token_overhead,
-        within_noise_floor=against.within_noise_floor,
-        tail_probability=against.tail_probability,
+        within_noise_floor=beside.within_noise_floor,
+        tail_probability=beside.tail_probability,
         noise_floor=floor,
         traxr=None
         if compat is None

@@ -123,10 +123,10 @@ class DivergenceResult(Result, kw_only=True):
 
 def divergence(
     run: str | Run = "latest",
-    baseline: str | Run | None = None,
+    against: str | Run | None = None,
     *,
     condition: str | None = None,
-    baseline_condition: str | None = None,
+    against_condition: str | None = None,
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
@@ -134,26 +134,28 @@ def divergence(
     seed: int = 0,
     home: Home | str | None = None,
 ) -> DivergenceResult:
-    """How far repeats of each task are apart, or a run from a baseline run of the same tasks.
+    """How far repeats of each task are apart, or those of one run from those of another run of the same tasks.
 
-    One run can be both: `condition` and `baseline_condition` then say which of its episodes stand on which side. Logs
+    One run can be both: `condition` and `against_condition` then say which of its episodes stand on which side. Logs
     of traxr are compared by its own signature unless another is named, all others by the structural one.
     """
     if draws < 99:
         raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")
-    if baseline_condition is not None and baseline is None:
-        raise BadUsage("a baseline condition needs a baseline run; name it with --baseline (it may be the same run)")
+    if against_condition is not None and against is None:
+        raise BadUsage("--against-condition needs the other run; name it with --against (it may be the same run)")
     lake = home_of(home)
     found = run_of(run, lake)
-    base = None if baseline is None else run_of(baseline, lake)
+    base = None if against is None else run_of(against, lake)
     usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
     how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     mine = load_readings(found, how, condition=condition)
     if base is None:
         return _repeats(found, mine, how)
-    if base.path == found.path and base.files.address == found.files.address and condition == baseline_condition:
-        raise BadUsage(f"run {found.name!r} would be compared with itself; name another baseline, or conditions")
-    return _versus(found, mine, base, load_readings(base, how, condition=baseline_condition), how, draws, seed)
+    if base.path == found.path and base.files.address == found.files.address and condition == against_condition:
+        raise BadUsage(
+            f"run {found.name!r} would be compared with itself; name another run with --against, or conditions"
+        )
+    return _versus(found, mine, base, load_readings(base, how, condition=against_condition), how, draws, seed)
 
 
 def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
@@ -268,7 +270,7 @@ def _told(shared: Sequence[str], mine: Loaded, theirs: Loaded, floor: NoiseFloor
         told.append(f"{NOTHING_SHARED}: nothing can be compared")
     elif alone:
         told.append(f"{alone} tasks are in one of the runs only, and are left out")
-    for side, loaded, option in (("baseline", theirs, "--baseline-condition"), ("run", mine, "--condition")):
+    for side, loaded, option in (("baseline", theirs, "--against-condition"), ("run", mine, "--condition")):
         versions = {(e.entry.head.condition, e.entry.head.agent) for v in loaded.tasks.values() for e in v}
         if len(versions) > 1:
             told.append(

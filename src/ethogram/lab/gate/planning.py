@@ -39,7 +39,7 @@ def plan_runs(
     power: float = _DEFAULTS.power,
     stored: float = _DEFAULTS.stored,
     every: float | None = _DEFAULTS.every,
-    price: float | None = _DEFAULTS.price,
+    usd_per_run: float | None = _DEFAULTS.usd_per_run,
     max_runs: int | None = _DEFAULTS.max_runs,
     max_usd: float | None = _DEFAULTS.max_usd,
 ) -> PlanResult:
@@ -48,10 +48,10 @@ def plan_runs(
     The tasks' pass rates come from the run `pilot`, or without one from `tasks`, their mean `rate` and its `spread`.
     `drop` is the drop to detect; None asks for the drop that `max_runs` or `max_usd` can detect. `stored` is the number
     of attempts per task that the baseline has already (0: both versions are run), `every` the passes between looks,
-    `price` the dollars of one run (by default what the pilot recorded), `seed` that of the simulation which checks the
-    plan. Raises `BadUsage` for a value that makes no sense.
+    `usd_per_run` what one run costs (by default what the pilot recorded), `seed` that of the simulation which checks
+    the plan. Raises `BadUsage` for a value that makes no sense.
 
-    Example: `plan_runs(drop=0.1, stored=20, price=0.05).runs`
+    Example: `plan_runs(drop=0.1, stored=20, usd_per_run=0.05).runs`
     """
     settings = PlanSettings(
         drop=drop,
@@ -59,7 +59,7 @@ def plan_runs(
         power=power,
         stored=stored,
         every=every,
-        price=price,
+        usd_per_run=usd_per_run,
         max_runs=max_runs,
         max_usd=max_usd,
     )
@@ -70,8 +70,8 @@ def plan_runs(
         found = run_of(pilot, home)
         outcomes = load_outcomes(found, metrics=["cost"])
         rates, name = planning_rates(outcomes), found.name
-        if settings.price is None:
-            settings = msgspec.structs.replace(settings, price=price_of(outcomes))
+        if settings.usd_per_run is None:
+            settings = msgspec.structs.replace(settings, usd_per_run=price_of(outcomes))
     made = planner.plan_runs(rates, settings, np.random.default_rng(seed))
     return PlanResult(
         **msgspec.structs.asdict(made),
@@ -79,7 +79,7 @@ def plan_runs(
         alpha=settings.alpha,
         target_power=settings.power,
         stored=settings.stored,
-        price=settings.price,
+        price=settings.usd_per_run,
     )
 
 

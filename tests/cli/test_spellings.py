@@ -1,0 +1,116 @@
+"""One spelling per option: a name means one thing in every verb, and a thing has one name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from ethogram.cli.main import VERBS, verb_app, verb_paths
+from ethogram.cli.spellings import RENAMED, RENAMED_IN
+
+SAME_HELP = ("--json", "--home", "--workers", "--against", "--yes", "--price", "--prices", "--env")
+"""Options whose help is one text, whatever the verb (`diff` looks for a trace, so its --against says where)."""
+
+SHORT = {"--out": {"--out", "-o"}, "--yes": {"--yes", "-y"}, "-k": {"-k"}}
+"""Every spelling of an option that has a short one."""
+
+SYNONYMS = (
+    ("--run", "--name", "--run-name"),
+    ("--against", "--baseline", "--base", "--other", "--other-run"),
+    ("--workers", "--max-concurrency", "--concurrency", "--jobs", "--processes"),
+    ("--score", "--scorer"),
+    ("--out", "--output", "--csv"),
+    ("--limit", "--top", "--rows", "--max-rows"),
+    ("--seed", "--random-seed"),
+)
+"""The first of each row is the spelling; no verb may have one of the others."""
+
+
+class Option:
+    """An option of a verb or a sub-command, as its signature declares it."""
+
+    def __init__(self, verb: str, parameter: str, kind: Any, info: Any) -> None:
+        self.verb, self.info = verb, info
+        # inside Annotated, the first word given to typer.Option stands where a default would
+        words = [word for word in (info.default, *(info.param_decls or ())) if isinstance(word, str)]
+        declared = [part for word in words for part in word.split("/")]
+        self.names = declared or [f"--{parameter.replace('_', '-')}"]
+        self.kind = value_type(kind)
+
+
+def value_type(kind: Any) -> Any:
+    """The type of one value: without None, without the list of a repeatable option, text for a closed set."""
+    if get_origin(kind) in (Union, UnionType):
+        (kind,) = (k for k in get_args(kind) if k is not NoneType)
+    if get_origin(kind) is list:
+        (kind,) = get_args(kind)
+    return str if get_origin(kind) is Literal else kind
+
+
+def options() -> Iterator[Option]:
+    for verb in VERBS:
+        commands = verb_app(verb).registered_commands
+        for path, command in zip(verb_paths(verb)[-len(commands) :], commands, strict=True):
+            for name, hint in get_type_hints(command.callback, include_extras=True).items():
+                if get_origin(hint) is Annotated and type(get_args(hint)[1]).__name__ == "OptionInfo":
+                    yield Option(path, name, *get_args(hint))
+
+
+OPTIONS = list(options())
+NAMES = {name for option in OPTIONS for name in option.names}
+
+
+def test_there_are_options_to_hold():
+    assert {"--run", "--against", "--workers", "--score", "-k", "--seed", "--limit", "--json", "--home", "-o"} <= NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_name_has_one_type(name):
+    kinds = {option.verb: option.kind for option in OPTIONS if name in option.names}
+    assert len(set(kinds.values())) == 1, kinds
+
+
+@pytest.mark.parametrize("name", SAME_HELP)
+def test_a_shared_option_is_explained_alike(name):
+    helps = {option.info.help for option in OPTIONS if name in option.names and option.verb != "diff"}
+    assert len(helps) == 1, helps
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_spellings_are_alike(name):
+    assert all(set(option.names) == SHORT[name] for option in OPTIONS if name in option.names)
+
+
+@pytest.mark.parametrize("row", SYNONYMS, ids=lambda row: row[0])
+def test_a_thing_has_one_name(row):
+    assert row[0] in NAMES
+    assert not NAMES & set(row[1:])
+
+
+OLD = [
+    (option.verb, old, new)
+    for option in OPTIONS
+    for old, new in {**RENAMED, **RENAMED_IN.get(option.verb.split()[0], {})}.items()
+    if new in option.names
+]
+
+
+def test_every_old_spelling_is_tried():
+    assert {old for _, old, _ in OLD} == set(RENAMED) | {old for table in RENAMED_IN.values() for old in table}
+
+
+@pytest.mark.parametrize(("verb", "old", "new"), OLD)
+def test_an_old_spelling_is_refused_with_the_new_one(call, verb, old, new):
+    for words in (["a", "b", old, "c"], [f"{old}=c"]):
+        said = call(*verb.split(), *words)
+        assert (said.code, said.out) == (64, "")
+        assert said.err.endswith(f": {old} is now spelled {new} (see: ethogram {verb} --help)\n")
+
+
+def test_a_verb_without_the_option_names_no_other(call):
+    said = call("stats", "latest", "--baseline", "other")
+    assert said.code == 64
+    assert said.err == "ethogram stats: No such option: --baseline (see: ethogram stats --help)\n"
