@@ -1,6 +1,8 @@
 """Claims: v1 explores no slower than a plain Python loop of the same definition, ledger and files included, and bit for
-bit the same; nearly twice as fast with two workers. One round of the default takes less than 20 ms at 1 024 points and
-less than 0.5 s at 100 000."""
+bit the same; nearly twice as fast with two workers; through the engine and the ledger it takes at most four times the
+CPU of playing alone. One round of the default takes less than 20 ms at 1 024 points and less than 0.5 s at 100 000.
+
+`--before PATH` names the `src` of an earlier version: both explore in turn, and this one must keep half of its rate."""
 
 from __future__ import annotations
 
@@ -15,10 +17,12 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-from _common import QUICK, cpu, new_home, table, verdict
+from _common import QUICK, child, cpu, new_home, table, verdict
 
+import ethogram
 from ethogram.decide.explore import Problem, Tally
 from ethogram.decide.strategies import Rounds, make_strategy
+from ethogram.run.grid import GridWork, play_batch
 from ethogram.stats.surface import Axis
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_world import explore
@@ -72,6 +76,66 @@ def episodes() -> list[bool]:
         )
     table("episodes per CPU second, ledger and files included", ["world", "plain loop", "ours", "ratio", "same"], rows)
     return held
+
+
+def playing_alone() -> list[bool]:
+    """The same batches without engine, ledger, files and decisions: what all of these cost together."""
+    rows, held = [], []
+    count, grid = TARGETS * 256, v1_grid()
+    for synthetic in (True, False):
+        world = ToyWorld(synthetic)
+        works = [
+            GridWork(run_uuid="bench", round=1, point=i, settings=grid.settings(i), count=256) for i in range(TARGETS)
+        ]
+        alone, batches = cpu(lambda: [play_batch(world, work) for work in works], 3)
+        mine, (found, _) = cpu(lambda: ours("bench", synthetic, 1), 3)
+        kind = "synthetic" if synthetic else "real"
+        rows.append([kind, count / alone, count / mine, mine / alone])
+        same = "".join(map(str, found)) == "".join(b.outcomes for b in batches)
+        held.append(
+            verdict(
+                f"{kind}: at most 4 times the CPU of playing alone ({mine / alone:.2f}×)", mine < 4 * alone and same
+            )
+        )
+    table("episodes per CPU second", ["world", "playing alone", "exploring", "CPU, times"], rows)
+    return held
+
+
+RATE = """
+import sys, tempfile, time
+from pathlib import Path
+from ethogram.study.explore import ExploreOptions
+from ethogram.study.explore_world import explore
+from ethogram.worlds.toy_v1 import ToyWorld
+
+def rate(synthetic, rounds):
+    with tempfile.TemporaryDirectory() as folder:
+        options = ExploreOptions(strategy="v1", rounds=rounds, run_uuid="bench", run_dir=f"{folder}/r")
+        began = time.process_time()
+        explore(ToyWorld(synthetic), options, home=f"{folder}/home")
+        return rounds * 16384 / (time.process_time() - began)
+
+rate(True, 1)
+OUT = {kind: max(rate(kind == "synthetic", 2) for _ in range(3)) for kind in ("synthetic", "real")}
+"""
+
+
+def before(source: str) -> list[bool]:
+    """Episodes per CPU second of an earlier version and of this one, in turn; the best of each."""
+    best: dict[str, dict[str, float]] = {"earlier": {}, "now": {}}
+    paths = {"earlier": source, "now": str(Path(ethogram.__file__).parents[1])}
+    for _ in range(1 if QUICK else 3):
+        for side, path in paths.items():
+            found = child(f"import sys; sys.path.insert(0, {path!r})\n{RATE}")
+            best[side] = {k: max(found[k], best[side].get(k, 0.0)) for k in ("synthetic", "real")}
+    kinds = ("synthetic", "real")
+    ratios = {k: best["now"][k] / best["earlier"][k] for k in kinds}
+    table(
+        "episodes per CPU second",
+        ["world", "earlier", "now", "ratio"],
+        [[k, best["earlier"][k], best["now"][k], ratios[k]] for k in kinds],
+    )
+    return [verdict(f"{k}: at least half of the earlier rate ({ratios[k]:.2f}×)", ratios[k] >= 0.5) for k in kinds]
 
 
 def workers() -> list[bool]:
@@ -132,7 +196,8 @@ def rounds() -> list[bool]:
 
 
 def main() -> bool:
-    return all([*episodes(), *workers(), *rounds()])
+    earlier = before(sys.argv[sys.argv.index("--before") + 1]) if "--before" in sys.argv else []
+    return all([*earlier, *episodes(), *playing_alone(), *workers(), *rounds()])
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ethogram.lab import RunSummary, show_run
+from ethogram.lab.home.runs import EpisodeRow
 
 from .out import HomeOption, JsonOption, LimitOption, first, known, print_json, print_rest, size, stdout, table, when
 
@@ -38,7 +39,25 @@ def _print(result: RunSummary, limit: int) -> None:
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     why = f" ({missing})" if missing else ""
     out.print(f"{result.episodes} episodes: {result.scored} scored, {sum(result.missing.values())} missing{why}")
-    totals = result.totals
+    if result.traces:
+        _print_totals(result)
+    out.print()
+    tasks = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
+    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], first(tasks, limit)))
+    print_rest(out, tasks, limit, "task")
+    for note in result.notes:
+        out.print(f"note: {note}", style="dim", markup=False)
+    if result.traces:
+        _print_traces(result, limit)
+    if result.lost or result.skipped:
+        lost = ", ".join(f"{k} {v}" for k, v in result.lost.items()) or "nothing"
+        out.print(f"\nnot represented: {lost}; records skipped: {result.skipped}", markup=False)
+    if result.traces:
+        out.print(f"next: ethogram trace {_short(result.traces[0])}", style="dim")
+
+
+def _print_totals(result: RunSummary) -> None:
+    out, totals = stdout(), result.totals
     tokens = [
         f"{name} {value:,}"
         for name, value in (
@@ -53,15 +72,18 @@ def _print(result: RunSummary, limit: int) -> None:
         f"{totals.spans:,} spans, {totals.steps:,} steps, {totals.tool_calls:,} tool calls, {totals.errors:,} errors"
     )
     cost = known(result.cost_usd, result.at_least_usd, "${:.4f}")
-    out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}\n")
-    tasks = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
-    out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], first(tasks, limit)))
-    print_rest(out, tasks, limit, "task")
-    for note in result.notes:
-        out.print(f"note: {note}", style="dim", markup=False)
+    out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}")
+
+
+def _short(trace: EpisodeRow) -> str:
+    return trace.trace_id.removeprefix("b2:")[:12]
+
+
+def _print_traces(result: RunSummary, limit: int) -> None:
+    out = stdout()
     rows = [
         [
-            t.trace_id.removeprefix("b2:")[:12],
+            _short(t),
             t.task or "unknown",
             t.attempt,
             t.score if t.missing is None else t.missing,
@@ -78,8 +100,3 @@ def _print(result: RunSummary, limit: int) -> None:
     columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost $", "seconds"]
     out.print(table(columns, rows))
     print_rest(out, result.traces, limit, "trace")
-    if result.lost or result.skipped:
-        lost = ", ".join(f"{k} {v}" for k, v in result.lost.items()) or "nothing"
-        out.print(f"\nnot represented: {lost}; records skipped: {result.skipped}", markup=False)
-    if rows:
-        out.print(f"next: ethogram trace {rows[0][0]}", style="dim")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -109,8 +109,8 @@ class Proposal(NamedTuple):
 class Strategy(Protocol):
     """A plug-in: it looks at the tally after every round, says what it believes, and what it would buy.
 
-    Its answers depend on the sequence of tallies and on the generators it is given, on nothing else; whoever resumes
-    shows it the tallies again.
+    Its answers depend on the sequence of tallies and on the generators it is given, on nothing else. It is resumed by
+    showing it the tallies again, or by restoring the state of its last look and showing it those from there on.
     """
 
     name: str
@@ -118,6 +118,14 @@ class Strategy(Protocol):
 
     def look(self, tally: Tally) -> None:
         """See the tally as it stands at the end of a round."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What the last look began from, beside the tally: arrays by name, or nothing."""
+        ...
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as before a look whose state this is; nothing happens without any."""
         ...
 
     def posterior(self) -> Posterior:

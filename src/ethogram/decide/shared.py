@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,6 +87,9 @@ class SharedSurface:
         """What each of them weighs."""
         self.belief = nothing
         """All as one."""
+        self.state: dict[str, Any] = {}
+        """What the last look began from: a surface that is given it and shown the same data believes the same."""
+        self._counted = Tally.empty(problem.points)
 
     def look(self, tally: Tally) -> None:
         """Fit the models to all data."""
@@ -94,8 +97,35 @@ class SharedSurface:
         if not len(sampled):
             return
         n, fails = tally.n[sampled].astype(float), tally.fails[sampled].astype(float)
+        self.state = self._now()
         with one_thread():
             self._fit(tally, sampled, n, fails)
+
+    def _now(self) -> dict[str, Any]:
+        return {
+            "kernel": np.array([*self.kernel.rho, self.kernel.scale, self.kernel.own]),
+            "searched_at": np.array(self._searched_at),
+            "logits": np.stack(self._logits),
+            "effects": self._effect_prior,
+            "shares": np.array(self.shares),
+            "counted": np.stack(self._counted),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Be as before a look whose state this is; without one nothing happens."""
+        if not state:
+            return
+        *rho, scale, own = (int(i) for i in state["kernel"])
+        self.kernel, self._features = Kernel(tuple(rho), scale, own), None
+        self._searched_at = int(state["searched_at"])
+        self._logits = (state["logits"][0], state["logits"][1])
+        self.shares = tuple(float(s) for s in state["shares"])
+        if len(state["effects"]):
+            self._effect_columns()
+            self._effect_prior = state["effects"]
+        self._counted = Tally(*state["counted"])
+        if self._boxes is not None and self._counted.spent:
+            self._boxes.look(*self._counted)
 
     def _fit(self, tally: Tally, sampled: Ints, n: Floats, fails: Floats) -> None:
         if tally.spent >= GROWTH * self._searched_at:
@@ -108,6 +138,7 @@ class SharedSurface:
         if self._boxes is not None:
             self._boxes.look(tally.n, tally.fails)
             if self._boxes.counted_at == tally.spent:  # evidence is of the same data
+                self._counted = tally
                 boxes = _share(self._boxes.evidence - max(f.found.evidence for f in self._fits))
                 self.shares = (0.5, 0.5) if boxes < NEGLIGIBLE else ((1 - boxes) / 2, (1 - boxes) / 2, boxes)
             if len(self.shares) > len(self.beliefs):
@@ -190,17 +221,20 @@ class SharedSurface:
         return Fitted(found, z, own, sampled)
 
     def _logistic(self, sampled: Ints, n: Floats, fails: Floats) -> Fitted:
-        if self._effects is None:
-            columns, _, group = effect_features(self.problem.levels, self.problem.axes, self._dtype)
-            self._effects = (with_ones(columns), group)
-            self._effect_prior = np.full(len(group), 0.3)
-        z, group = self._effects
+        z, group = self._effect_columns()
         own = np.full(self.problem.points, OWNS[self.kernel.own])
         prior = with_base(self._effect_prior)
         found = fit(z[sampled], prior, own[sampled], n, fails, self._logits[1][sampled], self.offset, 3, SETTLED)
         groups = np.append(group, group.max() + 1 if len(group) else 0)
         self._effect_prior = renewed_variances(found, prior, groups, *EFFECT_BOUNDS)[:-1]
         return Fitted(found, z, own, sampled)
+
+    def _effect_columns(self) -> tuple[Floats, Ints]:
+        if self._effects is None:
+            columns, _, group = effect_features(self.problem.levels, self.problem.axes, self._dtype)
+            self._effects = (with_ones(columns), group)
+            self._effect_prior = np.full(len(group), 0.3)
+        return self._effects
 
     def _whole(self) -> Features:
         if self._features is None:

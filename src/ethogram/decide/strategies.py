@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -77,6 +78,13 @@ class PerPoint:
         self.tally = tally
         self._posterior: Posterior | None = None
 
+    def state(self) -> dict[str, Any]:
+        """Nothing but the tally."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Nothing is needed."""
+
     def posterior(self) -> Posterior:
         """Beta(1 + failures, 1 + successes)."""
         if self._posterior is None:
@@ -138,6 +146,14 @@ class Shared:
         self.tally = tally
         self.surface.look(tally)
         self._posterior = None
+
+    def state(self) -> dict[str, Any]:
+        """That of the surface."""
+        return self.surface.state
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Give the surface the state of an earlier look."""
+        self.surface.restore(state)
 
     def posterior(self) -> Posterior:
         """What the surface says."""

@@ -247,9 +247,9 @@ def _graded(outcomes: Outcomes, level: float, target: Target) -> Estimate:
 
 def _compounding(outcomes: Outcomes) -> Compounding | None:
     """Only where steps were counted and something was scored."""
-    scored = outcomes.scored
-    if "steps" not in outcomes.figures or not np.any(scored):
+    if "steps" not in outcomes.figures:
         return None
+    scored = outcomes.scored & np.isfinite(outcomes.figures["steps"])
     steps, errors = outcomes.figures["steps"][scored], outcomes.figures["errors"][scored]
     total = float(steps.sum())
     if total == 0:

@@ -1,7 +1,7 @@
 """What was asked: tasks, suites, episodes, conditions, seeds. Inert: nothing here executes."""
 
 from .episode import Condition, Episode, Plan, plan_episodes
-from .seeds import derived_seed, episode_seed
+from .seeds import derived_seed, episode_seed, hashed_seeds
 from .task import Blame, Check, FileRef, Repository, Suite, Task
 
 __all__ = [
@@ -16,5 +16,6 @@ __all__ = [
     "Task",
     "derived_seed",
     "episode_seed",
+    "hashed_seeds",
     "plan_episodes",
 ]

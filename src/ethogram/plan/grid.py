@@ -22,6 +22,20 @@ Value = bool | int | float | str
 Settings = dict[str, Value]
 
 
+ROUND = "round_num"
+"""Where the facts of a grid world's episodes say in which round these were bought."""
+
+
+def point_name(point: int) -> str:
+    """The name of a point, as tasks and conditions have it: `g0012`."""
+    return f"g{point:04d}"
+
+
+def named_point(name: str) -> int | None:
+    """The point that a name means; None if it names no point."""
+    return int(name[1:]) if name[:1] == "g" and name[1:].isdecimal() else None
+
+
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One setting of a world: its name and values; without an order they are categories."""
 
@@ -111,7 +125,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=T
 
     def condition(self, point: int) -> Condition:
         """A point as a condition: a named difference that the harness hands to the agent and its world."""
-        return Condition(name=f"g{point:04d}", settings=dict(self.settings(point)))
+        return Condition(name=point_name(point), settings=dict(self.settings(point)))
 
     def find(self, settings: Mapping[str, Any]) -> int:
         """The point with these settings."""

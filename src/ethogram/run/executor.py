@@ -27,7 +27,7 @@ from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.judge import Evidence
 from ethogram.plan import Blame, Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
-from ethogram.trace import UNMETERED, Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
+from ethogram.trace import UNMETERED, EpisodeId, Label, Missing, Origin, Outcome, Scored, TraceId, trace_id
 
 from .agents import Agent, AgentCrash, Answer
 from .crashes import Crash, crash_of
@@ -52,6 +52,11 @@ class Work(msgspec.Struct, frozen=True):
 
     episode: Episode
     supersedes: TraceId | None = None
+
+    @property
+    def id(self) -> EpisodeId:
+        """The id of the episode."""
+        return self.episode.id
 
 
 class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,6 +198,14 @@ class Executor:
             success_at=self.world.suite.success_at,
             unmetered=tuple(sorted(unmetered | (SPENT - self.agent.meters))),
         )
+
+    def commit(self) -> None:
+        """Publish what is complete."""
+        self.writer.commit()
+
+    def close(self) -> None:
+        """Publish what is complete and give up the writer."""
+        self.writer.close()
 
     def _redacted(self, crash: Crash) -> Crash:
         """A crash as it may be shown; message and frames together, for a detector may need what stands beside."""

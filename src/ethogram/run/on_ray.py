@@ -15,7 +15,7 @@ from ethogram.store import Home, Run, open_home
 from ethogram.suite.load import load_suite
 
 from .agents import load_agent
-from .executor import Executor
+from .executor import EpisodeReport, Executor, Work
 from .executors import make_executor
 from .options import RunOptions
 
@@ -50,7 +50,7 @@ def ray_engine(
     options: RunOptions,
     budget: Budget,
     spent: dict[str, Amounts],
-) -> RayEngine:
+) -> RayEngine[Work, EpisodeReport]:
     """An engine on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one."""
     if run.path != f"runs/{run.name}":
         raise BadUsage("the engine 'ray' needs a run that lies in its home")

@@ -256,7 +256,7 @@ class Session:
                 "kept; give prices with --price, or --allow-unmetered"
             )
 
-    def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine:
+    def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine[Work, EpisodeReport]:
         """The engine; `tasks` is what earlier sessions spent on each."""
         options = self.options
         if options.engine == "ray":

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from hashlib import blake2b
 
 import msgspec
 
+from ethogram.plan import hashed_seeds
 from ethogram.trace import EpisodeId, Missing, Outcome, Param, Reason, Scored
 
 SUCCESS, FAILURE, MISSING = "1", "0", "-"
@@ -64,11 +64,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
         """The seeds of all its episodes; None where it has no recipe."""
         if self.seeds is None:
             return [None] * len(self)
-        start = f"{self.seeds}:"
-        return [
-            int.from_bytes(blake2b(f"{start}{i}".encode(), digest_size=8).digest(), "little")
-            for i in range(len(self.outcomes))
-        ]
+        return [*hashed_seeds(self.seeds, len(self))]
 
 
 def distinct(batches: Iterable[Batch]) -> tuple[Batch, ...]:

@@ -159,7 +159,8 @@ class RunWriter:
 
     def _cleaned_batch(self, batch: Batch) -> Batch:
         """A batch as it is stored: names and facts are redacted, as those of a trace are."""
-        names = {name: self.clean(getattr(batch, name), name) for name in ("task", "condition", "agent", "by")}
+        fields = {"task": "task", "condition": "task", "agent": "name", "by": "name"}
+        names = {name: self.clean(getattr(batch, name), field) for name, field in fields.items()}
         facts = {k: self.clean(v, "meta") if isinstance(v, str) else v for k, v in batch.meta.items()}
         return msgspec.structs.replace(batch, **names, meta=facts)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 
 from ethogram.decide.acquire import next_round
@@ -24,10 +24,9 @@ from ethogram.decide.explore import (
 from ethogram.decide.explore import StopRule as StopRule
 from ethogram.decide.strategies import make_strategy
 from ethogram.decide.tube import against_truth, certainty, established, tube_metrics, tube_status
-from ethogram.errors import BadUsage, Damaged, EthogramError, Locked
+from ethogram.errors import BadUsage, EthogramError, Locked
+from ethogram.lab.explore.bought import PointOutcomes
 from ethogram.lab.explore.exploration import (
-    BATCHES,
-    Batch,
     Counts,
     Metadata,
     PlanSize,
@@ -73,8 +72,16 @@ class ExploreResult(Result, kw_only=True):
         return self.summary
 
 
+class Target(NamedTuple):
+    """Episodes to buy at a point; `first` were bought there in earlier rounds."""
+
+    point: int
+    episodes: int
+    first: int
+
+
 class Buyer(Protocol):
-    """Buys the episodes of a round, and writes them as lines of a table."""
+    """Buys the episodes of a round through an engine, and writes them as lines of a table."""
 
     @property
     def rows(self) -> Rows:
@@ -86,11 +93,11 @@ class Buyer(Protocol):
         """Why nothing more can be bought, if that is so."""
         ...
 
-    def buy(self, number: int, wanted: Sequence[tuple[int, int]]) -> Iterator[list[Batch]]:
-        """Batches as they come in, for targets (point, episodes); fewer if it was told to stop."""
+    def buy(self, number: int, wanted: Sequence[Target]) -> list[PointOutcomes]:
+        """Buy targets and commit them to the ledger; fewer if it was told to stop."""
         ...
 
-    def foresee(self, number: int, wanted: Sequence[tuple[int, int]]) -> None:
+    def foresee(self, number: int, wanted: Sequence[Target]) -> None:
         """A round that will be bought next; whatever is played ahead counts only once it is bought."""
         ...
 
@@ -125,7 +132,7 @@ def explore_plan(
     with run.writer(lake.redactor(Policy(kinds=())), seal=False, window=None) as writer:
         buyer = make_buyer(run, metadata, writer)
         try:
-            explorer = _Explorer(rounds, metadata, strategy, problem, plan, buyer, writer, options)
+            explorer = _Explorer(rounds, metadata, strategy, problem, plan, buyer, options)
             explorer.catch_up()
             result = explorer.go(watch or (lambda metrics: None))
         finally:
@@ -146,50 +153,41 @@ class _Explorer:
         problem: Problem,
         plan: Plan,
         buyer: Buyer,
-        writer: RunWriter,
         options: ExploreOptions,
     ) -> None:
         self.rounds, self.metadata, self.strategy, self.problem = rounds, metadata, strategy, problem
-        self.plan, self.buyer, self.writer, self.options = plan, buyer, writer, options
+        self.plan, self.buyer, self.options = plan, buyer, options
         self.tally = Tally.empty(problem.points)
         self.done: list[RoundMetrics] = []
         self.seen: list[Progress] = []
-        self.pending: dict[int, Batch] = {}
-        self.bought = 0
+        self.pending: dict[int, PointOutcomes] = {}
+        self.bought_at: Counter[int] = Counter()
 
     def catch_up(self) -> None:
         """Posteriors from the committed rounds; the strategy sees every tally that it saw before."""
         self.done = self.rounds.committed()
-        batches = self.rounds.batches()
-        for metrics in self.done:
-            part = self._recorded(metrics.round_num, batches)
+        parts, self.pending = self.rounds.bought(self.metadata, self.done)
+        for part in parts:
             self._take_in(part)
-        going = len(self.done) + 1
-        self.pending = {point: batch for (number, point), batch in batches.items() if number == going}
         self.rounds.check_posteriors(self.tally, self._ahead)
         self.rounds.publish_posteriors(self.tally, self.metadata.run_uuid, self.plan.grid.version)
         if self.done:
             self.rounds.conclude(self.done)
 
-    def _recorded(self, number: int, batches: dict[tuple[int, int], Batch]) -> list[Batch]:
-        targets = self.rounds.plan(number, self.metadata.run_uuid)
-        try:
-            return [batches[number, int(point)] for point in targets.points]
-        except KeyError:
-            raise Damaged(
-                f"round {number} of {self.rounds.run.name!r} is committed but its outcomes are not all in the ledger; "
-                "run: ethogram verify"
-            ) from None
-
     def _ahead(self) -> Tally | None:
         return add_up(self.tally, self.pending.values()) if self.pending else None
 
-    def _take_in(self, part: Iterable[Batch]) -> None:
-        part = list(part)
+    def _take_in(self, part: Sequence[PointOutcomes]) -> None:
         self.tally = add_up(self.tally, part)
-        self.bought += sum(len(b.outcomes) for b in part)
+        for one in part:
+            self.bought_at[one.point] += len(one.outcomes)
         self.strategy.look(self.tally)
         self.seen.append(progress(self.strategy.posterior(), self.tally, self.problem, self.options.level))
+
+    @property
+    def bought(self) -> int:
+        """Episodes of all complete rounds, missing outcomes included."""
+        return self.bought_at.total()
 
     def go(self, watch: Watch) -> ExploreResult:
         """Round after round."""
@@ -209,15 +207,16 @@ class _Explorer:
             if part is None:
                 stopped = self.buyer.stopped or "killed"
                 break
-            scored = self.tally.spent
+            before = self.tally
             self._take_in(part)
             self.pending = {}
-            ended = self.buyer.stopped or ("no outcomes" if self.tally.spent == scored else None)
+            ended = self.buyer.stopped or ("no outcomes" if self.tally.spent == before.spent else None)
             proposal = None if ended else self._foreseen(number, last)
             metrics = self._metrics(number, identity, part)
             self.done.append(metrics)
             results = results_csv(identity, self.buyer.rows, part)
             self.rounds.commit(metrics, results, self.tally, self.plan.grid.version, self.done)
+            self.rounds.keep_state(number - 1, before, self.strategy.state())
             watch(metrics)
             if ended:
                 stopped = ended
@@ -232,10 +231,10 @@ class _Explorer:
         self.buyer.foresee(done + 1, self._wanted(proposal))
         return proposal
 
-    def _wanted(self, proposal: Proposal) -> list[tuple[int, int]]:
-        """Targets without a batch, and their episodes."""
+    def _wanted(self, proposal: Proposal) -> list[Target]:
+        """Targets that are not bought yet."""
         targets = zip(proposal.points.tolist(), proposal.episodes.tolist(), strict=True)
-        return [(point, count) for point, count in targets if point not in self.pending]
+        return [Target(p, count, self.bought_at[p]) for p, count in targets if p not in self.pending]
 
     def _why_stop(self, done: int, last: int | None) -> str | None:
         if self.options.max_episodes is not None and self.bought >= self.options.max_episodes:
@@ -261,34 +260,28 @@ class _Explorer:
             proposal = Proposal(proposal.points[episodes > 0], episodes[episodes > 0])
         return proposal
 
-    def _buy(self, number: int, identity: str, proposal: Proposal) -> list[Batch] | None:
-        """The batches of a round in the order of its plan; None if the kill switch was pulled in between."""
+    def _buy(self, number: int, identity: str, proposal: Proposal) -> list[PointOutcomes] | None:
+        """What a round bought, in the order of its plan; None if it was stopped in between."""
         seed = self.metadata.base_seed + (number - 1 if self.metadata.seed_mode == "increment" else 0)
         pre = {"round_id": identity, "round_num": number, "run_uuid": self.metadata.run_uuid, "seed": seed}
         more = {"mode": self.metadata.mode, "use_synthetic": self.metadata.synthetic}
         facts = {"strategy": self.options.strategy, "tau": self.problem.tau, "seed": seed}
         self.rounds.start({**pre, **more}, plan_record(identity, proposal, facts))
-        for group in self.buyer.buy(number, self._wanted(proposal)):
-            self.writer.note(BATCHES, [msgspec.json.encode(batch) for batch in group])
-            self.writer.commit()
-            self.pending.update((batch.point, batch) for batch in group)
-            if pulled(self.rounds.run.files, self.rounds.run.path) is not None:
-                break
+        self.pending.update((one.point, one) for one in self.buyer.buy(number, self._wanted(proposal)))
         if self._wanted(proposal):
             return None
         return [self.pending[int(point)] for point in proposal.points]
 
-    def _metrics(self, number: int, identity: str, part: list[Batch]) -> RoundMetrics:
+    def _metrics(self, number: int, identity: str, part: Sequence[PointOutcomes]) -> RoundMetrics:
         before = self.done[-1].tube.tube_var_sum if self.done else None
         baseline = self.done[0].tube.tube_var_sum if self.done else None
         tube = tube_metrics(self.tally, self.problem.tau, before, baseline)
         posterior = self.strategy.posterior()
         level, truth = self.options.level, self.plan.truth
-        bought = sum(len(b.outcomes) for b in part)
-        missing: dict[str, int] = dict(self.done[-1].counts.missing) if self.done else {}
-        for batch in part:
-            for reason, count in batch.missing.items():
-                missing[reason] = missing.get(reason, 0) + count
+        bought = sum(len(one.outcomes) for one in part)
+        missing = Counter(self.done[-1].counts.missing if self.done else {})
+        for one in part:
+            missing.update(one.missing)
         return RoundMetrics(
             round_id=identity,
             round_num=number,
@@ -301,7 +294,7 @@ class _Explorer:
                 sampled_points_total=int((self.tally.n > 0).sum()),
                 trajectories_new=bought,
                 trajectories_total=self.tally.spent,
-                missing=missing,
+                missing=dict(missing),
             ),
             plan=PlanSize(targets_selected=len(part), total_budget=bought),
             certainty=certainty(posterior, self.tally, self.problem, level),

@@ -17,6 +17,7 @@ from ethogram.lab.explore.exploration import Metadata, same_grid
 from ethogram.plan.grid import Grid
 from ethogram.store import Home, Run
 from ethogram.store.files import LocalFiles
+from ethogram.trace import SUCCESS_AT
 
 from .explore_v1 import RoundsWriter, check_same, derived_uuid
 
@@ -59,6 +60,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """What must be the same when the exploration is resumed."""
     record: dict[str, Any] = {}
     """What else `run.json` keeps."""
+    tasks: tuple[str, ...] = ()
+    """Tasks of an explored suite, in order."""
+    success_at: float = SUCCESS_AT
 
 
 def check_options(options: ExploreOptions) -> None:
@@ -118,6 +122,8 @@ def metadata_of(plan: Plan, options: ExploreOptions) -> Metadata:
         targets_per_round=options.targets_per_round,
         episodes_per_budget_unit=options.episodes_per_budget_unit,
         settings=plan.settings,
+        tasks=plan.tasks,
+        success_at=plan.success_at,
         created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     )
 
@@ -165,4 +171,7 @@ def begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOpt
             f"{rounds.run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
             "choose another directory"
         )
-    return old
+    whole = msgspec.structs.replace(old, tasks=plan.tasks, success_at=plan.success_at)
+    if whole != old:  # begun by a version that did not keep them
+        rounds.begin(whole, plan.grid)
+    return whole

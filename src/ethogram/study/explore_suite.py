@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.explore.exploration import Batch, Metadata, Rounds, cell, grid_of_file
+from ethogram.lab.explore.bought import PointOutcomes, outcomes_of
+from ethogram.lab.explore.exploration import Metadata, cell, grid_of_file
 from ethogram.plan import Episode, Suite, episode_seed
 from ethogram.plan.grid import Grid, grid_from
 from ethogram.run.agents import Agent, load_agent, load_object
@@ -18,11 +18,12 @@ from ethogram.run.options import RunOptions
 from ethogram.run.planning import check_meters, load
 from ethogram.run.session import Quiet, Session
 from ethogram.store import Home, Run, RunWriter, home_of
+from ethogram.store.batch import MISSING
 from ethogram.store.lake import METERS
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import Missing, Outcome, Scored, episode_id
+from ethogram.trace import Outcome, episode_id
 
-from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Watch, explore_plan
+from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Target, Watch, explore_plan
 
 GridSpec = str | Path | Grid
 
@@ -90,7 +91,10 @@ def explore_suite(
         synthetic=False,
         truth=None,
         settings={"suite_digest": loaded.suite.digest, "agent": spec},
+        tasks=tuple(t.id for t in loaded.suite.tasks),
+        success_at=loaded.suite.success_at,
         record={
+            "success_at": loaded.suite.success_at,
             "suite": loaded.suite.name if isinstance(suite, Suite) else str(suite),
             "agent": spec,
             METERS: sorted(acting.meters),
@@ -111,13 +115,13 @@ class SuiteRows:
         self.columns = ("round_id", "grid_idx", "episode_idx", "episode_seed", "success", "task", "attempt", *names)
         self._buyer = buyer
 
-    def __call__(self, identity: str, batch: Batch) -> Iterable[str]:
+    def __call__(self, identity: str, bought: PointOutcomes) -> Iterable[str]:
         """One line per episode; a missing outcome leaves `success` empty."""
-        tail = ",".join(cell(v) for v in self._buyer.grid.settings(batch.point).values())
-        for i, letter in enumerate(batch.outcomes):
-            episode = self._buyer.episode(batch.point, batch.first + i)
-            success = "" if letter == "-" else letter
-            yield f"{identity},{batch.point},{i},{episode.seed},{success},{episode.task},{episode.attempt},{tail}"
+        tail = ",".join(cell(v) for v in self._buyer.grid.settings(bought.point).values())
+        for i, letter in enumerate(bought.outcomes):
+            episode = self._buyer.episode(bought.point, bought.first + i)
+            success = letter.strip(MISSING)
+            yield f"{identity},{bought.point},{i},{episode.seed},{success},{episode.task},{episode.attempt},{tail}"
 
 
 class SuiteBuyer:
@@ -140,10 +144,7 @@ class SuiteBuyer:
         self.stopped: str | None = None
         self._home, self._run, self._loaded, self._agent = home, run, loaded, agent
         self._spec, self._metadata, self._options = spec, metadata, options
-        self._tasks = [t.id for t in loaded.suite.tasks]
-        self._bought: Counter[int] = Counter()
-        for batch in Rounds(run).batches().values():
-            self._bought[batch.point] += len(batch.outcomes)
+        self._tasks = metadata.tasks
 
     def episode(self, point: int, number: int) -> Episode:
         """The n-th episode at a point. The point is part of the seed: neighbours must not share their luck."""
@@ -159,40 +160,25 @@ class SuiteBuyer:
             condition=condition,
         )
 
-    def buy(self, number: int, wanted: Sequence[tuple[int, int]]) -> Iterator[list[Batch]]:
+    def buy(self, number: int, wanted: Sequence[Target]) -> list[PointOutcomes]:
         """Run what the ledger lacks, then read the outcomes of all from it."""
-        plan = {point: [self.episode(point, self._bought[point] + i) for i in range(count)] for point, count in wanted}
+        plan = {t: [self.episode(t.point, t.first + i) for i in range(t.episodes)] for t in wanted}
         self._run.forget_cache()
-        self._execute([e for episodes in plan.values() for e in episodes], list(plan))
+        self._execute([e for episodes in plan.values() for e in episodes], [t.point for t in wanted])
         self._run.forget_cache()
         outcomes: dict[str, Outcome] = {e.head.episode: e.head.outcome for e in self._run.entries}
-        whole = {p: episodes for p, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
-        found = [self._batch(number, p, [outcomes[e.id] for e in episodes]) for p, episodes in whole.items()]
-        for batch in found:
-            self._bought[batch.point] += len(batch.outcomes)
-        if found:
-            yield found
+        whole = {t: episodes for t, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
+        threshold = self._loaded.suite.success_at
+        return [
+            outcomes_of(number, t.point, t.first, [outcomes[e.id] for e in episodes], threshold)
+            for t, episodes in whole.items()
+        ]
 
-    def foresee(self, number: int, wanted: Sequence[tuple[int, int]]) -> None:
+    def foresee(self, number: int, wanted: Sequence[Target]) -> None:
         """Episodes cost money: none is run before its round begins."""
 
     def close(self) -> None:
         """Nothing is held between rounds."""
-
-    def _batch(self, number: int, point: int, outcomes: Sequence[Outcome]) -> Batch:
-        threshold = self._loaded.suite.success_at
-        letters = "".join(
-            "-" if isinstance(o, Missing) else str(int(isinstance(o, Scored) and o.success(threshold)))
-            for o in outcomes
-        )
-        missing = Counter(o.reason for o in outcomes if isinstance(o, Missing))
-        return Batch(
-            round=number,
-            point=point,
-            first=self._bought[point],
-            outcomes=letters,
-            missing=dict(sorted(missing.items())),
-        )
 
     def _execute(self, episodes: Sequence[Episode], points: Sequence[int]) -> None:
         conditions = tuple(self.grid.condition(p) for p in points)

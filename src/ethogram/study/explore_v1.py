@@ -1,8 +1,8 @@
 """Files of an exploration, as the first version laid them out, and the order in which they appear.
 
-A round is complete if and only if its `metrics.json` exists. Outcomes are recorded a (round, target) batch at a time
-under the run's ledger, so a round that was cut short goes on where it stood, and everything else (results, posteriors,
-metrics, summary) is derived from them anew: nothing is counted twice, whatever moment a crash chose.
+A round is complete if and only if its `metrics.json` exists. Outcomes are committed to the run's ledger a target at a
+time, so a round that was cut short goes on where it stood, and everything else (results, posteriors, metrics, summary)
+is derived from them anew: nothing is counted twice, whatever moment a crash chose.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ import numpy as np
 
 from ethogram.decide.explore import Proposal, Tally
 from ethogram.errors import BadUsage
-from ethogram.lab.explore.exploration import GRID_JSON, SUMMARY, Batch, Metadata, RoundMetrics, Rounds, cell
+from ethogram.lab.explore.bought import PointOutcomes
+from ethogram.lab.explore.exploration import (
+    GRID_JSON,
+    STATE,
+    SUMMARY,
+    Metadata,
+    RoundMetrics,
+    Rounds,
+    cell,
+    tally_digest,
+)
 from ethogram.plan.grid import Grid
 from ethogram.store import manifest
 
@@ -26,14 +36,14 @@ SEMANTICS = "Beta over p_fail; alpha=fails+1, beta=successes+1"
 
 
 class Rows(Protocol):
-    """Makes the lines of `agent_results.csv` for a batch."""
+    """Makes the lines of `agent_results.csv` for what was bought at a point."""
 
     @property
     def columns(self) -> Sequence[str]:
         """The names of the columns."""
         ...
 
-    def __call__(self, identity: str, batch: Batch) -> Iterable[str]:
+    def __call__(self, identity: str, bought: PointOutcomes) -> Iterable[str]:
         """One line per episode."""
         ...
 
@@ -43,15 +53,6 @@ def derived_uuid(seed: int) -> str:
     import uuid
 
     return str(uuid.UUID(bytes=blake2b(f"explore:{seed}".encode(), digest_size=16).digest(), version=4))
-
-
-def episode_seeds(run_uuid: str, number: int, point: int, first: int, count: int) -> list[int]:
-    """Seeds of the episodes of a target in a round."""
-    start = f"{run_uuid}:{number}:{point}:"
-    return [
-        int.from_bytes(blake2b(f"{start}{i}".encode(), digest_size=8).digest(), "little")
-        for i in range(first, first + count)
-    ]
 
 
 def round_rng(run_uuid: str, number: int) -> np.random.Generator:
@@ -101,6 +102,12 @@ class RoundsWriter(Rounds):
             post = {"round_id": last.round_id, "completed_at": _now(), "status": last.status}
             self._publish({name: _pretty({**post, "tube_var_sum": last.tube.tube_var_sum})})
 
+    def keep_state(self, seen: int, tally: Tally, state: Mapping[str, Any]) -> None:
+        """Keep what the strategy's last look began from: it had seen so many rounds, which had come to this tally."""
+        if state and seen:
+            known = {"seen": np.array(seen), "digest": np.array(tally_digest(tally)), **state}
+            self._files.publish(f"{self._path}/{STATE}", _npz_bytes(known))
+
     def publish_posteriors(self, tally: Tally, run_uuid: str, grid_version: str) -> None:
         """Posteriors before the first round, or after they were moved away."""
         if not self._files.exists(f"{self._path}/beta_posteriors.npz"):
@@ -138,11 +145,11 @@ def summary_csv(rounds: Sequence[RoundMetrics]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def results_csv(identity: str, rows: Rows, batches: Iterable[Batch]) -> bytes:
+def results_csv(identity: str, rows: Rows, part: Iterable[PointOutcomes]) -> bytes:
     """`agent_results.csv`: one row per episode, targets in the order of the plan."""
     lines = [",".join(rows.columns)]
-    for batch in batches:
-        lines.extend(rows(identity, batch))
+    for bought in part:
+        lines.extend(rows(identity, bought))
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -27,9 +27,8 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.plan.grid import Grid
 from ethogram.result import Result
+from ethogram.run.grid import GridWorld
 from ethogram.stats.levelset import scores
-
-from .explore_world import GridWorld
 
 SHIPPED = "-shipped"
 """A strategy of the first version with this ending buys 64 × 256 episodes a round, as it was shipped."""

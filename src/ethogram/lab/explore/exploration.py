@@ -1,14 +1,13 @@
 """A stored exploration: what was begun, which rounds are complete, which outcomes were recorded.
 
-A round is complete if and only if its `metrics.json` exists. Outcomes lie under the run's ledger, a (round, target)
-batch at a time; posteriors, metrics and summary can be derived from them at any time.
+A round is complete if and only if its `metrics.json` exists. Outcomes lie in the run's ledger; posteriors, metrics and
+summary can be derived from them at any time.
 """
 
 from __future__ import annotations
 
 import io
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,12 +17,14 @@ from ethogram.decide.explore import Proposal, Tally
 from ethogram.decide.tube import AgainstTruth, Certainty, Status, TubeMetrics
 from ethogram.errors import BadInput, Damaged, NotFound
 from ethogram.plan.grid import Grid, grid_from_columns
-from ethogram.store import Home, Run, home_of
+from ethogram.store import DERIVED, Home, Run, home_of
+from ethogram.store.batch import FAILURE, SUCCESS
+from ethogram.trace import SUCCESS_AT, digest
 
-BATCHES = "batches"
-"""The folder of notes that holds outcomes."""
+from .bought import PointOutcomes, bought
 
-
+STATE = f"{DERIVED}/strategy.npz"
+"""What the strategy's last look began from: derived, and made anew by the next round."""
 GRID_JSON = "grid_json"
 """The entry of `grid.npz` that holds the grid with its constraints; files of other programs have none."""
 ABOUT_GRID = ("grid_version", "n_points", "grid_digest", GRID_JSON)
@@ -49,17 +50,10 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any] = {}
     mode: str = "agent_eval"
     created_at: str = ""
-
-
-class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Outcomes of the episodes of one target in one round: one letter each, `1` success, `0` failure, `-` missing."""
-
-    round: int
-    point: int
-    outcomes: str
-    first: int = 0
-    """Episodes that were bought at this point before."""
-    missing: dict[str, int] = {}
+    tasks: tuple[str, ...] = ()
+    """Tasks of an explored suite, in the order in which they take turns at a point."""
+    success_at: float = SUCCESS_AT
+    """The score from which on an episode of the suite is a success."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,21 +142,44 @@ class Rounds:
             raise Damaged(f"rounds of {self.run.name!r} are missing: there are {numbers}; restore the missing folders")
         return found
 
-    def batches(self) -> dict[tuple[int, int], Batch]:
-        """Every recorded batch by (round, point)."""
-        decoder = msgspec.json.Decoder(Batch)
-        found: dict[tuple[int, int], Batch] = {}
-        for name, line in self.run.notes(BATCHES):
-            try:
-                batch = decoder.decode(line)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                raise Damaged(f"{name} of run {self.run.name!r} cannot be read; run: ethogram verify") from None
-            found.setdefault((batch.round, batch.point), batch)
-        return found
+    def bought(
+        self, metadata: Metadata, done: Sequence[RoundMetrics]
+    ) -> tuple[list[list[PointOutcomes]], dict[int, PointOutcomes]]:
+        """What each complete round bought, in the order of its plan; and by point what the next one bought so far."""
+        plans = {m.round_num: self.plan(m.round_num, metadata.run_uuid) for m in done}
+        going = len(done) + 1
+        if self._files.exists(f"{self._path}/{_plan_file(going, metadata.run_uuid)}"):
+            plans[going] = self.plan(going, metadata.run_uuid)
+        found = bought(self.run, plans, metadata.tasks, metadata.success_at)
+        rounds = []
+        for number in range(1, going):
+            rounds.append([found[at] for p in plans[number].points.tolist() if (at := (number, p)) in found])
+            if len(rounds[-1]) < len(plans[number].points):
+                raise Damaged(
+                    f"round {number} of {self.run.name!r} is committed but its outcomes are not all in the ledger; "
+                    "run: ethogram verify"
+                )
+        return rounds, {point: one for (number, point), one in found.items() if number == going}
+
+    def strategy_state(self, tallies: Sequence[Tally]) -> tuple[int, dict[str, Any]]:
+        """How many of these tallies a strategy had seen when its state was stored, and the state; 0 if there is none.
+
+        What cannot be read, or is of other outcomes, counts as none: nothing depends on it.
+        """
+        data = self.text(STATE)
+        if data is None:
+            return 0, {}
+        try:
+            state = _arrays(data, STATE, "")
+            seen = int(state.pop("seen"))
+            fits = 0 < seen < len(tallies) and str(state.pop("digest")) == tally_digest(tallies[seen - 1])
+        except (BadInput, KeyError, ValueError):
+            return 0, {}
+        return (seen, state) if fits else (0, {})
 
     def plan(self, number: int, run_uuid: str) -> Proposal:
         """What a round bought or is buying, as its plan has it."""
-        name = f"rounds/{round_id(number, run_uuid)}/active_sampling_plan.json"
+        name = _plan_file(number, run_uuid)
         plan = self._json(name, dict)
         if plan is None or not isinstance(plan.get("selected"), list) or not isinstance(plan.get("episodes"), list):
             raise Damaged(f"{name} of run {self.run.name!r} is missing or is no plan; restore it")
@@ -231,6 +248,10 @@ def round_id(number: int, run_uuid: str) -> str:
     return f"R{number:04d}_{short}"
 
 
+def _plan_file(number: int, run_uuid: str) -> str:
+    return f"rounds/{round_id(number, run_uuid)}/active_sampling_plan.json"
+
+
 def grid_of_file(data: bytes, where: str) -> Grid:
     """The grid of a `grid.npz`: of an exploration of ours, of the first version, or of a user's own."""
     help_ = "write one array per parameter with numpy.savez, an entry per point"
@@ -268,13 +289,18 @@ def same_grid(stored: Mapping[str, Any], grid: Grid) -> bool:
     return True
 
 
-def add_up(tally: Tally, batches: Iterable[Batch]) -> Tally:
-    """A tally with more batches in it; missing outcomes count neither way."""
+def tally_digest(tally: Tally) -> str:
+    """The hash of a tally."""
+    return digest("tally", tally.n.tobytes(), tally.fails.tobytes())
+
+
+def add_up(tally: Tally, more: Iterable[PointOutcomes]) -> Tally:
+    """A tally with more outcomes in it; missing ones count neither way."""
     n, fails = tally.n.copy(), tally.fails.copy()
-    for batch in batches:
-        failed = batch.outcomes.count("0")
-        n[batch.point] += failed + batch.outcomes.count("1")
-        fails[batch.point] += failed
+    for one in more:
+        failed = one.outcomes.count(FAILURE)
+        n[one.point] += failed + one.outcomes.count(SUCCESS)
+        fails[one.point] += failed
     return Tally(n, fails)
 
 
@@ -317,12 +343,3 @@ def open_exploration(run: str = "latest", *, home: Home | str | None = None) -> 
     if found.info.kind != "explore":
         raise BadInput(f"{found.name!r} is not an exploration but of kind {found.info.kind!r}; see: ethogram runs")
     return Rounds(found)
-
-
-def recorded(run: Run) -> Counter[str]:
-    """Episodes of an exploration by outcome, as its batches have them: a world's episodes need no traces."""
-    found: Counter[str] = Counter()
-    for batch in Rounds(run).batches().values():
-        scored = len(batch.outcomes) - sum(batch.missing.values())
-        found.update({"scored": scored, **batch.missing})
-    return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -56,12 +57,19 @@ class KnownMap:
         self.problem: Problem = problem_of(self.grid, metadata.tau, metadata.zone, done[-1].certainty.pocket_rate)
         self.tallies = _tallies(rounds, metadata, done, self.problem.points)
         self.tally = self.tallies[-1]
+        self._rounds = rounds
 
     @cached_property
     def strategy(self) -> Strategy:
-        """The exploration's own strategy; it is shown every tally again."""
+        """The exploration's own strategy as its last round left it.
+
+        It is restored from the state that was stored with the last round; one of an earlier version stored none, so
+        that it is shown every tally again.
+        """
         strategy = make_strategy(self.metadata.strategy, self.problem)
-        for tally in self.tallies if isinstance(strategy, Shared) else self.tallies[-1:]:
+        seen, state = self._rounds.strategy_state(self.tallies)
+        strategy.restore(state)
+        for tally in self.tallies[seen:]:
             strategy.look(tally)
         return strategy
 
@@ -131,13 +139,8 @@ class KnownMap:
 
 def _tallies(rounds: Rounds, metadata: Metadata, done: Sequence[RoundMetrics], points: int) -> list[Tally]:
     """The tally after each committed round."""
-    batches = rounds.batches()
-    tally, found = Tally.empty(points), []
-    for metrics in done:
-        plan = rounds.plan(metrics.round_num, metadata.run_uuid)
-        tally = add_up(tally, (batches[metrics.round_num, int(p)] for p in plan.points))
-        found.append(tally)
-    return found
+    parts, _ = rounds.bought(metadata, done)
+    return list(accumulate(parts, add_up, initial=Tally.empty(points)))[1:]
 
 
 def drawn(values: Any, spent: int, value: float | None = None) -> Estimate:

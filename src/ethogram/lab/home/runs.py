@@ -15,11 +15,10 @@ from ethogram.lab.cost.records import CostEpisode
 from ethogram.lab.logs.register import read_files
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Run, home_of, run_of
+from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
+from ethogram.store.batch import SCORED, SUCCESS, tally
 from ethogram.store.lake import METERS
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
-
-SCORED = "scored"
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -156,7 +155,7 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
     for read in read_files(found):
         lost.update(read.report.lost)
         skipped += len(read.report.skipped) + read.report.skipped_more
-    tasks = _tasks(entries)
+    tasks = _tasks(entries, found.batches)
     note = without_task(t.task for t in tasks)
     costs = {c.trace_id: c for c in episode_costs(found)}
     return RunSummary(
@@ -178,10 +177,17 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         skipped=skipped,
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
-        notes=[note] if note else [],
+        notes=[n for n in (note, _without_traces(found)) if n],
         cost_usd=_cost(found, list(costs.values())),
         at_least_usd=sum(c.at_least_usd for c in costs.values()),
     )
+
+
+def _without_traces(run: Run) -> str | None:
+    count = sum(map(len, run.batches))
+    if not count:
+        return None
+    return f"{count:,} episodes are recorded in batches, without traces: their steps, tokens and cost are not known"
 
 
 def _cost(run: Run, costs: list[CostEpisode]) -> float | None:
@@ -195,12 +201,12 @@ def _cost(run: Run, costs: list[CostEpisode]) -> float | None:
 
 def _outcomes(run: Run) -> Counter[str]:
     """Episodes that were scored, and the others by what is missing."""
-    if run.info.kind == "explore" and not run.entries:
-        from ethogram.lab.explore.exploration import recorded
+    if run.info.kind == "explore" and not run.entries and not run.batches:
+        from ethogram.lab.explore.bought import counted_notes
 
-        return recorded(run)
+        return counted_notes(run)
     outcomes = (e.head.outcome for e in run.entries)
-    return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes)
+    return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes) + tally(run.batches)
 
 
 def _row(entry: Entry, cost: CostEpisode | None) -> EpisodeRow:
@@ -223,9 +229,17 @@ def _row(entry: Entry, cost: CostEpisode | None) -> EpisodeRow:
     )
 
 
-def _tasks(entries: tuple[Entry, ...]) -> list[TaskRow]:
+def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...]) -> list[TaskRow]:
     rows: dict[str, TaskRow] = {}
     sums: Counter[str] = Counter()
+    for batch in batches:
+        row, found = rows.setdefault(batch.task, TaskRow(task=batch.task)), tally([batch])
+        row.attempts += len(batch)
+        row.scored += found.pop(SCORED)
+        row.successes += batch.outcomes.count(SUCCESS)
+        row.mean = row.successes / row.scored if row.scored else None
+        row.missing = dict(found + Counter(row.missing))
+        sums[batch.task] = row.successes
     for entry in entries:
         task, outcome = task_name(entry.head), entry.head.outcome
         row = rows.setdefault(task, TaskRow(task=task))
@@ -414,7 +428,7 @@ def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
     if busy:
         raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first", where=found.name)
     size = sum(f.bytes for f in found.standing.files)
-    removed = Removed(run=found.name, episodes=len(found.entries), bytes=size)
+    removed = Removed(run=found.name, episodes=_outcomes(found).total(), bytes=size)
     found.files.delete(found.path)
     if found.path == f"runs/{found.name}":
         found.files.delete(f"suites/{found.name}")  # copies of files that an experiment was about

@@ -11,20 +11,39 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from ethogram.run.executor import EpisodeReport, Executor, Work
 from ethogram.run.scratch import sweep
 from ethogram.run.threads import unless_stopped
 
-Report = Callable[[EpisodeReport], None]
 Stop = Callable[[], bool]
+W = TypeVar("W", contravariant=True)
+R = TypeVar("R", covariant=True)
 
 
-class Engine(Protocol):
-    """The port."""
+class WorkExecutor(Protocol[W, R]):
+    """What an engine needs of an executor: of episodes of a suite, or of batches of a grid world."""
 
-    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+    on_slow: Callable[[float | None], None]
+    stop: Stop
+
+    async def execute(self, work: W) -> R:
+        """Carry out one work item and give its report."""
+        ...
+
+    def commit(self) -> None:
+        """Publish what is complete."""
+        ...
+
+    def close(self) -> None:
+        """Publish what is complete and let go."""
+        ...
+
+
+class Engine(Protocol[W, R]):
+    """The port: work items in, a report for each."""
+
+    def run(self, work: Iterable[W], report: Callable[[R], None], stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; what is in flight is drained."""
         ...
 
@@ -74,17 +93,17 @@ class AdaptiveLimit:
             self.not_before = max(self.not_before, time.monotonic() + seconds)
 
 
-class LocalEngine:
-    """Episodes in this process."""
+class LocalEngine(Generic[W, R]):
+    """Episodes in this process; `run` may be called again."""
 
-    def __init__(self, executor: Executor, concurrency: int) -> None:
+    def __init__(self, executor: WorkExecutor[W, R], concurrency: int) -> None:
         """`concurrency` is the most that run at once."""
+        sweep()  # what a killed run left behind
         self.executor = executor
         self.concurrency = concurrency
 
-    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+    def run(self, work: Iterable[W], report: Callable[[R], None], stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; a notebook, whose own loop is running, waits for it too."""
-        sweep()  # what a killed run left behind
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -102,9 +121,9 @@ class LocalEngine:
 
     def close(self) -> None:
         """Commit what is complete."""
-        self.executor.writer.close()
+        self.executor.close()
 
-    async def _run(self, work: Iterator[Work], report: Report, stop: Stop) -> None:
+    async def _run(self, work: Iterator[W], report: Callable[[R], None], stop: Stop) -> None:
         pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="ethogram-agent")
         asyncio.get_running_loop().set_default_executor(pool)
         limit = AdaptiveLimit(self.concurrency)

@@ -9,26 +9,48 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Generic, Protocol, TypeVar
 
 from ethogram.cluster import Cluster
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import EthogramError, MachineFailure
-from ethogram.run.executor import EpisodeReport, Executor, Work
 from ethogram.run.scratch import sweep
 
-from .local import Report, Stop
+from .local import Stop, WorkExecutor
 
 BATCH_SECONDS = 0.5
 FIRST_BATCH = 8
 MAX_BATCH = 512
+NO_CAPS = Caps()
 CLOSE_SECONDS = 10
 KEEPER_SECONDS = 60
 """The keeper of the budgets answers at once; one that is silent for so long is lost."""
 
-MakeExecutor = Callable[[Budget, Callable[[str], Budget]], Executor]
+
+class _Identified(Protocol):
+    """A work item that the ledger can be asked for."""
+
+    @property
+    def id(self) -> str: ...
+
+
+class _Spent(Protocol):
+    """A report that says what was used."""
+
+    @property
+    def tokens(self) -> float: ...
+    @property
+    def usd(self) -> float: ...
+    @property
+    def seconds(self) -> float: ...
+
+
+W = TypeVar("W", bound=_Identified)
+R = TypeVar("R", bound=_Spent)
+MakeExecutor = Callable[[Budget, Callable[[str], Budget]], WorkExecutor[W, R]]
 IsCommitted = Callable[[], set[str]]
 
 
@@ -102,10 +124,10 @@ class BudgetKeeper:
         self._budget(task).spend(want, used)
 
 
-class Worker:
+class Worker(Generic[W, R]):
     """The actor that carries out episodes."""
 
-    def __init__(self, make: MakeExecutor, caps: Caps, task_caps: Caps, keeper: Any, concurrency: int) -> None:
+    def __init__(self, make: MakeExecutor[W, R], caps: Caps, task_caps: Caps, keeper: Any, concurrency: int) -> None:
         """Build the executor here, on the worker's own machine."""
         sweep()
         experiment = RemoteBudget(caps, keeper)
@@ -116,20 +138,20 @@ class Worker:
         """The worker is built."""
         return True
 
-    def execute(self, batch: list[Work]) -> tuple[list[EpisodeReport], str | None]:
+    def execute(self, batch: list[W]) -> tuple[list[R], str | None]:
         """Carry out a batch and commit it; a failure of the machine is told, not raised."""
-        reports: list[EpisodeReport] = []
+        reports: list[R] = []
         problem: str | None = None
         try:
             asyncio.run(_all(self._executor, deque(batch), self._concurrency, reports))
         except EthogramError as error:
             problem = str(error)
-        self._executor.writer.commit()
+        self._executor.commit()
         return reports, problem
 
     def close(self) -> None:
         """Commit and give up the lease."""
-        self._executor.writer.close()
+        self._executor.close()
 
 
 def _here(ray: Any) -> Any:
@@ -139,7 +161,7 @@ def _here(ray: Any) -> Any:
     return NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
 
 
-async def _all(executor: Executor, queue: deque[Work], concurrency: int, reports: list[EpisodeReport]) -> None:
+async def _all(executor: WorkExecutor[W, R], queue: deque[W], concurrency: int, reports: list[R]) -> None:
     """Carry out a queue. Not a method: an actor with an async method runs in Ray's own event loop."""
 
     async def one() -> None:
@@ -149,21 +171,24 @@ async def _all(executor: Executor, queue: deque[Work], concurrency: int, reports
     await asyncio.gather(*(one() for _ in range(min(concurrency, len(queue)))))
 
 
-class RayEngine:
-    """Episodes on a Ray cluster."""
+class RayEngine(Generic[W, R]):
+    """Episodes on a Ray cluster; `run` may be called again, with the same workers."""
 
     def __init__(
         self,
-        make: MakeExecutor,
+        make: MakeExecutor[W, R],
         budget: Budget,
         committed: IsCommitted,
         *,
-        concurrency: int,
-        task_caps: Caps,
-        spent: dict[str, Amounts],
+        concurrency: int | None = None,
+        task_caps: Caps = NO_CAPS,
+        spent: Mapping[str, Amounts] = MappingProxyType({}),
+        at_once: int = MAX_BATCH,
+        again: str = "go on with: ethogram run --resume RUN",
     ) -> None:
-        """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers;
-        `spent` is what earlier sessions used, by task."""
+        """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers (as
+        many as the cluster has CPUs, unless given); `spent` is what earlier sessions used, by task; at most `at_once`
+        work items go to a worker together; `again` says how to go on after a failure of the cluster."""
         self._cluster = Cluster()
         self._ray = self._cluster.ray
         self._make = make
@@ -172,24 +197,27 @@ class RayEngine:
         self._committed = committed
         self._driver = budget
         cpus = int(self._ray.cluster_resources().get("CPU", 1)) or 1
-        self._workers_wanted = max(1, min(cpus, concurrency))
-        self._each = max(1, concurrency // self._workers_wanted)
+        self._workers_wanted = max(1, min(cpus, concurrency or cpus))
+        self._each = max(1, (concurrency or cpus) // self._workers_wanted)
         self._keeper: Any = None
         if self._caps.named() or task_caps.named():
             keeper = self._ray.remote(num_cpus=0, scheduling_strategy=_here(self._ray))(BudgetKeeper)
-            self._keeper = keeper.remote(self._caps, budget.used, task_caps, spent if task_caps.named() else {})
+            self._keeper = keeper.remote(self._caps, budget.used, task_caps, dict(spent) if task_caps.named() else {})
         self._workers: dict[Any, Any] = {}
-        self._batch = FIRST_BATCH
+        self._starting: dict[Any, Any] = {}
+        self._idle: list[Any] = []
+        self._at_once, self._again = at_once, again
+        self._batch = min(FIRST_BATCH, at_once)
         self.patience = self._cluster.patience
 
-    def run(self, work: Iterable[Work], report: Report, stop: Stop) -> None:
+    def run(self, work: Iterable[W], report: Callable[[R], None], stop: Stop) -> None:
         """Carry out work until it ends or `stop` says so; lost batches are run again elsewhere."""
         queue = iter(work)
-        again: deque[Work] = deque()
-        flying: dict[Any, tuple[Any, list[Work], float]] = {}
-        starting = self._start_worker({}, self._workers_wanted)
-        idle: list[Any] = []
-        batch: list[Work] = []
+        again: deque[W] = deque()
+        flying: dict[Any, tuple[Any, list[W], float]] = {}
+        starting, idle = self._starting, self._idle
+        self._start_workers(self._workers_wanted - len(self._workers))
+        batch: list[W] = []
         alive = time.monotonic()
         while True:
             halted = stop()
@@ -205,8 +233,7 @@ class RayEngine:
                 alive = time.monotonic()
             elif time.monotonic() - alive > self.patience:
                 raise MachineFailure(
-                    f"the cluster has given no worker for {self.patience:.0f} s; free a CPU of it, "
-                    "then go on with: ethogram run --resume RUN"
+                    f"the cluster has given no worker for {self.patience:.0f} s; free a CPU of it, then {self._again}"
                 )
             for ref in ready:
                 if ref in starting:
@@ -221,7 +248,7 @@ class RayEngine:
                     self._ray.kill(worker)
                     self._workers.pop(worker._actor_id, None)
                     again.extend(self._unfinished(sent))
-                    self._start_worker(starting, 1)
+                    self._start_workers(1)
                     continue
                 self._adapt(len(sent), time.monotonic() - began)
                 for done in reports:
@@ -241,14 +268,13 @@ class RayEngine:
         self._workers.clear()
         self._cluster.close()
 
-    def _start_worker(self, starting: dict[Any, Any], count: int) -> dict[Any, Any]:
+    def _start_workers(self, count: int) -> None:
         """Ask the cluster for workers; each counts once it answers."""
         actor = self._ray.remote(num_cpus=1, max_restarts=0)(Worker)
         for _ in range(count):
             made = actor.remote(self._make, self._caps, self._task_caps, self._keeper, self._each)
             self._workers[made._actor_id] = made
-            starting[made.ready.remote()] = made
-        return starting
+            self._starting[made.ready.remote()] = made
 
     def _answers(self, ref: Any) -> bool:
         """Whether a new worker is ready; one that could not be built says why, one that was lost does not count."""
@@ -262,7 +288,7 @@ class RayEngine:
             return False
         return True
 
-    def _collect(self, ref: Any) -> tuple[list[EpisodeReport] | None, str | None]:
+    def _collect(self, ref: Any) -> tuple[list[R] | None, str | None]:
         """The reports of a batch; None if its worker was lost."""
         try:
             reports, problem = self._ray.get(ref)
@@ -272,8 +298,8 @@ class RayEngine:
             return None, None
         return reports, problem
 
-    def _next(self, queue: Iterator[Work], again: deque[Work]) -> list[Work]:
-        batch: list[Work] = []
+    def _next(self, queue: Iterator[W], again: deque[W]) -> list[W]:
+        batch: list[W] = []
         while len(batch) < self._batch:
             one = again.popleft() if again else next(queue, None)
             if one is None:
@@ -284,13 +310,13 @@ class RayEngine:
     def _adapt(self, size: int, seconds: float) -> None:
         """Batches of about half a second: long enough to be cheap, short enough to stop and to spread."""
         per = max(seconds / size, 1e-6)
-        self._batch = max(self._each, min(MAX_BATCH, int(BATCH_SECONDS / per) or 1))
+        self._batch = max(self._each, min(self._at_once, int(BATCH_SECONDS / per) or 1))
 
-    def _unfinished(self, batch: list[Work]) -> list[Work]:
+    def _unfinished(self, batch: list[W]) -> list[W]:
         """Of a lost batch, what the ledger lacks."""
         known = self._committed()
-        return [w for w in batch if w.episode.id not in known]
+        return [w for w in batch if w.id not in known]
 
-    def _note(self, done: EpisodeReport) -> None:
+    def _note(self, done: R) -> None:
         """Keep the driver's copy of the budget, which decides whether to start more."""
         self._driver.used.add(Amounts(tokens=done.tokens, usd=done.usd, seconds=done.seconds))
