@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, get_args
 
@@ -49,7 +50,7 @@ class Reading(msgspec.Struct, frozen=True):
     @property
     def places_by_lane(self) -> dict[str, list[int]]:
         """Where each lane's steps stand in the linear reading, lanes in order of appearance."""
-        places: dict[str, list[int]] = {name: [] for name in self.lane_names}
+        places = defaultdict[str, list[int]](list)
         for i, name in enumerate(self.lanes):
             places[name].append(i)
         return places
