@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from .lazy import names_in
 
 __version__ = "0.1.0"
 
@@ -33,6 +34,7 @@ _NAMES = {
     "run_suite": "run.suites",
     "sql": "lab",
 }
+__getattr__ = names_in(__name__, _NAMES)
 
 __all__ = [
     "Dimension",
@@ -81,12 +83,6 @@ if TYPE_CHECKING:
     from .study.experiment import Experiment
     from .study.explore_world import explore
     from .trace import Trace
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _NAMES:
-        raise AttributeError(f"module 'ethogram' has no attribute {name!r}")
-    return getattr(import_module(f".{_NAMES[name]}", __name__), name)
 
 
 def __dir__() -> list[str]:

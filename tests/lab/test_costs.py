@@ -15,11 +15,12 @@ from genai_prices import Usage, calc_price
 from ethogram.capture.intake import Draft, Intake, SourceReport
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab import import_logs, retain_runs
+from ethogram.lab import import_logs, retain_runs, show_run
 from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
+from ethogram.lab.cost.kept import kept_costs
 from ethogram.run.agents import ScriptedAgent
 from ethogram.run.suites import run_suite
-from ethogram.store import Home, Keyring, Redactor
+from ethogram.store import DERIVED, Home, Keyring, Redactor, verify
 from ethogram.store.files import LocalFiles
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolResult
 
@@ -332,6 +333,31 @@ def test_columns_come_to_what_a_loop_over_calls_comes_to(book: Book) -> None:
             total += float(calc_price(usage, name, provider_id=provider, genai_request_timestamp=when).total_price)
         book.trace(*steps)
     assert book.cost(prices=None).cost_usd == pytest.approx(total, rel=1e-9)
+
+
+def test_what_episodes_cost_is_kept_with_the_run(book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`show` reads a record instead of spans; it fits the prices and the traces, or it is not used."""
+    monkeypatch.chdir(tmp_path)
+    book.trace(model([1000, None, None, 400]))
+    book.trace(model([10, None, None, 5], cost_usd=0.25))
+    (tmp_path / "prices.json").write_text(json.dumps(OWN))
+    monkeypatch.setenv("ETHOGRAM_PRICES", "prices.json")
+    priced = {e.trace_id: (e.calls, e.cost_usd, e.at_least_usd) for e in book.cost().by_episode}
+    first = kept_costs(book.home.run("book"))
+    assert first == priced
+    (record,) = (tmp_path / "home" / "runs" / "book" / DERIVED).glob("costs-*.json")
+    shown = show_run("book", home=book.home)
+    assert shown.cost_usd == pytest.approx(sum(cost.at_least_usd for cost in first.values()))
+    monkeypatch.delenv("ETHOGRAM_PRICES")
+    assert sum(c.cost_usd is None for c in kept_costs(book.home.run("book")).values()) == 1
+    assert len(list(record.parent.glob("costs-*.json"))) == 2
+    monkeypatch.setenv("ETHOGRAM_PRICES", "prices.json")
+    whole = record.read_text()
+    for damaged in (whole[:20], whole.replace("0.25", "0.75")):
+        record.write_text(damaged)
+        assert kept_costs(book.home.run("book")) == first
+        assert record.read_text() == whole
+    assert verify(book.home.run("book")).ok
 
 
 def test_missing_outcomes_are_paid_for_and_named(book: Book) -> None:

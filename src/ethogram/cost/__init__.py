@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ethogram.lazy import names_in
 
 from .budget import Amounts, Budget, CapReached, Caps, Meter, Unmetered
 
@@ -27,6 +28,7 @@ _LATE = {
     "read_prices": "prices",
 }
 """Imported on use: a recorder needs budgets, and neither arrays nor prices."""
+__getattr__ = names_in(__name__, _LATE)
 
 __all__ = [
     "Amounts",
@@ -47,9 +49,3 @@ __all__ = [
     "per_resolved",
     "read_prices",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f".{_LATE[name]}", __name__), name)

@@ -1,18 +1,57 @@
 """One function per question about stored runs: load, measure, decide, return a typed result."""
 
-from ethogram.lab.home.exports import ExportResult, export_run
-from ethogram.lab.home.queries import Answer, arrow, sql
-from ethogram.lab.home.runs import RunList, RunSummary, TraceTree, list_runs, load, remove_run, show_run, show_trace
-from ethogram.lab.home.upkeep import check_health, retain_runs, verify_runs
-from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs, watch_logs
-from ethogram.result import Result
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ethogram.lazy import names_in
+
+if TYPE_CHECKING:
+    from ethogram.lab.home.exports import ExportResult, export_run
+    from ethogram.lab.home.queries import Answer, arrow, sql
+    from ethogram.lab.home.runs import (
+        RunList,
+        RunSummary,
+        TraceTree,
+        list_runs,
+        load,
+        remove_run,
+        show_run,
+        show_trace,
+    )
+    from ethogram.lab.home.upkeep import check_health, retain_runs, verify_runs
+    from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs, watch_logs
+
+_NAMES = {
+    "Answer": "home.queries",
+    "ExportResult": "home.exports",
+    "ImportOptions": "logs.imports",
+    "ImportResult": "logs.imports",
+    "RunList": "home.runs",
+    "RunSummary": "home.runs",
+    "TraceTree": "home.runs",
+    "arrow": "home.queries",
+    "check_health": "home.upkeep",
+    "export_run": "home.exports",
+    "import_logs": "logs.imports",
+    "list_runs": "home.runs",
+    "load": "home.runs",
+    "remove_run": "home.runs",
+    "retain_runs": "home.upkeep",
+    "show_run": "home.runs",
+    "show_trace": "home.runs",
+    "sql": "home.queries",
+    "verify_runs": "home.upkeep",
+    "watch_logs": "logs.imports",
+}
+"""Imported on use: who lists runs needs no reader of logs."""
+__getattr__ = names_in(__name__, _NAMES)
 
 __all__ = [
     "Answer",
     "ExportResult",
     "ImportOptions",
     "ImportResult",
-    "Result",
     "RunList",
     "RunSummary",
     "TraceTree",

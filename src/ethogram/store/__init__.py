@@ -3,7 +3,6 @@
 from . import manifest
 from .batch import Batch
 from .compact import Compaction, compact
-from .episodes import Episodes
 from .lake import DERIVED, Home, Run, RunInfo, home_of, open_home, run_of
 from .ledger import Entry
 from .query import VIEWS, Lake
@@ -22,7 +21,6 @@ __all__ = [
     "Batch",
     "Compaction",
     "Entry",
-    "Episodes",
     "Home",
     "Keyring",
     "Lake",

@@ -1,7 +1,8 @@
 """Arrow arrays from plain lists, by their buffers.
 
 `pyarrow.array` imports pandas, if it is installed, to see whether a list is one of its objects; that costs a second
-at every start. Columns here are lists of known types, so nothing needs to be guessed.
+at every start. Columns here are lists of known types, so nothing needs to be guessed. numpy is imported on
+use: a ledger is read without arrays.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 
 def column(values: Sequence[Any], kind: Any) -> Any:
     """An Arrow array of a type: strings, integers, floats, booleans, or lists of strings; None is null."""
+    import numpy as np
     import pyarrow as pa
 
     valid = np.fromiter((v is not None for v in values), dtype=bool, count=len(values))
@@ -55,6 +55,8 @@ def _strings(values: Sequence[str | None]) -> list[Any]:
 
 
 def _offsets(lengths: Sequence[int]) -> Any:
+    import numpy as np
+
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(np.asarray(lengths, dtype=np.int64), out=offsets[1:])
     if offsets[-1] > np.iinfo(np.int32).max:

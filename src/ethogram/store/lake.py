@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,6 @@ from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detach
 from . import ledger, manifest
 from .batch import Batch
 from .detectors import SECRET_KINDS
-from .episodes import Episodes, read_episodes
 from .files import Files, LocalFiles, files_at
 from .lease import Lease, is_alive, leases
 from .ledger import DataFile, Entry, Standing
@@ -30,6 +29,9 @@ from .texts import TextReader, TraceTexts
 from .words import head_with_words, label_with_words, named_refs
 from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
+if TYPE_CHECKING:
+    from .episodes import Episodes
+
 SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
 DERIVED = "derived"
@@ -39,6 +41,8 @@ EXTENSIONS = "extensions"
 """Notes on attempts that were added to a plan; `planned` of the last one is how many episodes there are then."""
 METERS = "meters"
 """Where the plan of a live run keeps what its agent records all its use of."""
+SOURCES = "sources"
+"""Notes on log files that were imported: what was read, skipped and lost in each."""
 CONFIRMATIONS = "confirmations"
 """Notes on tasks that a gate attempted again: from which attempt on they are fresh."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -212,6 +216,8 @@ class Run:
         """
         held: Episodes | None = self.__dict__.get("_episodes")
         if held is None or not held.figures.keys() >= set(figures):
+            from .episodes import read_episodes  # needs numpy
+
             held = read_episodes(self.files, self.path, sorted(set(figures)))
             self.__dict__["_episodes"] = held
         return held

@@ -114,10 +114,10 @@ class Lake:
         found: list[set[Any]] = [set() for _ in columns]
         for run in self.runs:
             # where some traces do not count, rows must be looked at; else the files' own dictionaries say it all
-            rows = Lake([run]).spans(columns) if run.episodes().replaced else _dictionaries(run, columns)
+            rows = _distinct(run, columns) if run.episodes().replaced else _dictionaries(run, columns)
             for batch in rows:
                 for seen, values in zip(found, batch, strict=True):
-                    seen.update(v for v in values.unique().to_pylist() if v is not None)
+                    seen.update(v for v in values.to_pylist() if v is not None)
         return found
 
     def columns(self, *columns: str) -> Any:
@@ -244,6 +244,11 @@ def _check_columns(columns: Iterable[str]) -> None:
     unknown = [c for c in columns if c not in SPAN_COLUMNS]
     if unknown:
         raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
+
+
+def _distinct(run: Run, columns: Sequence[str]) -> Iterator[list[Any]]:
+    """The values of these columns in spans that count, a batch at a time."""
+    return ([values.unique() for values in batch] for batch in Lake([run]).spans(columns))
 
 
 def _dictionaries(run: Run, columns: Sequence[str]) -> Iterator[list[Any]]:

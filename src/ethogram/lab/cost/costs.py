@@ -108,7 +108,10 @@ def cost_of(
 
 
 def episode_costs(run: Run, prices: Prices = None) -> list[CostEpisode]:
-    """What each episode of a run cost, as `cost_of` prices it; empty where there is nothing to price."""
+    """What each episode of a run cost, as `cost_of` prices it; empty where there is nothing to price.
+
+    `kept.kept_costs` remembers it for small runs.
+    """
     try:
         return _Costing(run, as_prices(prices), CostOptions()).by_episode()
     except NotFound:

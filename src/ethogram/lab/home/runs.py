@@ -10,14 +10,12 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
-from ethogram.lab.cost.costs import episode_costs
-from ethogram.lab.cost.records import CostEpisode
-from ethogram.lab.logs.register import read_files
+from ethogram.lab.cost.kept import EpisodeCost, kept_costs
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally
-from ethogram.store.lake import METERS
+from ethogram.store.lake import METERS, SOURCES
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
 
@@ -150,14 +148,10 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
     reasons = _outcomes(found)
     scored = reasons.pop(SCORED, 0)
     formats = Counter(e.head.origin.format for e in entries if e.head.origin)
-    lost: Counter[str] = Counter()
-    skipped = 0
-    for read in read_files(found):
-        lost.update(read.report.lost)
-        skipped += len(read.report.skipped) + read.report.skipped_more
+    lost, skipped = _losses(found)
     tasks = _tasks(entries, found.batches)
     note = without_task(t.task for t in tasks)
-    costs = {c.trace_id: c for c in episode_costs(found)}
+    costs = kept_costs(found)
     return RunSummary(
         run=found.name,
         kind=found.info.kind,
@@ -190,7 +184,20 @@ def _without_traces(run: Run) -> str | None:
     return f"{count:,} episodes are recorded in batches, without traces: their steps, tokens and cost are not known"
 
 
-def _cost(run: Run, costs: list[CostEpisode]) -> float | None:
+def _losses(run: Run) -> tuple[Counter[str], int]:
+    """What could not be represented when logs were imported, by field, and how many records were skipped."""
+    lost: Counter[str] = Counter()
+    skipped = 0
+    if run.standing.named(f"{SOURCES}/"):
+        from ethogram.lab.logs.register import read_files  # needs what reads logs
+
+        for read in read_files(run):
+            lost.update(read.report.lost)
+            skipped += len(read.report.skipped) + read.report.skipped_more
+    return lost, skipped
+
+
+def _cost(run: Run, costs: list[EpisodeCost]) -> float | None:
     """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded."""
     meters = run.info.plan.get(METERS)
     complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs)
@@ -209,7 +216,7 @@ def _outcomes(run: Run) -> Counter[str]:
     return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes) + tally(run.batches)
 
 
-def _row(entry: Entry, cost: CostEpisode | None) -> EpisodeRow:
+def _row(entry: Entry, cost: EpisodeCost | None) -> EpisodeRow:
     head = entry.head
     seconds = None
     if head.start_ns is not None and head.end_ns is not None:

@@ -10,9 +10,9 @@ from ethogram.capture.intake import SourceReport
 from ethogram.capture.source import Source
 from ethogram.errors import Damaged
 from ethogram.store import Entry, Redactor, Run, RunWriter
+from ethogram.store.lake import SOURCES
 from ethogram.trace import Head, Origin, TraceId
 
-SOURCES = "sources"
 FILES_PER_NOTE = 500
 
 

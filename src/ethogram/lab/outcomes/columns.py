@@ -11,7 +11,8 @@ import numpy as np
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
-from ethogram.store import Entry, Episodes, Home, Run, run_of
+from ethogram.store import Entry, Home, Run, run_of
+from ethogram.store.episodes import Episodes
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Head
 

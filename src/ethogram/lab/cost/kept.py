@@ -1,0 +1,83 @@
+"""What the episodes of a small run cost, kept with the run: `show` prints it without opening a span or a price table.
+
+A record lies in the run's folder `derived` under the hash of its inputs: the ids of the traces, which of them were
+forgotten, the user's own prices and the release of the price table. A trace never changes under its id, so a record
+that is found under its name fits. What cannot be written is not stored, and what cannot be read is computed: nothing
+depends on a record.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from ethogram.cost.settings import price_list
+from ethogram.errors import EthogramError
+from ethogram.store import DERIVED, Run
+from ethogram.trace.ids import digest
+
+VERSION = 1
+"""Raised when pricing is defined anew: older records then fit no longer."""
+MOST_EPISODES = 1000
+"""Larger runs are priced every time: reading a long record saves little, and it would take room."""
+
+
+class EpisodeCost(NamedTuple):
+    """Model calls of an episode, its dollars (None unless all calls are priced), and what is known of them."""
+
+    calls: int
+    cost_usd: float | None
+    at_least_usd: float
+
+
+class CostRecord(msgspec.Struct, frozen=True):
+    """The costs by trace id, and the hash of them, so that a damaged record is not believed."""
+
+    costs: dict[str, EpisodeCost]
+    digest: str = ""
+
+    def signed(self) -> CostRecord:
+        """The same with its hash."""
+        return CostRecord(self.costs, digest(msgspec.json.encode(self.costs)))
+
+
+def kept_costs(run: Run) -> dict[str, EpisodeCost]:
+    """What each episode cost, by trace id: from the run's record if it fits, else computed and stored.
+
+    Empty where there is nothing to price. The user's own prices count, as in `ethogram cost`.
+    """
+    prices = price_list()
+    ids = [e.head.trace_id for e in run.entries]
+    forgotten = [e.head.trace_id for e in run.entries if e.forgotten]
+    own = msgspec.json.encode(prices.own)
+    release = _price_table()
+    rule = digest(f"costs {VERSION}", release, own, "\n".join(ids), "\n".join(forgotten))
+    path = f"{run.path}/{DERIVED}/costs-{rule.rpartition(':')[2]}.json"
+    small = 0 < len(ids) <= MOST_EPISODES and release != ""
+    if small and run.files.exists(path):
+        with suppress(EthogramError, msgspec.MsgspecError, UnicodeDecodeError):
+            record = msgspec.json.decode(run.files.read(path), type=CostRecord)
+            if record == record.signed():
+                return record.costs
+    from .costs import episode_costs  # needs numpy and pyarrow
+
+    costs = {c.trace_id: EpisodeCost(c.calls, c.cost_usd, c.at_least_usd) for c in episode_costs(run, prices)}
+    with suppress(EthogramError):  # a home that may only be read
+        if small and not run.busy():  # what still grows is soon outdated
+            run.files.publish(path, msgspec.json.encode(CostRecord(costs).signed()))
+    return costs
+
+
+def _price_table() -> str:
+    """The installed release of genai-prices, by the name of its folder of metadata; "" if that is not found.
+
+    `importlib.metadata` would say the same, in a quarter of the time that the whole of `ethogram show` may take.
+    """
+    package = find_spec("genai_prices")
+    if package is None or package.origin is None:
+        return ""
+    return next((f.name for f in Path(package.origin).parents[1].glob("genai_prices-*.dist-info")), "")

@@ -1,0 +1,35 @@
+"""Which libraries a command loads: looking at a small home must not cost more than it has to."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numpy", "scipy", "pyarrow", "pandas", "duckdb", "genai_prices", "rapidfuzz", "httpx", "yaml"}
+
+
+def loaded(*args: str) -> set[str]:
+    """Modules in memory after a verb has printed its answer."""
+    code = (
+        "import sys; from ethogram.cli.main import run; code = run(sys.argv[1:]); "
+        "print('\\n@@', *sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True, timeout=120)
+    return set(done.stdout.partition("\n@@")[2].split())
+
+
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_runs_and_show_load_no_arrays_tables_or_prices(call, log, more):
+    call("import", "desk.json", "--run", "night")
+    assert call("show", "night").code == 0  # prices the episodes and keeps what it found
+    for args in (["runs"], ["show", "night"]):
+        assert loaded(*args, *more) & HEAVY == set()
+
+
+def test_stats_loads_what_it_computes_with(call, log):
+    call("import", "desk.json", "--run", "night")
+    got = loaded("stats", "night")
+    assert got & {"pandas", "duckdb", "genai_prices", "rapidfuzz"} == set()
+    assert got & {"pyarrow.compute", "pyarrow.dataset", "scipy.stats"} == set()
