@@ -28,9 +28,11 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
-# how long an example takes to draw says more of the machine's load than of the test
-settings.register_profile("repeatable", derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("default" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
+# how long an example takes says more of the machine's load than of the test
+calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("repeatable", derandomize=True, **calm)
+settings.register_profile("long", **calm)
+settings.load_profile("long" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
 
 FIRST = ("docs", "validity")
 """Folders with the longest tests: begun first, so that no worker is left with one of them while the others wait."""

@@ -44,6 +44,7 @@ def test_damage_of_the_store_says_where(modules: dict[str, Module]) -> None:
 
 def test_the_tree_that_is_drawn_is_the_tree() -> None:
     drawn = {line.strip(" │├└─").partition(" ")[0]: line for line in (errors.__doc__ or "").splitlines()}
+    assert "EthogramError" in drawn
     for name, kind in inspect.getmembers(errors, inspect.isclass):
         if issubclass(kind, EthogramError) and kind is not EthogramError:
             assert f" {kind.exit_code} " in drawn[name]

@@ -1,44 +1,57 @@
-"""Sizes are a report, not a limit: run with -s to read it. What must hold is that every file says what it is for."""
+"""Files and functions stay short enough to be read at once, and every file says what it is for."""
 
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import pytest
 
 if TYPE_CHECKING:
     from conftest import Module
 
-
-class Size(NamedTuple):
-    lines: int
-    name: str
-
-
-def files_by_size(modules: dict[str, Module]) -> list[Size]:
-    return sorted((Size(m.lines, m.name or "__init__") for m in modules.values()), reverse=True)
-
-
-def functions_by_size(modules: dict[str, Module]) -> list[Size]:
-    found = [
-        Size((node.end_lineno or node.lineno) - node.lineno + 1, f"{m.name}.{node.name}")
-        for m in modules.values()
-        for node in ast.walk(m.tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    return sorted(found, reverse=True)
+FILE, FUNCTION = 500, 70
+"""About 400 lines are meant for a file and 60 for a function (AGENTS.md); from here on a test fails."""
+LONGER = {
+    "store.detectors": 700,  # one pattern per kind of secret, with where it comes from
+    "capture.intake": 650,
+    "run.executor": 550,
+}
+"""Files that are longer, and how long they may become."""
 
 
-def test_report_of_sizes(modules: dict[str, Module]) -> None:
-    files, functions = files_by_size(modules), functions_by_size(modules)
-    print(f"\n{len(files)} files, {sum(f.lines for f in files)} lines, {len(functions)} functions")
-    for title, sizes, house in (("files", files, 400), ("functions", functions, 60)):
-        over = sum(s.lines > house for s in sizes)
-        print(f"largest {title} (the house keeps to about {house} lines; {over} larger):")
-        for size in sizes[:12]:
-            print(f"  {size.lines:>5}  {size.name}")
-    assert files[0].lines >= files[-1].lines > 0
-    assert functions[0].lines > 1
-    assert {f.name for f in files} >= {"store.lake", "trace.span"}
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """The lines of a function below its signature and its docstring, which say what it does and not how."""
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return (function.end_lineno or 0) - body[0].lineno + 1 if body else 0
+
+
+def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+
+
+def test_files_are_short_enough_to_read(modules: dict[str, Module]) -> None:
+    long = {m.name: m.lines for m in modules.values() if m.lines > LONGER.get(m.name, FILE)}
+    assert not long, f"split these files (limit {FILE} lines): {long}"
+
+
+def test_functions_are_short_enough_to_read(modules: dict[str, Module]) -> None:
+    sizes = {f"{m.name}.{f.name}": body_lines(f) for m in modules.values() for f in functions(m.tree)}
+    long = {name: lines for name, lines in sizes.items() if lines > FUNCTION}
+    assert not long, f"split these functions (limit {FUNCTION} lines): {long}"
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(\n    a,\n    b,\n):\n    '''A\n    docstring.'''\n    x = 1\n\n    return x\n", 3),
+        ("async def f(): return 1\n", 1),
+        ("def f():\n    '''Only words.'''\n", 0),
+    ],
+)
+def test_lines_of_a_body_are_counted(source: str, lines: int) -> None:
+    (function,) = functions(ast.parse(source))
+    assert body_lines(function) == lines
 
 
 def test_every_file_says_what_it_is_for(modules: dict[str, Module]) -> None:

@@ -401,7 +401,9 @@ def test_the_search_would_find_them(tmp_path: Path) -> None:
 
 
 def test_a_run_named_after_its_file_tells_nothing(tmp_path: Path) -> None:
-    for number, secret in enumerate(s for s in secrets(5)[:34] if "/" not in s.written and "\n" not in s.written):
+    fit = [s for s in secrets(5)[:34] if "/" not in s.written and "\n" not in s.written]
+    assert len(fit) > 17
+    for number, secret in enumerate(fit):
         file = tmp_path / str(number) / f"{secret.written}.json"
         file.parent.mkdir()
         file.write_text(json.dumps([{"task_id": 1, "trial": 0, "reward": 1, "info": {}, "traj": []}]))

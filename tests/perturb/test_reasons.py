@@ -28,6 +28,7 @@ def reason(operator: str, format: str, content: bytes) -> str:
 
 @pytest.mark.parametrize("operator", FILES, ids=lambda o: f"{o.kind}-{o.name}")
 def test_an_empty_file(operator) -> None:
+    assert operator.formats
     for format in operator.formats:
         assert reason(operator.name, format, b"") == "the file is empty"
 

@@ -180,6 +180,7 @@ def test_texts_under_another_key_are_stored_again(home: Home, keys: Keyring, wri
         write_trace(writer, "sealed", words="same")
     entry = home.run("run").find(home.run("run").entries[1].head.trace_id)
     by_name = {f.name: f for f in home.run("run").standing.files}
+    assert entry.texts
     assert all(by_name[name].key for name in entry.texts)
 
 

@@ -358,7 +358,9 @@ def test_real_exports(name: str) -> None:
 
 @pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")
 def test_real_normalised_messages_are_not_claimed() -> None:
-    for path in sorted((DATA / "langfuse").glob("*.chatml.json")):
+    paths = sorted((DATA / "langfuse").glob("*.chatml.json"))
+    assert paths
+    for path in paths:
         assert langfuse.sniff(peek_at(file_source(path, path.name))) == 0
 
 

@@ -339,6 +339,7 @@ def test_counts(airline: list[Trace], wanted: dict[str, Any]) -> None:
 @here
 def test_every_word_is_kept(airline: list[Trace]) -> None:
     raw = json.loads(gzip.decompress((DATA / NAME).read_bytes()))
+    assert raw
     for item, trace in zip(raw, airline, strict=True):
         for was, now in zip(item["traj"], trace.messages, strict=True):
             assert (was.get("content") or "") == now.text

@@ -353,7 +353,9 @@ def test_notes_of_ours_that_were_damaged_are_reported() -> None:
 @here
 @pytest.mark.parametrize("format", REAL)
 def test_real_traces_there_and_back(format: str) -> None:
-    for path in sorted((DATA / REAL[format]).iterdir()):
+    paths = sorted((DATA / REAL[format]).iterdir())
+    assert paths
+    for path in paths:
         traces, _ = read_traces(file_source(path, path.name), format)
         assert traces
         back, lost = there_and_back(*traces)

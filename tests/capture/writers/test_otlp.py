@@ -309,7 +309,9 @@ def test_ids_of_the_wire() -> None:
     [("trail", "trail/*.json.gz"), ("langfuse", "langfuse/*.trace.json"), ("tau-bench", "tau_bench/*.json.gz")],
 )
 def test_real_traces_come_back(format: str, pattern: str) -> None:
-    for path in sorted(DATA.glob(pattern)):
+    paths = sorted(DATA.glob(pattern))
+    assert paths
+    for path in paths:
         traces, _ = read_traces(file_source(path, path.name), format)
         data, lost = written(*traces)
         assert (lost, len(traces)) == ({}, data.count(b"\n"))
