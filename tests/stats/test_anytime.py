@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate
-from scipy import stats as reference
 
 from ethogram.stats import anytime as e
 
@@ -33,63 +32,38 @@ def test_the_mixture_is_the_integral(lost: int, gained: int) -> None:
 def test_a_fair_game_over_every_course() -> None:
     courses = np.array(list(product([1.0, -1.0, 0.0], repeat=7)))
     chance = np.where(courses == 0, 0.4, 0.3).prod(axis=1)
-    capital = np.exp(e.log_e(e.drop_capital(courses, BETS), BETS))
+    capital = np.exp(
+        e.log_e(e.pair_capital(np.cumsum(courses == 1, axis=1), np.cumsum(courses == -1, axis=1), BETS), BETS)
+    )
     np.testing.assert_allclose(chance @ capital, np.ones(7), atol=1e-12)
     # a candidate that is better on average loses the bettor money
     better = np.where(courses == 0, 0.4, np.where(courses == 1, 0.2, 0.4)).prod(axis=1)
     assert np.all(np.diff(better @ capital) < 0)
 
 
-def test_pairs_values_and_tables_agree() -> None:
+def test_counts_of_pairs_are_bets_on_each_pair() -> None:
     drops = np.array([1, 1, 0, -1, 1, 0, 1])
-    by_pairs = e.pair_capital(4, 1, BETS)
-    np.testing.assert_allclose(e.drop_capital(drops, BETS)[-1], by_pairs)
-    a, b = np.array([1, 1, 1, 0, 1, 0, 1]), np.array([0, 0, 1, 1, 0, 0, 0])
-    np.testing.assert_allclose(e.table_capital(a, 1, b, 1, BETS), by_pairs, atol=1e-12)
-
-
-@pytest.mark.parametrize(("na", "nb"), [(1, 1), (3, 2), (5, 1), (2, 6)])
-def test_tables_are_fair_given_their_margins(na: int, nb: int) -> None:
-    for passes in range(na + nb + 1):
-        law = reference.hypergeom(na + nb, passes, na)
-        a = np.array([k for k in range(na + 1) if law.pmf(k) > 0])
-        capital = np.exp(e.table_capital(a[:, None], na, (passes - a)[:, None], nb, BETS))
-        np.testing.assert_allclose(law.pmf(a) @ capital, np.ones(BETS.sizes.size), atol=1e-10)
-
-
-def test_tables_bet_against_a_worse_second_arm_only() -> None:
-    worse = e.log_e(e.table_capital([5, 5], 5, [1, 2], 5, BETS), BETS)
-    better = e.log_e(e.table_capital([1, 2], 5, [5, 5], 5, BETS), BETS)
-    assert worse > 2 > 0 > better
+    one_by_one = np.log1p(drops[:, None] * BETS.sizes).sum(axis=0)
+    np.testing.assert_allclose(e.pair_capital(4, 1, BETS), one_by_one)
 
 
 def test_state_adds_up_across_a_resume() -> None:
-    rng = np.random.default_rng(3)
-    drops = rng.choice([1, 0, -1], size=200)
-    whole = e.drop_capital(drops, BETS)
-    resumed = whole[99] + e.drop_capital(drops[100:], BETS)
-    np.testing.assert_allclose(resumed, whole[100:])
+    resumed = e.pair_capital(30, 12, BETS) + e.pair_capital(5, 9, BETS)
+    np.testing.assert_allclose(resumed, e.pair_capital(35, 21, BETS))
 
 
 def test_anytime_p_is_the_best_so_far() -> None:
     np.testing.assert_allclose(e.anytime_p(np.log([0.5, 4.0, 2.0, 20.0])), [1, 0.25, 0.25, 0.05])
 
 
-def test_drops_are_bounded() -> None:
-    with pytest.raises(ValueError, match="between -1 and 1"):
-        e.drop_capital([0.5, 1.5], BETS)
-
-
-def test_interval_by_values_and_by_counts() -> None:
+def test_an_end_is_where_the_capital_reaches_its_limit() -> None:
     drops = np.array([1.0] * 30 + [0.0] * 150 + [-1.0] * 10)
-    by_values, by_counts = e.drop_interval(drops, 0.95, WIDE), e.pair_interval(30, 150, 10, 0.95, WIDE)
-    np.testing.assert_allclose(by_values, by_counts, atol=1e-9)
-    assert by_counts.low < 20 / 190 < by_counts.high
-    # an end is where the capital has reached 2 / alpha
-    stake = (drops - by_values.low) / (1 + by_values.low)
+    found = e.pair_interval(30, 150, 10, 0.95, WIDE)
+    assert found.low < 20 / 190 < found.high
+    stake = (drops - found.low) / (1 + found.low)
     capital = e.log_e(np.log1p(stake[:, None] * WIDE.sizes).sum(axis=0), WIDE)
     assert capital == pytest.approx(np.log(40), abs=1e-6)
-    assert e.drop_interval(np.zeros(0), 0.95, WIDE).high == pytest.approx(1)
+    assert e.pair_interval(0, 0, 0, 0.95, WIDE).high == pytest.approx(1)
 
 
 @given(st.integers(0, 60), st.integers(0, 200), st.integers(0, 60))

@@ -53,13 +53,6 @@ def test_a_session_effect_is_found_and_its_absence_too() -> None:
     assert quiet.within == pytest.approx(np.mean(rates * (1 - rates)), rel=0.02)
 
 
-def test_standard_error_and_detectable_drop_by_hand() -> None:
-    floor = power.Floor(0.14, 0.0004, 50, 20)
-    error = power.standard_error(floor, 20, 4, 2)
-    assert error == pytest.approx(np.sqrt(0.14 / 50 * (1 / 20 + 1 / 4) + 0.0004 * (1 / 2 + 1 / 20)))
-    assert power.detectable(error, 0.05, 0.8) == pytest.approx(2.486475 * error, rel=1e-6)
-
-
 def test_many_attempts_follow_the_large_sample_formula() -> None:
     # K = 2 (z_alpha + z_power)² σ² / (n D²), where a drop this small changes no variance
     effect = power.Effect(0.01, 0.0001, 0.2, 0.2, 0.0, 0.0, 50)

@@ -43,12 +43,6 @@ def test_recovered_from_even_intervals_is_fieller(seed: int) -> None:
     np.testing.assert_allclose(ratio.recovered(means, x, y), ratio.fieller(means, 0.95), rtol=1e-9)
 
 
-def test_log_delta_by_hand() -> None:
-    found = ratio.log_delta(ratio.Means(*map(np.float64, (2.0, 0.5, 0.04, 0.0, 0.0025, 1e9))), 0.95)
-    half = 1.959964 * np.sqrt(0.01 + 0.01)
-    np.testing.assert_allclose(found, (4 * np.exp(-half), 4 * np.exp(half)), rtol=1e-5)
-
-
 def test_nothing_achieved_costs_at_least_something() -> None:
     x, y = np.array([1.0, 1.2, 0.9, 1.1]), np.zeros(4)
     means = ratio.between(x, y)
@@ -57,7 +51,6 @@ def test_nothing_achieved_costs_at_least_something() -> None:
     assert high == np.inf
     assert low == pytest.approx(interval.skewed_mean(x, 0.95).low / achieved.high)
     assert ratio.fieller(means, 0.95).high == np.inf
-    assert ratio.log_delta(means, 0.95).high == np.inf
 
 
 def test_everything_achieved_still_leaves_doubt() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from ethogram.stats import exact, methods, resample, stratified
+from ethogram.stats import exact, methods, resample
 
 
 def only(means: np.ndarray) -> np.ndarray:
@@ -51,11 +51,6 @@ def test_studentised_is_near_the_t_interval_for_normal_data() -> None:
     np.testing.assert_allclose((low, high), wanted, atol=0.02)
 
 
-def test_jackknife_variance_of_a_mean_is_the_usual_one() -> None:
-    x = np.random.default_rng(2).random(15)[:, None]
-    assert resample.jackknife_variance(x, only) == pytest.approx(x.var(ddof=1) / 15)
-
-
 def test_all_alike_collapses() -> None:
     ones = np.ones((10, 1))
     for method in (resample.percentile, resample.bca):
@@ -70,30 +65,6 @@ def test_the_generator_decides_everything() -> None:
     assert one != other
 
 
-def test_permuted_counts_follow_the_hypergeometric() -> None:
-    drawn = resample.permute_counts([3, 0], [4, 2], [1, 2], [2, 2], 20_000, np.random.default_rng(1))
-    assert drawn.shape == (20_000, 2)
-    assert np.all((drawn >= 0) & (drawn <= 2))
-    for column, (total, passes) in enumerate(((6, 4), (4, 2))):
-        share = np.bincount(drawn[:, column].astype(int), minlength=3) / 20_000
-        np.testing.assert_allclose(share, reference.hypergeom.pmf([0, 1, 2], total, passes, 2), atol=0.015)
-
-
-def test_permuted_sums_stay_within_their_task() -> None:
-    rng = np.random.default_rng(7)
-    values = np.array([10.0, 20, 30, 1, 2, 3, 4])
-    task = np.array([0, 0, 0, 1, 1, 1, 1])
-    second = np.array([True, False, False, False, True, False, True])
-    order = rng.permutation(7)
-    drawn = resample.permute_sums(values[order], task[order], second[order], 20_000, rng)
-    assert set(np.unique(drawn[:, 0])) == {10.0, 20.0, 30.0}
-    assert set(np.unique(drawn[:, 1])) == {3.0, 4.0, 5.0, 6.0, 7.0}
-    np.testing.assert_allclose(drawn.mean(axis=0), [20.0, 5.0], rtol=0.02)
-    one, two = (stratified.sums_of_values(values[m], task[m], 2) for m in (~second, second))
-    assert np.var(drawn[:, 1] * (4 / (2 * 2))) == pytest.approx(5 / 3, rel=0.05)
-    assert stratified.score(one, two, equal=True, step=0.0, reach=2.0).tasks == 2
-
-
 def test_permutation_p_counts_itself() -> None:
     drawn = np.arange(99.0)
     assert resample.permutation_p(98.0, drawn, "greater") == pytest.approx(0.02)
@@ -105,7 +76,8 @@ def test_permutation_p_counts_itself() -> None:
 
 def test_a_drawn_test_agrees_with_the_exact_one() -> None:
     a, na, b, nb = [3, 4, 2, 1, 4], [4] * 5, [1, 3, 2, 0, 2], [4] * 5
-    drawn = resample.permute_counts(a, na, b, nb, 20_000, np.random.default_rng(1)).sum(axis=1)
+    passes = np.add(a, b)
+    drawn = np.random.default_rng(1).hypergeometric(passes, 8 - passes, 4, size=(20_000, 5)).sum(axis=1)
     found = resample.permutation_p(float(sum(b)), drawn, "less")
     assert found == pytest.approx(float(exact.stratified_test(a, na, b, nb).less), abs=0.01)
 

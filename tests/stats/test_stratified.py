@@ -127,13 +127,6 @@ def test_between_tasks_it_is_the_paired_t_test() -> None:
     assert (single.low, single.high, single.two_sided) == (-np.inf, np.inf, 1.0)
 
 
-def test_mantel_haenszel_by_hand() -> None:
-    # one stratum: Sato's variance is that of two rates, up to its own symmetric form
-    low, high = s.difference_mantel_haenszel(s.sums_of_counts([30], [50]), s.sums_of_counts([20], [50]), 0.95)
-    assert (low + high) / 2 == pytest.approx(-0.2)
-    assert (high - low) / 2 == pytest.approx(1.959964 * np.sqrt(0.6 * 0.4 / 50 * 2), rel=0.02)
-
-
 def test_the_pooled_test_forgets_the_tasks() -> None:
     a, b = s.sums_of_counts([10, 0], [10, 10]), s.sums_of_counts([8, 0], [10, 10])
     rate = 18 / 40

@@ -15,11 +15,6 @@ from .moved import SHOWN, counted, difference, heading, reason, sentence, short_
 _MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
 
 
-def headline(result: GateResult) -> str:
-    """The verdict in one sentence."""
-    return f"{result.verdict}: {result.evidence.why}"
-
-
 def junit(result: GateResult) -> str:
     """A JUnit document: the gate as a test, and one for every task that moved or rests.
 

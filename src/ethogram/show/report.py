@@ -5,8 +5,6 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-import msgspec
-
 from ethogram.errors import BadUsage
 from ethogram.result import Result
 from ethogram.store import Home, Run
@@ -116,8 +114,3 @@ def _matrix(rows: list[MatrixRow]) -> str:
 
 def _style() -> str:
     return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
-
-
-def view_json(view: ReportView) -> bytes:
-    """The view as JSON, as the viewer reads it."""
-    return msgspec.json.encode(view)

@@ -47,12 +47,6 @@ class Walk:
             return FAR
         return root(lambda b: spend - self.above(information, b), -FAR, FAR)
 
-    def lower_for(self, information: float, spend: float) -> float:
-        """The bound that is crossed downwards at the next look with this probability."""
-        if spend <= 1e-14:
-            return -FAR
-        return root(lambda b: self.below(information, b) - spend, -FAR, FAR)
-
     def step(self, information: float, upper: float, lower: float) -> tuple[float, float]:
         """Take the next look; gives the probabilities of leaving upwards and downwards at it."""
         out = self.above(information, upper), self.below(information, lower)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Floats, Numbers, bisect, floats, log_choose, log_mean_exp
+from ._numeric import Floats, Numbers, bisect, floats, log_mean_exp
 from .interval import Interval
 
 
@@ -46,36 +46,6 @@ def pair_capital(lost: Numbers, gained: Numbers, bets: Bets) -> Floats:
     return floats(x * np.log1p(bets.sizes) + y * np.log1p(-bets.sizes))
 
 
-def drop_capital(drops: Numbers, bets: Bets) -> Floats:
-    """Log capital after each of a sequence of drops between -1 and 1 on the last axis; a new last axis of bets.
-
-    Testing by betting on a bounded mean (Shafer 2021; Waudby-Smith and Ramdas 2024).
-    """
-    d = floats(drops)
-    if np.any(np.abs(d) > 1):
-        raise ValueError("drops must lie between -1 and 1")
-    return floats(np.cumsum(np.log1p(d[..., None] * bets.sizes), axis=-2))
-
-
-def table_capital(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers, bets: Bets) -> Floats:
-    """Log capital from fresh attempts of unequal number on several tasks (last axis), a new last axis of bets.
-
-    Given a task's margins the law is hypergeometric; the bet is the likelihood ratio at odds (1 + λ) / (1 - λ), which
-    for one attempt each is the bet on a pair (conditional form of the e-values of Turner and Grünwald 2023). Every
-    attempt may be used once: tables of later nights are added, not grown.
-    """
-    a, na, b, nb = np.broadcast_arrays(*(floats(x) for x in (first, n_first, second, n_second)))
-    passes = a + b
-    low = np.maximum(0.0, passes - nb)
-    width = int(np.max(np.minimum(na, passes) - low, initial=0)) + 1
-    x = low[..., None] + np.arange(width)
-    n, m = na[..., None], passes[..., None]
-    law = log_choose(n, x) + log_choose(nb[..., None], m - x) - log_choose(n + nb[..., None], m)
-    odds = np.log1p(bets.sizes) - np.log1p(-bets.sizes)
-    tilt = log_mean_exp((x - a[..., None])[..., None, :] * odds[:, None], law[..., None, :])
-    return floats(-np.sum(tilt, axis=-2))
-
-
 def log_e(capital: Numbers, bets: Bets) -> Floats:
     """The logarithm of the e-value: the mean of all capitals (mixtures: Robbins 1970).
 
@@ -90,20 +60,11 @@ def anytime_p(log_e_process: Numbers) -> Floats:
     return np.exp(-np.maximum(highest, 0.0))
 
 
-def drop_interval(drops: Numbers, level: float, bets: Bets) -> Interval:
-    """An interval for the mean of drops between -1 and 1 (last axis), valid whenever one stops.
+def pair_interval(lost: Numbers, same: Numbers, gained: Numbers, level: float, bets: Bets) -> Interval:
+    """An interval for the mean drop, valid at every stop, from counts of pairs lost, unchanged and gained (batches).
 
     Every mean that has not lost its bet from above or from below: the hedged betting confidence sequence of
     Waudby-Smith and Ramdas (2024) with a fixed mixture of bets, each side at half the error.
-    """
-    d = floats(drops)
-    return _survivors(d, np.ones(d.shape), level, bets)
-
-
-def pair_interval(lost: Numbers, same: Numbers, gained: Numbers, level: float, bets: Bets) -> Interval:
-    """The same interval for the mean drop, from counts of pairs lost, unchanged and gained; all axes are batches.
-
-    Waudby-Smith and Ramdas (2024), as `drop_interval`.
     """
     counts = np.stack(np.broadcast_arrays(*(floats(x) for x in (lost, same, gained))), axis=-1)
     return _survivors(floats([1.0, 0.0, -1.0]), counts, level, bets)

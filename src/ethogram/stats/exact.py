@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Floats, Numbers, beta_cdf, floats, log_choose, normal_quantile
+from ._numeric import Floats, Numbers, floats, log_choose, normal_quantile
 from .interval import clopper_pearson
 
 
@@ -64,17 +64,6 @@ def task_tests(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numb
     two = np.sum(np.where(pmf <= at[..., None] * (1 + 1e-7), pmf, 0.0), axis=-1)
     parts = (below + at, above + at, below + at / 2, above + at / 2, two)
     return Exact(*(np.minimum(x, 1.0) for x in parts))
-
-
-def mcnemar(lost: Numbers, gained: Numbers) -> Exact:
-    """Pairs that flipped one way and the other: the exact binomial test (McNemar 1947); `less` if more were lost."""
-    x, y = np.broadcast_arrays(floats(lost), floats(gained))
-    # P(X ≤ k) of a fair coin is the tail of a Beta at one half
-    upto = np.where(x <= 0, 1.0, beta_cdf(0.5, np.maximum(x, 1.0), y + 1))
-    before = np.where(y <= 0, 0.0, beta_cdf(0.5, x + 1, np.maximum(y, 1.0)))
-    at = upto - before
-    two = np.minimum(2 * np.minimum(upto, 1 - before), 1.0)
-    return Exact(upto, 1 - before, before + at / 2, 1 - upto + at / 2, two)
 
 
 def flip_odds(lost: Numbers, gained: Numbers, level: float) -> Odds:

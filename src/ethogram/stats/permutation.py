@@ -70,14 +70,6 @@ def association(x: Numbers, y: Numbers, group: Numbers, groups: int, draws: int,
     return _ranked(z, drawn)
 
 
-def association_normal(
-    x: Numbers, y: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
-) -> MaxT:
-    """The same for many rows: the permutation distribution is normal by then, so its maximum is drawn from that."""
-    xs, ys, at = _inside(x, y, group, groups)
-    return max_t_normal(xs.T @ ys, _permutation_covariance(xs, ys, at, groups), draws, rng)
-
-
 def max_t_normal(score: Numbers, covariance: Numbers, draws: int, rng: np.random.Generator) -> MaxT:
     """Step-down max-T of scores that are jointly normal under the null with this covariance."""
     values, cov = floats(score), floats(covariance)

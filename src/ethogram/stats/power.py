@@ -1,4 +1,4 @@
-"""What a design can see and what it costs: noise floor, detectable drop, passes needed, and the simulation to check.
+"""What a design can see and what it costs: noise floor, passes needed, and the simulation to check.
 
 A drop is the first arm minus the second; errors are one-sided, as a gate's are. A pass is one attempt at every task.
 """
@@ -120,21 +120,6 @@ def student_variance(variance: Numbers, error: Numbers, reach: Numbers) -> Float
     df = np.maximum(2 * (v / np.where(known, e, 1.0)) ** 2, 1.0)
     t = -student_quantile(normal_cdf(-np.where(known, z, 1.0)), df)
     return np.where(known, v * (t / np.where(known, z, 1.0)) ** 2, v)
-
-
-def standard_error(floor: Floor, first: Numbers, second: Numbers, sessions: Numbers) -> Floats:
-    """The error of the difference after so many passes of each arm, the second in so many sessions.
-
-    Miller (2024), with sessions as a second level:
-    SE² = within / tasks (1 / first + 1 / second) + session (1 / sessions + 1 / first).
-    """
-    a, b, s = (floats(x) for x in (first, second, sessions))
-    return np.sqrt(floor.within / floor.tasks * (1 / a + 1 / b) + floor.session * (1 / s + 1 / a))
-
-
-def detectable(error: Numbers, alpha: float, power: float) -> Floats:
-    """The drop that one test at one-sided alpha sees: z_alpha + z_power standard errors (Lachin 1981)."""
-    return floats(floats(error) * float(normal_quantile(1 - alpha) + normal_quantile(power)))
 
 
 def shifted(rates: Numbers, drop: float) -> Floats:

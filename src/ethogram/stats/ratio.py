@@ -74,17 +74,6 @@ def fieller(means: Means, level: float) -> Interval:
     return Interval(np.maximum(low, 0.0), high)
 
 
-def log_delta(means: Means, level: float) -> Interval:
-    """The delta method on the logarithm of the ratio, with Student's quantile (Cox 1990)."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        variance = means.xx / means.x**2 - 2 * means.xy / (means.x * means.y) + means.yy / means.y**2
-        half = student_quantile(0.5 + level / 2, np.maximum(means.df, 1.0)) * np.sqrt(np.maximum(variance, 0.0))
-        value = means.x / means.y
-        return Interval(
-            np.where(means.y > 0, value * np.exp(-half), 0.0), np.where(means.y > 0, value * np.exp(half), np.inf)
-        )
-
-
 def recovered(means: Means, spent: Interval, achieved: Interval) -> Interval:
     """From an interval of each mean to one of their ratio, with their correlation (MOVER-R: Donner and Zou 2012).
 

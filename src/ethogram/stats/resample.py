@@ -39,12 +39,6 @@ def jackknife_means(columns: Numbers) -> Floats:
     return floats((x.sum(axis=0) - x) / (x.shape[0] - 1))
 
 
-def jackknife_variance(columns: Numbers, statistic: Statistic) -> float:
-    """The variance of a statistic by leaving out one cluster at a time (Tukey 1958)."""
-    left = statistic(jackknife_means(columns))
-    return float(np.sum((left - left.mean()) ** 2) * (left.size - 1) / left.size)
-
-
 def percentile(columns: Numbers, statistic: Statistic, level: float, draws: int, rng: np.random.Generator) -> Interval:
     """The percentile interval (Efron 1981): too short for few clusters, and of no width if all are alike."""
     drawn = statistic(bootstrap_means(columns, draws, rng))
@@ -83,43 +77,6 @@ def studentised(values: Numbers, level: float, draws: int, rng: np.random.Genera
         return Interval(floats(mean), floats(mean))
     low, high = np.quantile(t, [(1 - level) / 2, (1 + level) / 2])
     return Interval(floats(mean - high * error), floats(mean - low * error))
-
-
-def permute_counts(
-    first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers, draws: int, rng: np.random.Generator
-) -> Floats:
-    """Passes of the second arm if attempts had been dealt to the arms at random within tasks (Fisher 1935).
-
-    Gives (draws, tasks).
-    """
-    a, na, b, nb = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (first, n_first, second, n_second)))
-    passes = a + b
-    return floats(rng.hypergeometric(passes, na + nb - passes, nb, size=(draws, *passes.shape)))
-
-
-def permute_sums(values: Numbers, task: Numbers, second: Numbers, draws: int, rng: np.random.Generator) -> Floats:
-    """Sums of the second arm's values per task if arms had been dealt at random within tasks, (draws, tasks).
-
-    `values`, `task` (index) and `second` (whether the attempt is the second arm's) run over attempts (Fisher 1935).
-    """
-    x, where, own = floats(values), np.asarray(task, dtype=np.int64), np.asarray(second, dtype=bool)
-    tasks = int(where.max()) + 1
-    n, taken = np.bincount(where, minlength=tasks), np.bincount(where[own], minlength=tasks)
-    order = np.argsort(where, kind="stable")
-    rank = np.arange(x.size) - np.repeat(np.cumsum(n) - n, n)
-    table = np.zeros((tasks, int(n.max())))
-    table[where[order], rank] = x[order]
-    absent = np.arange(table.shape[1]) >= n[:, None]
-    dealt = np.arange(table.shape[1]) < taken[:, None]
-    out = np.empty((draws, tasks))
-    step = max(1, _CHUNK // table.size)
-    for start in range(0, draws, step):
-        size = min(step, draws - start)
-        keys = rng.random((size, *table.shape))
-        keys[:, absent] = 2.0
-        shuffled = np.take_along_axis(np.broadcast_to(table, keys.shape), np.argsort(keys, axis=-1), axis=-1)
-        out[start : start + size] = np.sum(np.where(dealt, shuffled, 0.0), axis=-1)
-    return out
 
 
 def permutation_p(observed: float, drawn: Numbers, side: Literal["less", "greater", "two-sided"]) -> float:

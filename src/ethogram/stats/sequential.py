@@ -7,15 +7,12 @@ matter for the bounds, so any measure that grows with it (nA nB / N summed over 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ._brownian import FAR, Walk
-from ._numeric import Floats, Numbers, floats, normal_cdf, normal_quantile, root
-
-Shape = Literal["obrien-fleming", "pocock", "power", "hwang-shih-decani"]
+from ._numeric import Floats, Numbers, floats, normal_quantile, root
 
 
 class Crossing(NamedTuple):
@@ -23,52 +20,6 @@ class Crossing(NamedTuple):
 
     upper: Floats
     lower: Floats
-
-
-class Design(NamedTuple):
-    """Bounds for z that meet at the last look, and what they buy.
-
-    `drift` is the effect times the root of the last information at which the design has its `power`; the expected
-    fractions of that information are those at the stop, with no effect and with that effect.
-    """
-
-    fractions: Floats
-    upper: Floats
-    lower: Floats
-    drift: float
-    power: float
-    expected_without: float
-    expected_with: float
-
-
-class Stagewise(NamedTuple):
-    """After the stop: the p-value, the median unbiased effect and its interval."""
-
-    p: float
-    median: float
-    low: float
-    high: float
-
-
-def spent(shape: Shape, fractions: Numbers, alpha: float, parameter: float) -> Floats:
-    """How much of alpha may be spent by each information fraction (Lan and DeMets 1983).
-
-    `power` is alpha t^parameter (Kim and DeMets 1987), `hwang-shih-decani` the gamma family of 1990; the other two do
-    not use the parameter.
-    """
-    t = np.clip(floats(fractions), 0.0, 1.0)
-    if shape == "obrien-fleming":
-        z = float(normal_quantile(1 - alpha / 2))
-        return np.where(t > 0, 2 * normal_cdf(-z / np.sqrt(np.where(t > 0, t, 1.0))), 0.0)
-    if shape == "pocock":
-        return floats(alpha * np.log1p((np.e - 1) * t))
-    if shape == "power":
-        if parameter <= 0:
-            raise ValueError("the power family needs a parameter above 0")
-        return floats(alpha * t**parameter)
-    if parameter == 0:
-        return floats(alpha * t)
-    return floats(alpha * np.expm1(-parameter * t) / np.expm1(-parameter))
 
 
 def crossing(information: Numbers, upper: Numbers, lower: Numbers | None, effect: float) -> Crossing:
@@ -125,84 +76,5 @@ def rebound(planned: Numbers, upper: Numbers, information: Numbers, last: bool) 
     return bounds_from_spending(info, spend)
 
 
-def futility(information: Numbers, upper: Numbers, cumulative: Numbers, effect: float) -> Floats:
-    """Lower bounds that give the effect up: crossed first with these cumulative chances if it is real.
-
-    Beta spending (Pampallona, Tsiatis and Kim 2001). Not binding: the upper bounds were found without them, so to go
-    on after a crossing costs no error. A lower bound never lies above the upper one.
-    """
-    info, up, total = _looks(information), np.atleast_1d(floats(upper)), np.atleast_1d(floats(cumulative))
-    walk, out, before = Walk(effect, info), np.empty(info.shape), 0.0
-    for k, (i, u, spend) in enumerate(zip(info, up, total, strict=True)):
-        out[k] = min(walk.lower_for(float(i), float(spend) - before), float(u))
-        before += walk.step(float(i), float(u), float(out[k]))[1]
-    return out
-
-
-def design(fractions: Numbers, upper: Numbers, beta: Callable[[Floats], Floats]) -> Design:
-    """The drift at which lower and upper bounds meet at the last look, so that every path is decided there.
-
-    Pampallona, Tsiatis and Kim (2001). `beta` gives the chance of a miss that may be spent by each fraction; its value
-    at the last is one minus the power.
-    """
-    t, up = _looks(fractions), np.atleast_1d(floats(upper))
-    total = beta(t)
-
-    def spare(drift: float) -> float:
-        """What is left of the allowed misses if the last look decides everything."""
-        walk, missed = Walk(drift, t), 0.0
-        for i, u, spend in zip(t[:-1], up[:-1], total[:-1], strict=True):
-            low = min(walk.lower_for(float(i), float(spend) - missed), float(u))
-            missed += walk.step(float(i), float(u), low)[1]
-        return float(total[-1]) - missed - walk.below(float(t[-1]), float(up[-1]))
-
-    drift = root(spare, 0.2, FAR, 1e-7)
-    lower = futility(t, up, total, drift)
-    lower[-1] = up[-1]
-    real, none = crossing(t, up, lower, drift), crossing(t, up, lower, 0.0)
-    return Design(t, up, lower, drift, float(real.upper.sum()), _length(t, none), _length(t, real))
-
-
-def stagewise(information: Numbers, upper: Numbers, z: float, level: float) -> Stagewise:
-    """Inference after a stop at the last of these looks, by stage and then by z (Armitage 1957; Tsiatis et al. 1984).
-
-    `upper` are the bounds of the earlier looks, none of which was crossed; a futility bound is not used.
-    """
-    info, up = _looks(information), np.atleast_1d(floats(upper))
-
-    def tail(effect: float) -> float:
-        walk, gone = Walk(effect, info), 0.0
-        for i, u in zip(info[:-1], up[: info.size - 1], strict=True):
-            gone += walk.step(float(i), float(u), -FAR)[0]
-        return gone + walk.above(float(info[-1]), z)
-
-    sd = 1 / float(np.sqrt(info[-1]))
-
-    def effect_at(probability: float) -> float:
-        return root(lambda e: tail(e) - probability, (z - 10) * sd, (z + 10) * sd, 1e-7 * sd)
-
-    return Stagewise(tail(0.0), effect_at(0.5), effect_at((1 - level) / 2), effect_at((1 + level) / 2))
-
-
-def repeated_bound(value: Numbers, information: Numbers, reach: Numbers) -> Floats:
-    """value + reach / √information: with `reach` from spending bounds, valid at all looks together.
-
-    The repeated confidence bound of Jennison and Turnbull (1989); a negative reach gives the lower one.
-    """
-    return floats(floats(value) + floats(reach) / np.sqrt(floats(information)))
-
-
-def conditional_power(z: Numbers, now: Numbers, then: Numbers, bound: Numbers, effect: Numbers) -> Floats:
-    """The chance that z exceeds a bound at a later information, given z now (Lachin 2005)."""
-    z, now, then, bound, effect = (floats(x) for x in (z, now, then, bound, effect))
-    ahead = then - now
-    return normal_cdf((z * np.sqrt(now) + effect * ahead - bound * np.sqrt(then)) / np.sqrt(ahead))
-
-
 def _looks(information: Numbers) -> Floats:
     return np.atleast_1d(floats(information))
-
-
-def _length(fractions: Floats, left: Crossing) -> float:
-    stop = left.upper + left.lower
-    return float(fractions @ stop + fractions[-1] * max(1 - stop.sum(), 0.0))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._numeric import Floats, Ints, Numbers, bend, floats, normal_cdf, normal_quantile, straighten, student_cdf
-from .interval import Interval, student
+from .interval import student
 
 
 class Sums(NamedTuple):
@@ -192,19 +192,6 @@ def difference_between_tasks(first: Sums, second: Sums, level: float) -> Differe
     greater = np.where(known, student_cdf(-t, np.maximum(df, 1)), 0.5)
     two = np.where(known, 2 * np.minimum(less, greater), 1.0)
     return Difference(np.where(tasks > 0, value, np.nan), low, high, t, less, greater, two, tasks.astype(np.int64))
-
-
-def difference_mantel_haenszel(first: Sums, second: Sums, level: float) -> Interval:
-    """The interval of the Mantel-Haenszel risk difference for passes with the variance of Sato (1989)."""
-    a, na, b, nb = second.first, second.n, first.first, first.n
-    both = (na > 0) & (nb > 0)
-    total = np.where(both, na + nb, 1.0)
-    weight = np.sum(np.where(both, na * nb / total, 0.0), axis=-1)
-    value = np.sum(np.where(both, (a * nb - b * na) / total, 0.0), axis=-1) / weight
-    p = np.sum(np.where(both, (na * na * b - nb * na * a + na * nb * (nb - na) / 2) / total**2, 0.0), axis=-1)
-    q = np.sum(np.where(both, (a * (nb - b) + b * (na - a)) / (2 * total), 0.0), axis=-1)
-    half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(np.maximum(value * p + q, 0.0)) / weight
-    return Interval(value - half, value + half)
 
 
 def pooled_z(first: Sums, second: Sums) -> Floats:
