@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.intake import MAX_NS, Draft, Intake, Skipped, SourceReport, printable
+from ethogram.capture.intake import MAX_NS, Draft, Intake, Skipped, SourceReport, without_surrogates
 from ethogram.capture.memory import MemorySink
 from ethogram.errors import Unreadable
 from ethogram.trace import Head, Message, Missing, Origin, Scored, Text, ToolCall, ToolResult, Trace, episode_id
@@ -177,7 +177,7 @@ def test_half_characters_become_whole_ones_everywhere() -> None:
     assert trace.head.task == trace.answer == trace.spans[0].name == "x\ufffdy"
     assert trace.messages[0].text == "x\ufffdy"
     assert all(body.encode() for body in trace.texts.values())
-    assert printable("🜍 ü") == "🜍 ü"
+    assert without_surrogates("🜍 ü") == "🜍 ü"
 
 
 # --- contexts ------------------------------------------------------------------------------------------------------

@@ -453,12 +453,12 @@ class TraceBuilder:
         def clean(value: str) -> str:
             redacted = self._clean(value, field)
             if redacted != value:
-                before[redacted] = printable(value)
+                before[redacted] = without_surrogates(value)
             return redacted
 
         cleaned = _clean_message(message, clean)
         packed = pack_message(cleaned, lambda body: self._sink.text(body, "", before.get(body)))
-        original = pack_message(_clean_message(message, printable), text_ref) if before else None
+        original = pack_message(_clean_message(message, without_surrogates), text_ref) if before else None
         ref = self._sink.text(packed, "", original)
         self._packed_chars += len(packed)
         if self._packed_chars > REMEMBERED_CHARS:
@@ -468,10 +468,10 @@ class TraceBuilder:
         return ref
 
     def _text(self, body: str | None, field: str) -> Ref | None:
-        return None if body is None else self._sink.text(printable(body), field)
+        return None if body is None else self._sink.text(without_surrogates(body), field)
 
     def _clean(self, value: str | None, field: str) -> str:
-        return "" if not value else self._sink.clean(printable(value), field)
+        return "" if not value else self._sink.clean(without_surrogates(value), field)
 
     def _verdict(self, outcome: Outcome) -> Outcome:
         """The outcome with its words redacted: what failed is often told with the secret that it failed on."""
@@ -567,7 +567,7 @@ def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:
     return min(len(before), len(refs))
 
 
-def printable(value: str) -> str:
+def without_surrogates(value: str) -> str:
     """Text that every later reader can hold: half characters (lone surrogates) become U+FFFD."""
     if value.isascii():
         return value
@@ -588,7 +588,7 @@ def _json(value: Any) -> str:
 
 def _all_printable(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return without_surrogates(value)
     if isinstance(value, dict):
         return {_all_printable(k): _all_printable(v) for k, v in value.items()}
     return [_all_printable(v) for v in value] if isinstance(value, list | tuple) else value

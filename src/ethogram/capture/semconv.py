@@ -22,7 +22,7 @@ from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, from_js
 from .telemetry.bag import Bag
 from .telemetry.facts import Note, notes_of, take_facts
 from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, agent_of, kind_of, opened
-from .telemetry.messages import CARRIERS, decoded, is_definition
+from .telemetry.messages import CARRIERS, decoded_json, is_definition
 from .telemetry.spans import RawEvent, RawSpan
 from .telemetry.talk import exact as exact_messages
 from .telemetry.talk import take_input, take_output
@@ -103,7 +103,7 @@ def _models(draft: Draft, bag: Bag, exact: bool) -> None:
     draft.prompt_version = (
         as_name(bag.take("ethogram.prompt_version", "gen_ai.prompt.version", "llm.prompt_template.version")) or None
     )
-    stop = decoded(
+    stop = decoded_json(
         bag.take(
             "gen_ai.response.finish_reasons",
             "llm.finish_reason",
@@ -178,7 +178,7 @@ def _words(draft: Draft, bag: Bag, events: list[RawEvent], lost: dict[str, int],
 def _residue(bag: Bag, key: str, said: Sequence[Message]) -> None:
     """Keep of a raw request or response only what the messages do not say."""
     value = bag.rest.pop(key, None)
-    whole = decoded(value)
+    whole = decoded_json(value)
     if isinstance(whole, dict):
         left = {k: v for k, v in whole.items() if k not in CARRIERS and v not in (None, [], {}, "")}
         if left:

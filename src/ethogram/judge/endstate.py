@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .settings import KINDS, Layer, Settings, TextRule, bad_name, bad_rule, suite_files
+from .settings import KINDS, CheckSettings, Layer, TextRule, bad_name, bad_rule, suite_files
 
 
-class Files(Settings):
+class FilesCheck(CheckSettings):
     """`files: {exists: […], absent: […], only: […], content: {name: text or checks}}`; names may be globs."""
 
     layer: ClassVar[Layer] = "L3"
@@ -35,7 +35,7 @@ class Files(Settings):
         return next((p for rule in self.content.values() if (p := bad_rule(rule)) is not None), None)
 
 
-class SqlRow(Settings):
+class SqlRow(CheckSettings):
     """`sql_row: {database: shop.db, query: …, row: […] | rows: […] | count: n}`; by default any row will do."""
 
     layer: ClassVar[Layer] = "L3"
@@ -56,7 +56,7 @@ class SqlRow(Settings):
         return f"names {self.database!r}, which is not inside the workspace" if bad_name(self.database) else None
 
 
-class HttpState(Settings):
+class HttpState(CheckSettings):
     """`http_state: http://127.0.0.1:8000/orders/7` with `status`, `has: {path: value}`, `body`.
 
     `{name}` in the address is one of the task's inputs. Only this machine is asked unless `allow_remote`.
@@ -92,7 +92,7 @@ def is_here(url: str) -> bool:
         return host == "localhost"
 
 
-class Command(Settings):
+class Command(CheckSettings):
     """`command: make check`, or a list of words; `{python}` and `{suite}` are filled in."""
 
     layer: ClassVar[Layer] = "L3"
@@ -118,7 +118,7 @@ class Command(Settings):
         return suite_files(self.run)
 
 
-class NamedTests(Settings):
+class NamedTests(CheckSettings):
     """`tests: {fail_to_pass: [tests/test_a.py::test_x], pass_to_pass: […]}`, in a clean copy of the workspace.
 
     `test_files` are restored from the suite: a list of names among the task's files, or a mapping from names in the
@@ -167,4 +167,4 @@ class NamedTests(Settings):
         return list(dict.fromkeys(t.partition("::")[0] for t in self.tests))
 
 
-KINDS.update(files=Files, sql_row=SqlRow, http_state=HttpState, command=Command, tests=NamedTests)
+KINDS.update(files=FilesCheck, sql_row=SqlRow, http_state=HttpState, command=Command, tests=NamedTests)

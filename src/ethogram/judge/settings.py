@@ -22,7 +22,7 @@ TextRule = str | dict[str, Any]
 """Demands on a text: the text itself, or checks of layer L0 by kind."""
 
 
-class Settings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class CheckSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What every kind has: `sources` pins files of the suite that the check leans on to their hashes."""
 
     layer: ClassVar[Layer] = "L0"
@@ -45,7 +45,7 @@ def _nothing(given: Any, expected: Any) -> str | None:
     return "has nothing to compare with: set 'expected' in the check or in the task" if empty else None
 
 
-class Contains(Settings):
+class Contains(CheckSettings):
     """`contains: Paris`, or `{any: […], none: […]}`; a list must be there as a whole."""
 
     expected: Any = msgspec.UNSET
@@ -62,7 +62,7 @@ class Contains(Settings):
         return _nothing(self.expected, expected)
 
 
-class Regex(Settings):
+class Regex(CheckSettings):
     """`regex: '^[A-Z]'`; `absent` turns it round."""
 
     main: ClassVar[str] = "pattern"
@@ -79,7 +79,7 @@ class Regex(Settings):
         return bad_pattern(self.pattern)
 
 
-class Equals(Settings):
+class Equals(CheckSettings):
     """`equals: Paris`: the whole answer, case, spaces and (when asked) punctuation aside."""
 
     expected: Any = msgspec.UNSET
@@ -101,7 +101,7 @@ class OneOf(Equals):
         return None if isinstance(value, list) and value else "needs a list of answers that are right"
 
 
-class Numeric(Settings):
+class Numeric(CheckSettings):
     """`numeric: 42`: a number in the answer, the last one unless `which` says otherwise."""
 
     expected: Any = msgspec.UNSET
@@ -119,7 +119,7 @@ class Numeric(Settings):
         return "a tolerance cannot be negative" if min(self.tolerance, self.relative) < 0 else None
 
 
-class Json(Settings):
+class Json(CheckSettings):
     """`json`: the answer parses and means what is expected here or in the task; with `has` it says so at some paths.
 
     Where nothing is expected, it has to parse, no more; `json_schema: true` demands only that, whatever is expected.
@@ -132,7 +132,7 @@ class Json(Settings):
     extra: bool = False
 
 
-class JsonSchema(Settings):
+class JsonSchema(CheckSettings):
     """`json_schema: schema.json`, or the schema itself."""
 
     main: ClassVar[str] = "schema"
@@ -145,7 +145,7 @@ class JsonSchema(Settings):
         return [self.schema] if isinstance(self.schema, str) else []
 
 
-class Classifies(Settings):
+class Classifies(CheckSettings):
     """`classifies: {labels: [a, b], expected: a}`: which of the labels the answer names."""
 
     main: ClassVar[str] = "labels"
@@ -163,7 +163,7 @@ class Classifies(Settings):
         return None if str(value).casefold() in known else f"expects {value!r}, which is not one of its labels"
 
 
-class Custom(Settings):
+class Custom(CheckSettings):
     """`custom: checks.py:grade`: a function of the evidence, or of the answer and what is expected."""
 
     main: ClassVar[str] = "function"
@@ -188,7 +188,7 @@ class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: Any = msgspec.UNSET
 
 
-class ToolCalls(Settings):
+class ToolCalls(CheckSettings):
     """`tool_calls: [{name: add, arguments: {a: 1, b: 2}}]`.
 
     strict: these calls in this order. unordered: these in any order. superset: at least these. subset: none but
@@ -233,7 +233,7 @@ def expected_calls(value: Any) -> list[ExpectedCall]:
     return found
 
 
-KINDS: dict[str, type[Settings]] = {
+KINDS: dict[str, type[CheckSettings]] = {
     "contains": Contains,
     "regex": Regex,
     "equals": Equals,
@@ -247,7 +247,7 @@ KINDS: dict[str, type[Settings]] = {
 }
 
 
-def settings_of(kind: str, settings: Mapping[str, Any]) -> Settings:
+def settings_of(kind: str, settings: Mapping[str, Any]) -> CheckSettings:
     """The settings of a check, typed; refuses unknown kinds and settings with the nearest that exists."""
     shape = KINDS.get(kind)
     if shape is None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from .encoding import charset_of
-from .figures import Figure, figure, is_number
+from .figures import WrittenNumber, figure, is_number
 from .operator import NotApplicable
 from .sheet import Column, Edit, Row, columns_of
 
@@ -125,7 +125,7 @@ class CsvTable:
             cell = cell[1:-1].replace(b'""', b'"')
         return cell.decode("utf-8" if self._wide else self._charset)
 
-    def number(self, cell: bytes) -> Figure | None:
+    def number(self, cell: bytes) -> WrittenNumber | None:
         """The number in a field."""
         return figure(self.text(cell), self._comma)
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any
 
-from .operator import Change, Dice, FileOperator, NotApplicable, Notes, plural, splice
+from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of, splice
 from .structure import Key, Leaf, Records, Structure, load_json, load_yaml, yaml_loader
 from .words import corrupted, digit_changed
 
@@ -88,7 +88,9 @@ def _key_rename(document: Structure, found: dict[str, list[Key]], dice: Dice) ->
         for key in found[name]:
             edits.append((key.start, key.end, _written(document, new, document.raw(key))))
             notes.add(key.path, name, new)
-    return _finished(document, edits, notes, f"{plural(len(picks), 'key')} renamed, {plural(notes.places, 'place')}")
+    return _finished(
+        document, edits, notes, f"{count_of(len(picks), 'key')} renamed, {count_of(notes.places, 'place')}"
+    )
 
 
 # value_corrupt
@@ -133,7 +135,7 @@ def _value_corrupt(document: Structure, leaves: list[Leaf], dice: Dice) -> Chang
         new = corrupted_value(document, leaf, dice.rng(f"value {pick}"))
         edits.append((leaf.start, leaf.end, new))
         notes.add(leaf.path or "the document", document.raw(leaf), new)
-    return _finished(document, edits, notes, f"{plural(notes.places, 'value')} corrupted")
+    return _finished(document, edits, notes, f"{count_of(notes.places, 'value')} corrupted")
 
 
 # record_drop
@@ -161,7 +163,7 @@ def _record_drop(document: Structure, records: Records, dice: Dice) -> Change:
         parts += [source[items[i - 1][1] : items[i][1]] for i in kept[1:]]
         edits = [(items[0][0], items[-1][1], "".join(parts))]
     where = f" of {records.path}" if records.path else ""
-    return _finished(document, edits, notes, f"{plural(notes.places, 'record')}{where} dropped")
+    return _finished(document, edits, notes, f"{count_of(notes.places, 'record')}{where} dropped")
 
 
 # null_content
@@ -181,7 +183,7 @@ def _null_content(document: Structure, leaves: list[Leaf], dice: Dice) -> Change
         raw = document.raw(leaf)
         edits.append((leaf.start, leaf.end, "null\n" if raw.endswith("\n") else "null"))
         notes.add(leaf.path or "the document", raw, "null")
-    return _finished(document, edits, notes, f"{plural(notes.places, 'value')} set to null")
+    return _finished(document, edits, notes, f"{count_of(notes.places, 'value')} set to null")
 
 
 def _operator(

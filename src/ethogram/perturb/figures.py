@@ -25,7 +25,7 @@ NUMBERS = re.compile(r"(?<![\w.])(?<!\d,)\d+(?:[.,]\d+)*(?![\w])")
 """Numbers in running text; digits inside words and identifiers are left alone."""
 
 
-class Figure(msgspec.Struct, frozen=True):
+class WrittenNumber(msgspec.Struct, frozen=True):
     """A number and the way it was written."""
 
     value: Decimal
@@ -48,7 +48,7 @@ class Figure(msgspec.Struct, frozen=True):
         return f"{self.head}{text}{self.tail}"
 
 
-def figure(text: str, comma: bool = False) -> Figure | None:
+def figure(text: str, comma: bool = False) -> WrittenNumber | None:
     """The number that a cell holds, or None; `comma` allows 12,5."""
     found = _COMMA.fullmatch(text) if comma else None
     is_comma = found is not None
@@ -63,7 +63,7 @@ def figure(text: str, comma: bool = False) -> Figure | None:
     decimals = max(len(rest) - 1, 0)
     if len(digits) > 1 and digits.startswith("0"):
         decimals = -1
-    return Figure(value, decimals, found["head"], found["tail"], len(digits) != len(whole), is_comma)
+    return WrittenNumber(value, decimals, found["head"], found["tail"], len(digits) != len(whole), is_comma)
 
 
 def is_number(raw: bytes, text: str, comma: bool = False) -> bool:

@@ -209,7 +209,7 @@ def excerpt(text: str) -> str:
     return flat if len(flat) <= EXCERPT else flat[: EXCERPT - 1] + "…"
 
 
-def plural(count: int, noun: str) -> str:
+def count_of(count: int, noun: str) -> str:
     """A count with its noun."""
     if count == 1:
         return f"1 {noun}"

@@ -13,7 +13,7 @@ from typing import Any
 from ethogram.errors import MissingExtra
 
 from .figures import NUMBERS
-from .operator import Change, Dice, FileOperator, NotApplicable, Notes, plural
+from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of
 from .pdf_text import SHOW, Glyph, Line, TextStream, read_streams
 from .text import WORDS
 
@@ -61,7 +61,7 @@ class PdfFile:
         """All lines with text."""
         found = [line for stream in self.streams for line in stream.lines if line.glyphs or line.instructions]
         if not found:
-            raise NotApplicable(f"the PDF has no text on its {plural(self.pages, 'page')}: it looks like a scan")
+            raise NotApplicable(f"the PDF has no text on its {count_of(self.pages, 'page')}: it looks like a scan")
         return found
 
     @property
@@ -177,7 +177,7 @@ def _replaced(pdf: PdfFile, sites: list[Site], dice: Dice, full: float, new: Any
         notes.add(pdf.where(line), line.text[start:end], "".join(text))
     pdf.replace(codes)
     noun, _, did = done.partition(" ")
-    return notes.change(pdf.save(), f"{plural(notes.places, noun)} {did}")
+    return notes.change(pdf.save(), f"{count_of(notes.places, noun)} {did}")
 
 
 # number_corruption
@@ -296,7 +296,7 @@ def _section_removal(pdf: PdfFile, blocks: list[list[Line]], dice: Dice) -> Chan
         text = " ".join(line.text.strip() for line in blocks[pick])
         notes.add(f"{pdf.where(blocks[pick][0])}, section {pick + 1}", text, "")
     pdf.silence(shown)
-    return notes.change(pdf.save(), f"{plural(notes.places, 'section')} removed")
+    return notes.change(pdf.save(), f"{count_of(notes.places, 'section')} removed")
 
 
 # pages
@@ -317,7 +317,7 @@ def _page_removal(pdf: PdfFile, pages: int, dice: Dice) -> Change:
     for page in reversed(gone):
         del pdf.pdf.pages[page]
     _forget_links(pdf.pdf, lost)
-    return notes.change(pdf.save(), f"{plural(len(gone), 'page')} removed")
+    return notes.change(pdf.save(), f"{count_of(len(gone), 'page')} removed")
 
 
 def _forget_links(pdf: Any, lost: set[tuple[int, int]]) -> None:
@@ -355,7 +355,7 @@ def _page_shuffle(pdf: PdfFile, pages: int, dice: Dice) -> Change:
     del pdf.pdf.pages[:]
     for page in held:
         pdf.pdf.pages.append(pikepdf.Page(page))
-    return notes.change(pdf.save(), f"{plural(notes.places, 'page')} out of order")
+    return notes.change(pdf.save(), f"{count_of(notes.places, 'page')} out of order")
 
 
 # null_content
@@ -379,7 +379,7 @@ def _null_content(pdf: PdfFile, pages: list[int], dice: Dice) -> Change:
         text = " ".join(line.text for s in pdf.streams if s.page == page for line in s.lines)
         notes.add(f"page {page + 1}", text, "")
     pdf.silence(shown)
-    return notes.change(pdf.save(), f"{plural(notes.places, 'page')} without text")
+    return notes.change(pdf.save(), f"{count_of(notes.places, 'page')} without text")
 
 
 def _operator(name: str, does: str, dose: str, find: Callable[[PdfFile], Any], edit: Any) -> FileOperator[PdfFile, Any]:

@@ -10,7 +10,7 @@ import msgspec
 
 from ethogram.errors import NotFound
 
-from .operator import Change, Dice, Kind, NotApplicable, Notes, checked_intensity, plural, splice
+from .operator import Change, Dice, Kind, NotApplicable, Notes, checked_intensity, count_of, splice
 from .passages import paragraphs
 from .words import typo
 
@@ -107,7 +107,7 @@ class PromptOperator:
         notes = Notes()
         for start, end, new in sorted(edits):
             notes.add(f"character {start + 1}", text[start:end], new)
-        done: Change = notes.change(b"", f"{self.does}: {plural(notes.places, 'place')}")
+        done: Change = notes.change(b"", f"{self.does}: {count_of(notes.places, 'place')}")
         return PromptChange(
             splice(text, edits), done.summary, done.where, done.before, done.after, done.places, intensity
         )

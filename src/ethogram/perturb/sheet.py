@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from .figures import Figure
+from .figures import WrittenNumber
 
 Row = list[Any]
 """Cells as the file has them; only their table can read or write them."""
@@ -60,7 +60,7 @@ class Table(Protocol):
         """What a cell says."""
         ...
 
-    def number(self, cell: Any) -> Figure | None:
+    def number(self, cell: Any) -> WrittenNumber | None:
         """The number in a cell."""
         ...
 

@@ -10,8 +10,8 @@ from itertools import combinations
 from typing import Any
 
 from .csvfile import CsvTable
-from .figures import Figure
-from .operator import Change, Dice, FileOperator, NotApplicable, Notes, plural
+from .figures import WrittenNumber
+from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of
 from .sheet import Column, Edit, Row, Table
 from .words import corrupted
 from .xlsx import XlsxTable
@@ -70,7 +70,7 @@ def _column_swap(table: Table, pairs: list[tuple[Column, Column]], dice: Dice) -
         return row
 
     content = table.rewrite(Edit(row=change))
-    return notes.change(content, f"columns {a.name} and {b.name} swapped in {plural(notes.places, 'row')}")
+    return notes.change(content, f"columns {a.name} and {b.name} swapped in {count_of(notes.places, 'row')}")
 
 
 # label_corrupt
@@ -95,7 +95,7 @@ def _label_corrupt(table: Table, columns: list[Column], dice: Dice) -> Change:
     def change(row: Row) -> Row:
         return [table.written(cell, new[i]) if i in new else cell for i, cell in enumerate(row)]
 
-    return notes.change(table.rewrite(Edit(header=change)), f"{plural(len(new), 'label')} corrupted")
+    return notes.change(table.rewrite(Edit(header=change)), f"{count_of(len(new), 'label')} corrupted")
 
 
 # data_type_corrupt
@@ -133,7 +133,7 @@ def _data_type_corrupt(table: Table, columns: list[Column], dice: Dice) -> Chang
         return row
 
     content = table.rewrite(Edit(row=change))
-    return notes.change(content, f"{plural(notes.places, 'number')} of column {column.name} turned into text")
+    return notes.change(content, f"{count_of(notes.places, 'number')} of column {column.name} turned into text")
 
 
 # row_duplicate
@@ -156,7 +156,7 @@ def _row_duplicate(table: Table, rows: int, dice: Dice) -> Change:
         return row
 
     content = table.rewrite(Edit(row=look, copied=copied))
-    return notes.change(content, f"{plural(notes.places, 'row')} duplicated")
+    return notes.change(content, f"{count_of(notes.places, 'row')} duplicated")
 
 
 # irrelevant_columns
@@ -203,7 +203,7 @@ def _irrelevant_columns(table: Table, _: int, dice: Dice) -> Change:
         notes.add(f"{table.place}to the right of column {table.columns[-1].name}", "", f"column {name}")
     return notes.change(
         table.rewrite(Edit(header=head, row=change)),
-        f"{plural(len(names), 'irrelevant column')} added: {', '.join(names)}",
+        f"{count_of(len(names), 'irrelevant column')} added: {', '.join(names)}",
     )
 
 
@@ -247,7 +247,7 @@ def _find_measured(table: Table) -> list[Column]:
     return measured
 
 
-def _scalable(table: Table, row: Row, column: Column) -> Figure | None:
+def _scalable(table: Table, row: Row, column: Column) -> WrittenNumber | None:
     cell = row[column.index] if column.index < len(row) else None
     number = None if cell is None or table.fixed(cell) else table.number(cell)
     return number if number is not None and number.value and not number.padded else None
@@ -258,7 +258,7 @@ def _units(column: Column) -> tuple[tuple[str, str], ...]:
     return next((UNITS[word] for word in reversed(words) if word in UNITS), UNNAMED)
 
 
-def rescaled(number: Figure, factor: Decimal) -> str:
+def rescaled(number: WrittenNumber, factor: Decimal) -> str:
     """A number in another unit, with as many decimals as tell the difference."""
     value = number.value * factor
     if len(factor.normalize().as_tuple().digits) > 1:  # a conversion, not a shift of the decimal point
@@ -275,7 +275,7 @@ def _unit_change(table: Table, columns: list[Column], dice: Dice) -> Change:
     column = dice.rng("column").choice(columns)
     unit, factor = dice.rng("unit").choice(_units(column))
     scale, notes = Decimal(factor), Notes()
-    found: Figure | None = None
+    found: WrittenNumber | None = None
 
     def test(row: Row) -> bool:
         nonlocal found
@@ -295,7 +295,7 @@ def _unit_change(table: Table, columns: list[Column], dice: Dice) -> Change:
 
     content = table.rewrite(Edit(row=change))
     return notes.change(
-        content, f"{plural(notes.places, 'number')} of column {column.name} given in {unit} (× {factor})"
+        content, f"{count_of(notes.places, 'number')} of column {column.name} given in {unit} (× {factor})"
     )
 
 
@@ -325,7 +325,7 @@ def _null_content(table: Table, _: int, dice: Dice) -> Change:
         return [table.emptied(cell) for cell in row]
 
     content = table.rewrite(Edit(row=change))
-    return notes.change(content, f"{plural(notes.places, 'row')} emptied")
+    return notes.change(content, f"{count_of(notes.places, 'row')} emptied")
 
 
 def _operator(name: str, does: str, dose: str, find: Callable[[Table], Any], edit: Any) -> FileOperator[Table, Any]:

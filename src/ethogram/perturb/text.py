@@ -8,7 +8,7 @@ from typing import Any
 
 from .encoding import Encoded, decoded
 from .figures import NUMBERS
-from .operator import Change, Dice, FileOperator, NotApplicable, Notes, plural, splice
+from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of, splice
 from .passages import Span, paragraphs, sections
 from .words import LOOKALIKES, digit_changed
 
@@ -17,7 +17,7 @@ Found = list[Span]
 WORDS = re.compile(r"[^\W\d_]{4,}")
 
 
-class Text:
+class TextFile:
     """A text file that is being looked at."""
 
     def __init__(self, content: bytes, markdown: bool) -> None:
@@ -36,20 +36,22 @@ class Text:
         return f"line {self._line}"
 
 
-def load_text(content: bytes) -> Text:
+def load_text(content: bytes) -> TextFile:
     """A plain text."""
-    return Text(content, markdown=False)
+    return TextFile(content, markdown=False)
 
 
-def load_markdown(content: bytes) -> Text:
+def load_markdown(content: bytes) -> TextFile:
     """A Markdown text."""
-    return Text(content, markdown=True)
+    return TextFile(content, markdown=True)
 
 
-LOADERS: dict[str, Callable[[bytes], Text]] = {"txt": load_text, "md": load_markdown}
+LOADERS: dict[str, Callable[[bytes], TextFile]] = {"txt": load_text, "md": load_markdown}
 
 
-def _replace(text: Text, sites: Found, dice: Dice, full: float, new: Callable[[str, Any], str], said: str) -> Change:
+def _replace(
+    text: TextFile, sites: Found, dice: Dice, full: float, new: Callable[[str, Any], str], said: str
+) -> Change:
     """Replace a share of the sites; what is drawn for a site depends on that site only."""
     edits, notes = [], Notes()
     for pick in dice.picks(len(sites), full):
@@ -62,7 +64,7 @@ def _replace(text: Text, sites: Found, dice: Dice, full: float, new: Callable[[s
         else:
             notes.add(text.line(start), old, put)
     noun, _, done = said.partition(" ")
-    return notes.change(text.file.encode(splice(text.source, edits)), f"{plural(notes.places, noun)} {done}")
+    return notes.change(text.file.encode(splice(text.source, edits)), f"{count_of(notes.places, noun)} {done}")
 
 
 def _some(sites: Found, why: str) -> Found:
@@ -74,34 +76,34 @@ def _some(sites: Found, why: str) -> Found:
 # ocr_noise
 
 
-def _find_letters(text: Text) -> Found:
+def _find_letters(text: TextFile) -> Found:
     sites = [(i, i + 1) for i, c in enumerate(text.source) if c in LOOKALIKES and c not in ",."]
     return _some(sites, "the text has no letter or digit that a scanner would misread")
 
 
-def _ocr_noise(text: Text, sites: Found, dice: Dice) -> Change:
+def _ocr_noise(text: TextFile, sites: Found, dice: Dice) -> Change:
     return _replace(text, sites, dice, 0.1, lambda old, rng: LOOKALIKES[old], "character misread")
 
 
 # number_corruption
 
 
-def _find_numbers(text: Text) -> Found:
+def _find_numbers(text: TextFile) -> Found:
     return _some([m.span() for m in NUMBERS.finditer(text.source)], "the text has no numbers")
 
 
-def _number_corruption(text: Text, sites: Found, dice: Dice) -> Change:
+def _number_corruption(text: TextFile, sites: Found, dice: Dice) -> Change:
     return _replace(text, sites, dice, 0.5, digit_changed, "number changed by a digit")
 
 
 # text_redaction
 
 
-def _find_words(text: Text) -> Found:
+def _find_words(text: TextFile) -> Found:
     return _some([m.span() for m in WORDS.finditer(text.source)], "the text has no word of four letters or more")
 
 
-def _text_redaction(text: Text, sites: Found, dice: Dice) -> Change:
+def _text_redaction(text: TextFile, sites: Found, dice: Dice) -> Change:
     block = "█" if text.file.can_write("█") else "X"
     if block == "X":
         sites = [s for s in sites if set(text.source[s[0] : s[1]]) != {"X"}]
@@ -119,7 +121,7 @@ def _mistaken(char: str) -> str:
     return "".join(bytes([b]).decode("cp1252", "ignore") or "\ufffd" for b in raw)
 
 
-def _find_foreign(text: Text) -> Found:
+def _find_foreign(text: TextFile) -> Found:
     file, source = text.file, text.source
     sites = [
         (i, i + 1)
@@ -132,7 +134,7 @@ def _find_foreign(text: Text) -> Found:
     return _some(sites, "the text has no character that another encoding would damage")
 
 
-def _encoding_error(text: Text, sites: Found, dice: Dice) -> Change:
+def _encoding_error(text: TextFile, sites: Found, dice: Dice) -> Change:
     spaces = text.source[sites[0][0]] == " "
     full = 0.2 if spaces else 1.0
     return _replace(text, sites, dice, full, lambda old, rng: _mistaken(old), "character written in the wrong encoding")
@@ -141,14 +143,14 @@ def _encoding_error(text: Text, sites: Found, dice: Dice) -> Change:
 # paragraph_shuffle
 
 
-def _find_paragraphs(text: Text) -> Found:
+def _find_paragraphs(text: TextFile) -> Found:
     found = paragraphs(text.source, text.markdown)
     if len({text.source[a:b] for a, b in found}) < 2:
         raise NotApplicable("the text has a single paragraph")
     return found
 
 
-def _paragraph_shuffle(text: Text, sites: Found, dice: Dice) -> Change:
+def _paragraph_shuffle(text: TextFile, sites: Found, dice: Dice) -> Change:
     bodies = [text.source[a:b] for a, b in sites]
     moved = dice.picks(len(sites), 1.0, least=2)
     if len({bodies[i] for i in moved}) < 2:
@@ -164,37 +166,39 @@ def _paragraph_shuffle(text: Text, sites: Found, dice: Dice) -> Change:
         if bodies[place] != bodies[origin]:
             edits.append((*sites[place], bodies[origin]))
             notes.add(f"paragraph {place + 1}, {text.line(sites[place][0])}", bodies[place], bodies[origin])
-    return notes.change(text.file.encode(splice(text.source, edits)), f"{plural(len(edits), 'paragraph')} out of order")
+    return notes.change(
+        text.file.encode(splice(text.source, edits)), f"{count_of(len(edits), 'paragraph')} out of order"
+    )
 
 
 # section_removal
 
 
-def _find_sections(text: Text) -> Found:
+def _find_sections(text: TextFile) -> Found:
     found = sections(text.source, text.markdown)
     if len(found) < 2:
         raise NotApplicable("the text has a single section, and removing it would leave nothing")
     return found
 
 
-def _section_removal(text: Text, sites: Found, dice: Dice) -> Change:
+def _section_removal(text: TextFile, sites: Found, dice: Dice) -> Change:
     notes, edits = Notes(), []
     for pick in dice.picks(len(sites), 1 / 3, most=len(sites) - 1):
         start, end = sites[pick]
         edits.append((start, end, ""))
         notes.add(f"section {pick + 1}, {text.line(start)}", text.source[start:end], "")
     content = text.file.encode(splice(text.source, edits))
-    return notes.change(content, f"{plural(notes.places, 'section')} removed")
+    return notes.change(content, f"{count_of(notes.places, 'section')} removed")
 
 
 # null_content
 
 
-def _find_all(text: Text) -> Found:
+def _find_all(text: TextFile) -> Found:
     return paragraphs(text.source, text.markdown)
 
 
-def _null_content(text: Text, sites: Found, dice: Dice) -> Change:
+def _null_content(text: TextFile, sites: Found, dice: Dice) -> Change:
     notes, edits = Notes(), []
     picks = dice.picks(len(sites))
     for pick in picks:
@@ -202,14 +206,16 @@ def _null_content(text: Text, sites: Found, dice: Dice) -> Change:
         edits.append((start, end, ""))
         notes.add(f"paragraph {pick + 1}, {text.line(start)}", text.source[start:end], "")
     left = "" if len(picks) == len(sites) else splice(text.source, edits)
-    return notes.change(text.file.encode(left), f"{plural(notes.places, 'paragraph')} emptied")
+    return notes.change(text.file.encode(left), f"{count_of(notes.places, 'paragraph')} emptied")
 
 
-def _operator(name: str, does: str, dose: str, find: Callable[[Text], Found], edit: Any) -> FileOperator[Text, Found]:
+def _operator(
+    name: str, does: str, dose: str, find: Callable[[TextFile], Found], edit: Any
+) -> FileOperator[TextFile, Found]:
     return FileOperator(name, "text", does, dose, LOADERS, find, edit)
 
 
-OPERATORS: tuple[FileOperator[Text, Found], ...] = (
+OPERATORS: tuple[FileOperator[TextFile, Found], ...] = (
     _operator(
         "ocr_noise", "characters become those a scanner takes them for", "a tenth of them", _find_letters, _ocr_noise
     ),

@@ -17,7 +17,7 @@ CellKind = Literal["empty", "text", "number", "date", "formula", "other"]
 DATE_FORMATS = frozenset([*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)])
 
 
-class Part(msgspec.Struct, frozen=True):
+class ZipMember(msgspec.Struct, frozen=True):
     """A file inside the zip."""
 
     name: str

@@ -16,10 +16,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 import msgspec
 
-from .figures import Figure, figure
+from .figures import WrittenNumber, figure
 from .operator import NotApplicable
 from .sheet import Column, Edit, Row, columns_of
-from .workbook import Part, SheetXml, XmlCell, XmlRow, braced, column_letters, read_sheet, sheets_of, text_body
+from .workbook import SheetXml, XmlCell, XmlRow, ZipMember, braced, column_letters, read_sheet, sheets_of, text_body
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
 MOST_XML = 1 << 30
@@ -28,7 +28,7 @@ MOST_XML = 1 << 30
 class Workbook(msgspec.Struct, frozen=True):
     """The parts of a workbook, in their order."""
 
-    parts: list[Part]
+    parts: list[ZipMember]
 
     def get(self, name: str) -> bytes | None:
         """The bytes of a part."""
@@ -57,7 +57,7 @@ def open_workbook(content: bytes) -> Workbook:
             if sum(info.file_size for info in infos) > MOST_XML:
                 raise NotApplicable("the workbook unpacks to more than 1 GB")
             parts = [
-                Part(
+                ZipMember(
                     info.filename,
                     archive.read(info),
                     max(info.date_time, EPOCH),
@@ -120,7 +120,7 @@ class XlsxTable:
         """What a cell shows, without its format; a formula shows its last result."""
         return cell.text
 
-    def number(self, cell: XmlCell) -> Figure | None:
+    def number(self, cell: XmlCell) -> WrittenNumber | None:
         """The number in a cell."""
         return figure(cell.text) if cell.kind == "number" else None
 

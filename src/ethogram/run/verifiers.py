@@ -22,7 +22,7 @@ import msgspec
 from ethogram.errors import EthogramError
 from ethogram.judge import CHECKS, CheckResult, Evidence, Verdict, combine, definition, label_names, settings_of
 from ethogram.judge.checks import short
-from ethogram.judge.endstate import Command, Files, HttpState, NamedTests, SqlRow, is_here
+from ethogram.judge.endstate import Command, FilesCheck, HttpState, NamedTests, SqlRow, is_here
 from ethogram.judge.matching import in_order, matching
 from ethogram.judge.structured import parsed
 from ethogram.judge.text import text_verdict
@@ -115,7 +115,7 @@ def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., l
 # ---- files ----
 
 
-def check_files(evidence: Evidence, rule: Files, bench: Bench) -> Verdict:
+def check_files(evidence: Evidence, rule: FilesCheck, bench: Bench) -> Verdict:
     """Which files there are, which not, and what is in them. A link that leads out of the workspace is no file."""
     assert evidence.workspace is not None
     folder = evidence.workspace

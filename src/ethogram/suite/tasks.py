@@ -27,7 +27,7 @@ def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where
     """A task as written in YAML or JSON; `name` is its id where it has none of its own."""
     if not isinstance(raw, dict):
         raise BadInput.at(where, f"a task is a mapping with an id, a prompt and checks, not {type(raw).__name__}")
-    given = merged(defaults, raw)
+    given = with_defaults(defaults, raw)
     given["id"] = _task_id(given.get("id", name), where)
     where = f"{where}, task {given['id']!r}"
     for field in given:
@@ -51,7 +51,7 @@ def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where
     return msgspec.structs.replace(task, files=given.get("files", {}), repository=given.get("repository"))
 
 
-def merged(defaults: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
+def with_defaults(defaults: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
     """A task with what the suite says of all tasks."""
     given = {**defaults, **raw}
     for field in _MERGED:

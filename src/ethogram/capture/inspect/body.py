@@ -19,7 +19,7 @@ import msgspec
 from ijson.common import ObjectBuilder
 
 from ethogram.capture.inspect.zip import Archive, Pieces
-from ethogram.capture.intake import printable
+from ethogram.capture.intake import without_surrogates
 from ethogram.capture.parse import as_dict, as_int, as_list, as_text
 from ethogram.errors import Unreadable
 
@@ -114,7 +114,7 @@ def _whole_characters(token: bytes) -> bytes:
         text = json.loads(token, strict=False)
     except ValueError:
         return token
-    return json.dumps(printable(text)).encode()
+    return json.dumps(without_surrogates(text)).encode()
 
 
 def top_level(stream: BinaryIO, skip: tuple[str, ...]) -> Iterator[tuple[str, Any]]:

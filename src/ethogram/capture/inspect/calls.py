@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.inspect.messages import Lose, Messages, failure, usage
+from ethogram.capture.inspect.messages import Lose, Messages, failure, token_fields
 from ethogram.capture.intake import Draft
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, to_json
 from ethogram.trace import Message
@@ -58,7 +58,7 @@ class ModelCalls:
             "status": "error" if error else "unset" if event.get("pending") else "ok",
             "stop_reason": "max_tokens" if stop == "length" else stop or None,
             "attributes": self._attributes(event, output, choices, model),
-            **({} if cached else usage(output.get("usage"))),
+            **({} if cached else token_fields(output.get("usage"))),
         }
 
     def finish(self, draft: Draft, event: Event) -> None:

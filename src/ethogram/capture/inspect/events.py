@@ -18,7 +18,7 @@ import msgspec
 from ethogram.capture.inspect.body import Json, raw_object
 from ethogram.capture.inspect.calls import ModelCalls
 from ethogram.capture.inspect.messages import Messages, failure
-from ethogram.capture.inspect.places import OWN, Place, Places, Scope
+from ethogram.capture.inspect.places import OWN, OpenSpan, Places, Scope
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.trace import Kind
@@ -105,7 +105,7 @@ class EventReader:
             raise ValueError("an event without its kind")
         self._handlers.get(kind, self._other)(event, scope)
 
-    def _draft(self, kind: Kind, name: str, event: Event, place: Place, **fields: Any) -> Draft:
+    def _draft(self, kind: Kind, name: str, event: Event, place: OpenSpan, **fields: Any) -> Draft:
         """A draft with the place and times that all events share."""
         start, end = iso_ns(event.get("timestamp")), iso_ns(event.get("completed"))
         worked = as_float(event.get("working_time"))
@@ -155,7 +155,7 @@ class EventReader:
         else:
             self._add_tool(event, self._places.of(event, scope))
 
-    def _add_tool(self, event: Event, above: Place, span: Place | None = None, ended: int | None = None) -> None:
+    def _add_tool(self, event: Event, above: OpenSpan, span: OpenSpan | None = None, ended: int | None = None) -> None:
         """A tool span, and below it the events that old logs kept inside the tool event."""
         name = as_name(event.get("function")) or "unknown"
         error = failure(event.get("error"))
@@ -187,7 +187,7 @@ class EventReader:
         draft.attributes = {"event": "subtask", "type": event.get("type")}
         self._nested(event, place.inner(self._trace.add(draft), name, event))
 
-    def _nested(self, event: Event, base: Place) -> None:
+    def _nested(self, event: Event, base: OpenSpan) -> None:
         scope = Scope(base)
         for i, inner in enumerate(as_list(event.get("events"))):
             with self._intake.record(f"{self._where}, event {i} inside {base.name}"):
@@ -212,7 +212,7 @@ class EventReader:
         else:
             self._trace.lose("step end (never begun)")
 
-    def _emit(self, place: Place, ended: int | None) -> None:
+    def _emit(self, place: OpenSpan, ended: int | None) -> None:
         """Add a span whose end was read, or will never be."""
         above = place.above or self._places.root
         if place.tool is not None:

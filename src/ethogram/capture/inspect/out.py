@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ethogram.capture.inspect.places import OWN, ROOT
-from ethogram.capture.inspect.pool import Json, Pool, arguments_of
+from ethogram.capture.inspect.pool import Json, MessagePool, arguments_of
 from ethogram.capture.parse import from_json, to_json
 from ethogram.trace import Ref, Span, SpanId, Trace
 
@@ -24,7 +24,7 @@ _FLOATS = ("temperature", "top_p", "frequency_penalty", "presence_penalty")
 _INTEGERS = ("max_tokens", "seed", "top_k", "num_choices")
 
 
-def iso(ns: int | None) -> str | None:
+def inspect_time(ns: int | None) -> str | None:
     """A time as Inspect writes it; the digits below a microsecond only where there are some."""
     if ns is None:
         return None
@@ -33,10 +33,10 @@ def iso(ns: int | None) -> str | None:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{digits}+00:00"
 
 
-class Events:
+class TraceEvents:
     """The spans of a trace as events, in the order of the log; inner spans carry the id of the outer one."""
 
-    def __init__(self, trace: Trace, pool: Pool, lost: Counter[str]) -> None:
+    def __init__(self, trace: Trace, pool: MessagePool, lost: Counter[str]) -> None:
         """`lost` counts what an event cannot say."""
         self._trace = trace
         self._pool = pool
@@ -98,7 +98,12 @@ class Events:
     def _mark(self, event: str, span: Span, at: int | None) -> Json:
         """The beginning or the end of a span."""
         marked = self._base(event, span, self._fields(span) if event == "span_begin" else None)
-        marked |= {"id": span.span_id, "uuid": f"{span.span_id}:{event}", "timestamp": iso(at), "completed": None}
+        marked |= {
+            "id": span.span_id,
+            "uuid": f"{span.span_id}:{event}",
+            "timestamp": inspect_time(at),
+            "completed": None,
+        }
         if event == "span_begin":
             type_ = "tool" if span.kind == "tool" else span.kind
             marked |= {"parent_id": self._outer_id(span), "type": type_, "name": span.tool or span.name}
@@ -114,10 +119,10 @@ class Events:
         base: Json = {
             "uuid": span.span_id,
             "span_id": self._outer_id(span),
-            "timestamp": iso(span.start_ns),
+            "timestamp": inspect_time(span.start_ns),
             "working_start": worked,
             "event": event,
-            "completed": iso(span.end_ns),
+            "completed": inspect_time(span.end_ns),
         }
         if event != "span_end":
             base["metadata"] = {OWN: {**self._common(event, span), **(own or {})}}
@@ -160,7 +165,7 @@ class Events:
             "tools": [],
             "tool_choice": "auto",
             "config": known,
-            "output": {"model": span.model or "", "choices": choices[:1], "usage": usage_of(span)},
+            "output": {"model": span.model or "", "choices": choices[:1], "usage": inspect_usage(span)},
             "error": self._text(span.error),
         }
         return {k: v for k, v in event.items() if v is not None}
@@ -196,7 +201,7 @@ def model_name(span: Span) -> str:
     return f"{span.provider}/{span.model}" if span.provider and span.model else span.model or "unknown"
 
 
-def usage_of(span: Span) -> Json | None:
+def inspect_usage(span: Span) -> Json | None:
     """Inspect's counts: cached tokens apart from the input, and all of them in the total."""
     counts = {
         "input_tokens": span.input_tokens,

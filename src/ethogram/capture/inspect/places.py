@@ -21,28 +21,28 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-class Place(msgspec.Struct):
+class OpenSpan(msgspec.Struct):
     """A span that was begun: who works in it, and the tool event that it is about."""
 
     id: str
     name: str
     type: str
     kind: Kind
-    above: Place | None
+    above: OpenSpan | None
     agent: str
     lane: str
     judge: bool
     event: dict[str, Any]
     tool: dict[str, Any] | None = None
 
-    def inner(self, span_id: str, name: str, event: dict[str, Any]) -> Place:
+    def inner(self, span_id: str, name: str, event: dict[str, Any]) -> OpenSpan:
         """A place inside this one, with the same people in it."""
-        return Place(span_id, name, "", "other", self, self.agent, self.lane, self.judge, event)
+        return OpenSpan(span_id, name, "", "other", self, self.agent, self.lane, self.judge, event)
 
     def line(self) -> set[str]:
         """Ids of this place and all above it."""
         found: set[str] = set()
-        at: Place | None = self
+        at: OpenSpan | None = self
         while at is not None and at.id not in found:
             found.add(at.id)
             at = at.above
@@ -52,11 +52,11 @@ class Place(msgspec.Struct):
 class Scope(msgspec.Struct):
     """A list of events: the sample's own, or the one inside an old tool or subtask event."""
 
-    base: Place
-    steps: list[Place] = []
+    base: OpenSpan
+    steps: list[OpenSpan] = []
 
     @property
-    def here(self) -> Place:
+    def here(self) -> OpenSpan:
         """The innermost step."""
         return self.steps[-1] if self.steps else self.base
 
@@ -66,12 +66,12 @@ class Places:
 
     def __init__(self, agent: str, root: str) -> None:
         """`agent` names the agent wherever the log does not; `root` is the id of the span above all."""
-        self.root = Place(root, root, "", "agent", None, agent, "", False, {})
-        self.open: dict[str, Place] = {}
-        self._known: dict[str, Place] = {}
+        self.root = OpenSpan(root, root, "", "agent", None, agent, "", False, {})
+        self.open: dict[str, OpenSpan] = {}
+        self._known: dict[str, OpenSpan] = {}
         self._lanes: Counter[str] = Counter()
 
-    def of(self, event: dict[str, Any], scope: Scope) -> Place:
+    def of(self, event: dict[str, Any], scope: Scope) -> OpenSpan:
         """The span in which an event happened."""
         return self._known.get(as_name(event.get("span_id"))) or scope.here
 
@@ -82,7 +82,7 @@ class Places:
         parent = self._known.get(as_name(above)) if above != span_id else None
         self._known[span_id] = self.open[span_id] = self.new(span_id, event, parent or scope.here)
 
-    def new(self, span_id: str, event: dict[str, Any], above: Place) -> Place:
+    def new(self, span_id: str, event: dict[str, Any], above: OpenSpan) -> OpenSpan:
         """A place for a span or a step. An agent that starts while another one works has a lane of its own."""
         type_, name = as_name(event.get("type")), as_name(event.get("name"))
         kind = _KINDS.get(type_, "other")
@@ -93,9 +93,9 @@ class Places:
                 self._lanes[name] += 1
                 lane = name if self._lanes[name] == 1 else f"{name}#{self._lanes[name]}"
         judge = above.judge or kind == "judge"
-        return Place(span_id, name or type_ or "span", type_, kind, above, agent, lane, judge, event)
+        return OpenSpan(span_id, name or type_ or "span", type_, kind, above, agent, lane, judge, event)
 
-    def waiting(self, event: dict[str, Any]) -> Place | None:
+    def waiting(self, event: dict[str, Any]) -> OpenSpan | None:
         """The open span that was begun for this tool call: the oldest of its name without another call."""
         above = event.get("span_id")
         for place in self.open.values():

@@ -18,7 +18,7 @@ Json = dict[str, Any]
 _ROLES = ("system", "user", "assistant", "tool")
 
 
-class Pool:
+class MessagePool:
     """The distinct messages of a trace, each written once."""
 
     def __init__(self, trace: Trace, lost: Counter[str]) -> None:

@@ -10,9 +10,9 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.inspect.body import Body
 from ethogram.capture.inspect.events import EventReader
 from ethogram.capture.inspect.log import Log
-from ethogram.capture.inspect.messages import Messages, failure, usage
+from ethogram.capture.inspect.messages import Messages, failure, token_fields
 from ethogram.capture.inspect.places import OWN, ROOT
-from ethogram.capture.inspect.scores import add_labels, outcome_of, scores_of
+from ethogram.capture.inspect.scores import add_labels, sample_outcome, scores_of
 from ethogram.capture.intake import Draft, Intake, TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns
 
@@ -37,7 +37,7 @@ def read_sample(body: Body, log: Log, intake: Intake, where: str) -> None:
         messages = Messages(body, trace.lose)
         error = failure(sample.get("error"))
         scores = scores_of(sample, log)
-        trace.outcome = outcome_of(scores, error, sample, log, own)
+        trace.outcome = sample_outcome(scores, error, sample, log, own)
         trace.answer = _answer(sample, messages)
         trace.meta = {**log.meta, **_sample_meta(sample, body)}
         _set_own(trace, own, sample_id)
@@ -180,5 +180,5 @@ def _last_call(sample: dict[str, Any], log: Log, calls: int) -> dict[str, Any]:
         details["stop_reason"] = "max_tokens" if stop == "length" else stop
     total = as_dict(sample.get("model_usage")).get(log.model)
     if calls > 1 and total:
-        return {**details, **usage(total), "attributes": {"usage_of": f"{calls} calls"}}
-    return {**details, **usage(output.get("usage") or total)}
+        return {**details, **token_fields(total), "attributes": {"usage_of": f"{calls} calls"}}
+    return {**details, **token_fields(output.get("usage") or total)}

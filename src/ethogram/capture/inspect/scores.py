@@ -25,7 +25,7 @@ def scores_of(sample: dict[str, Any], log: Log) -> dict[str, dict[str, Any]]:
     return {first if n == _PLACEHOLDER else n: as_dict(s) or {"value": s} for n, s in scores.items() if s is not None}
 
 
-def outcome_of(
+def sample_outcome(
     scores: dict[str, dict[str, Any]], error: str | None, sample: dict[str, Any], log: Log, own: dict[str, Any]
 ) -> Outcome:
     """The first score that is one value decides; one that cannot be a number leaves the sample unscored.

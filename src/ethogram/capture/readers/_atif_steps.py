@@ -67,7 +67,7 @@ def step_call(item: Any) -> ToolCall:
     return ToolCall(as_name(item.get("function_name")) or "unknown", text, call_id)
 
 
-def paired(step: Step) -> tuple[list[tuple[Step, Step | None]], list[Step]]:
+def paired_calls(step: Step) -> tuple[list[tuple[Step, Step | None]], list[Step]]:
     """Calls with their results, by id and then by position; and the results that answer no call."""
     calls = [c for c in as_list(step.get("tool_calls")) if isinstance(c, dict)]
     results = [r for r in as_list(as_dict(step.get("observation")).get("results")) if isinstance(r, dict)]

@@ -23,7 +23,7 @@ _USAGE = {
 }
 
 
-class Session:
+class ClaudeSession:
     """One session: its trace, its lanes, and what was counted already."""
 
     def __init__(self, intake: Intake, key: str, *, worldwide: bool) -> None:
@@ -35,7 +35,7 @@ class Session:
         self.counted: dict[str, dict[str, int]] = {}
         self._lines = 0
         self._seen: set[bytes] = set()
-        self._lanes: dict[str, Lane] = {"": Lane(self, "", None)}
+        self._lanes: dict[str, ClaudeLane] = {"": ClaudeLane(self, "", None)}
         self._chains: dict[str, str] = {}
 
     def line(self, number: int, line: Line) -> None:
@@ -81,7 +81,7 @@ class Session:
         self._seen.add(known)
         return False
 
-    def _lane(self, line: Line, uuid: str) -> Lane:
+    def _lane(self, line: Line, uuid: str) -> ClaudeLane:
         """A sidechain is named by its first line, which later lines reach through their parents."""
         if line.get("isSidechain") is not True:
             return self._lanes[""]
@@ -99,7 +99,7 @@ class Session:
             self._lanes[name] = self._start_lane(name, line, agent)
         return self._lanes[name]
 
-    def _start_lane(self, name: str, line: Line, agent: str) -> Lane:
+    def _start_lane(self, name: str, line: Line, agent: str) -> ClaudeLane:
         """A sub-agent hangs under the open call whose prompt is its first message."""
         prompt = _words(line.get("message"))
         main = self._lanes[""].turns
@@ -120,7 +120,7 @@ class Session:
             start_ns=iso_ns(line.get("timestamp")),
             attributes={"agentId": agent} if agent else {},
         )
-        return Lane(self, name, span_id, label)
+        return ClaudeLane(self, name, span_id, label)
 
 
 class Reply:
@@ -137,10 +137,10 @@ class Reply:
         self.usage: dict[str, Any] = {}
 
 
-class Lane:
+class ClaudeLane:
     """One conversation of a session."""
 
-    def __init__(self, session: Session, name: str, parent: str | None, agent: str = "") -> None:
+    def __init__(self, session: ClaudeSession, name: str, parent: str | None, agent: str = "") -> None:
         self._session = session
         self.turns = Turns(
             session.trace,

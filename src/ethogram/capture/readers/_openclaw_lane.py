@@ -32,7 +32,7 @@ _LINE = ("type", "ts", "timestamp", "content")
 _TURN = ("role", "content", "usage", "model", "provider", "stopReason", "timestamp", "errorMessage")
 
 
-class Lane:
+class OpenClawLane:
     """One session: its runs, its conversation, its tool events that wait for a result."""
 
     def __init__(self, trace: TraceBuilder, intake: Intake, name: str) -> None:

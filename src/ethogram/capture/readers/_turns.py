@@ -159,7 +159,7 @@ def add_whole(trace: TraceBuilder, intake: Intake, draft: Draft) -> SpanId:
     return trace.add(draft)
 
 
-def plain(trace: TraceBuilder, meta: dict[str, Any]) -> dict[str, Any]:
+def plain_meta(trace: TraceBuilder, meta: dict[str, Any]) -> dict[str, Any]:
     """Meta values that can be written down; what is nested too deeply is lost, and the trace is not."""
     kept: dict[str, Any] = {}
     for name, value in meta.items():

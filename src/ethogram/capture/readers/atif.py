@@ -18,9 +18,9 @@ from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Outcome
 
-from ._atif_steps import HEAVY, Step, agent_span, model_facts, ours, paired, replied, spoken, step_message, used
+from ._atif_steps import HEAVY, Step, agent_span, model_facts, ours, paired_calls, replied, spoken, step_message, used
 from ._shared import as_listing, as_object
-from ._turns import add_whole, count_bytes, plain, rest_of
+from ._turns import add_whole, count_bytes, plain_meta, rest_of
 
 FORMAT = "atif"
 NEWEST = (1, 8)
@@ -88,7 +88,7 @@ def _describe(trace: TraceBuilder, item: dict[str, Any], key: str) -> None:
         meta["note"] = f"schema {meta['schema_version'] or 'not named'}: read as ATIF-v{NEWEST[0]}.{NEWEST[1]}"
     if extra:
         meta["extra"] = extra
-    trace.meta = plain(trace, meta)
+    trace.meta = plain_meta(trace, meta)
 
 
 def _restore(trace: TraceBuilder, notes: dict[str, Any]) -> None:
@@ -217,7 +217,7 @@ class _Walk:
             lane.hear(msgspec.convert(heard, Message) if isinstance(heard, dict) else step_message(step))
             return []
         if step.get("is_copied_context") is True:
-            pairs, _ = paired(step)
+            pairs, _ = paired_calls(step)
             answers = [m for call, result in pairs for m in used(call, result, step, lane.base).output]
             said, at = (step_message(step), *answers), iso_ns(step.get("timestamp"))
             lane.copy(Draft(kind="other", name="copied", start_ns=at, output=said, **lane.base))
@@ -236,7 +236,7 @@ class _Walk:
 
     def _use(self, step: Step, lane: _Lane) -> list[tuple[str | None, dict[str, Any]]]:
         """A tool span for each call; what came back without a call is the environment speaking."""
-        pairs, free = paired(step)
+        pairs, free = paired_calls(step)
         refs: list[tuple[str | None, dict[str, Any]]] = []
         for call, result in pairs:
             notes = ours(call)

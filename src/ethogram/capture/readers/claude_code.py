@@ -17,7 +17,7 @@ from ethogram.capture.parse import as_name
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source
 
-from ._claude_session import Session
+from ._claude_session import ClaudeSession
 
 FORMAT = "claude-code"
 TYPES = {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "progress"}
@@ -55,8 +55,8 @@ class _Log:
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self._sessions: dict[str, Session] = {}
-        self._last: Session | None = None
+        self._sessions: dict[str, ClaudeSession] = {}
+        self._last: ClaudeSession | None = None
         self._early: list[tuple[int, dict[str, Any]]] = []
 
     def line(self, number: int, line: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ class _Log:
         else:
             raise ValueError("no session has begun")
 
-    def _session(self, line: dict[str, Any]) -> Session | None:
+    def _session(self, line: dict[str, Any]) -> ClaudeSession | None:
         """The session of a line; one that names none (a summary) belongs to the session before it, or the first."""
         name = as_name(line.get("sessionId"))
         if not name and (self._last is not None or line["type"] not in ("user", "assistant")):
@@ -80,7 +80,7 @@ class _Log:
         if line.get("isSidechain") is True and agent and key not in known:
             key = f"{key}/{agent}"  # a sub-agent's own file: not a new telling of the session that started it
         if key not in known:
-            known[key] = Session(self._intake, key, worldwide=bool(name))
+            known[key] = ClaudeSession(self._intake, key, worldwide=bool(name))
             early, self._early = self._early, []
             for number, held in early:
                 with self._intake.record(f"line {number}"):

@@ -17,7 +17,7 @@ from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.facts import label_source
-from ethogram.capture.telemetry.messages import decoded, last_words
+from ethogram.capture.telemetry.messages import decoded_json, last_words
 from ethogram.capture.telemetry.spans import RawSpan, SpanBuffer
 from ethogram.capture.telemetry.usage import langfuse_tokens
 from ethogram.trace import Kind
@@ -126,10 +126,10 @@ def _span(item: dict[str, Any], buffer: SpanBuffer) -> RawSpan:
     fields, left = _own_fields(item)
     for own, known in (("input", "input.value"), ("output", "output.value")):
         value = item.get(own)
-        if value not in (None, "") and decoded(attributes.setdefault(known, value)) != decoded(value):
+        if value not in (None, "") and decoded_json(attributes.setdefault(known, value)) != decoded_json(value):
             left[own] = value
     hint: Kind = _KINDS.get(as_name(item.get("type")).upper(), "other")
-    answer = decoded(gave)
+    answer = decoded_json(gave)
     if hint == "other" and isinstance(answer, dict) and answer.get("type") == "tool" and "tool_call_id" in answer:
         hint = "tool"  # LangChain's tools are plain spans, but they answer with a tool message
         fields.update(call_id=as_name(answer["tool_call_id"]) or None, result=as_text(answer.get("content")))

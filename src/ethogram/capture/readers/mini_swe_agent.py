@@ -18,7 +18,7 @@ from ethogram.capture.source import Source
 from ethogram.trace import Message, ToolCall, ToolResult
 
 from ._shared import as_listing, as_object, usage_tokens
-from ._turns import Turns, add_whole, count_bytes, plain, rest_of, stem
+from ._turns import Turns, add_whole, count_bytes, plain_meta, rest_of, stem
 
 FORMAT = "mini-swe-agent"
 TOOL = "bash"
@@ -73,7 +73,7 @@ def _read_document(item: dict[str, Any], key: str, source: Source, intake: Intak
         trace.task, trace.agent = name or stem(source.name, ".traj.json", ".traj"), FORMAT
         trace.answer = info["submission"] if isinstance(info.get("submission"), str) else None
         meta = rest_of(info, "submission", "config", "model_stats") | stats
-        trace.meta = plain(trace, meta | rest_of(item, "messages", "info", "instance_id"))
+        trace.meta = plain_meta(trace, meta | rest_of(item, "messages", "info", "instance_id"))
         root = Draft(kind="agent", name=FORMAT, agent=FORMAT, attributes={"info": rest_of(info, "submission")})
         run = _Run(trace, intake, add_whole(trace, intake, root), facts)
         run.whole(messages, as_float(stats.get("instance_cost")))

@@ -15,7 +15,7 @@ from ethogram.capture.parse import as_name, iso_ns
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source
 
-from ._openclaw_lane import Lane
+from ._openclaw_lane import OpenClawLane
 from ._turns import rest_of, stem
 
 FORMAT = "openclaw"
@@ -54,7 +54,7 @@ class _Log:
     def __init__(self, trace: TraceBuilder, intake: Intake) -> None:
         self._trace = trace
         self._intake = intake
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, OpenClawLane] = {}
         self._kinds: Counter[str] = Counter()
         self._untimed = 0
 
@@ -86,7 +86,7 @@ class _Log:
         self._trace.meta |= {"events": dict(self._kinds), "events_without_time": self._untimed}
         self._trace.meta["lanes"] = len(self._lanes)
 
-    def _lane(self, line: Line) -> Lane:
+    def _lane(self, line: Line) -> OpenClawLane:
         """Sub-agents and further agents have lanes; all channels of the main agent are one conversation."""
         key = as_name(line.get("sessionKey"))
         parts = key.split(":")
@@ -96,5 +96,5 @@ class _Log:
         elif len(parts) > 1 and parts[0] == "agent" and parts[1] != "main":
             name = f"agent:{parts[1]}"
         if name not in self._lanes:
-            self._lanes[name] = Lane(self._trace, self._intake, name)
+            self._lanes[name] = OpenClawLane(self._trace, self._intake, name)
         return self._lanes[name]

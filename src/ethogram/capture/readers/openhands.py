@@ -19,7 +19,7 @@ from ethogram.trace import TOKEN_FIELDS, Missing, Outcome, Scored
 
 from ._openhands_events import Events, is_event, run_tokens
 from ._shared import as_object, infrastructure, verdict
-from ._turns import Probe, Turns, add_whole, plain, rest_of, stem
+from ._turns import Probe, Turns, add_whole, plain_meta, rest_of, stem
 
 FORMAT = "openhands"
 
@@ -78,7 +78,7 @@ def _read_output(item: dict[str, Any], where: str, source: Source, intake: Intak
         error, result = as_text(item.get("error")), as_dict(item.get("test_result"))
         trace.outcome = _outcome(item, result, error)
         meta = {f"metadata_{k}": v for k, v in rest_of(metadata, "llm_config", "agent_class").items()}
-        trace.meta = plain(trace, meta) | {
+        trace.meta = plain_meta(trace, meta) | {
             "error": error or None,
             "accumulated_cost": as_float(metrics.get("accumulated_cost")),
         }

@@ -28,7 +28,7 @@ from ethogram.capture.source import Source
 from ethogram.trace import Message, Reasoning, Text, ToolCall, ToolResult
 
 from ._shared import as_object
-from ._turns import Turns, add_whole, plain, rest_of, stem
+from ._turns import Turns, add_whole, plain_meta, rest_of, stem
 
 FORMAT = "swe-agent"
 
@@ -80,7 +80,7 @@ def _read_one(item: dict[str, Any], key: str, source: Source, intake: Intake, at
         trace.agent = "swe-agent"
         trace.answer = info["submission"] if isinstance(info.get("submission"), str) else None
         meta = rest_of(info, "submission", "model_stats") | stats | rest_of({"environment": item.get("environment")})
-        trace.meta = plain(trace, meta)
+        trace.meta = plain_meta(trace, meta)
         model = as_dict(as_dict(config.get("agent")).get("model"))
         facts = {"model": as_name(model.get("name")) or None, "params": {k: model[k] for k in _PARAMS if k in model}}
         run = _Run(trace, intake, add_whole(trace, intake, _root(item, info)), facts)

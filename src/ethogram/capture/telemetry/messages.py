@@ -53,7 +53,7 @@ _SPEAKERS = {"tool-call": "assistant", "tool_call": "assistant", "tool-response"
 _URLS = ("image-url", "audio-url", "video-url", "document-url")
 
 
-def decoded(value: Any) -> Any:
+def decoded_json(value: Any) -> Any:
     """The value of JSON inside a string, also twice; other strings stay as they are."""
     for _ in range(2):
         if not isinstance(value, str) or value.lstrip()[:1] not in ("{", "[", '"'):
@@ -67,10 +67,10 @@ def decoded(value: Any) -> Any:
 
 def messages_of(value: Any, speaker: str) -> list[Message]:
     """The messages in a value: a list of them, a request, a response, or plain words of `speaker`."""
-    found = _gather(decoded(value), speaker)
+    found = _gather(decoded_json(value), speaker)
     if found or value in (None, "", [], {}):
         return found
-    return [] if is_definitions(decoded(value)) else [Message(role(speaker), (Text(as_text(value)),))]
+    return [] if is_definitions(decoded_json(value)) else [Message(role(speaker), (Text(as_text(value)),))]
 
 
 def _gather(value: Any, speaker: str) -> list[Message]:
@@ -102,7 +102,7 @@ def _from_object(value: dict[str, Any], speaker: str) -> list[Message]:
         if isinstance(value.get(key), list) and value[key]:
             return [*_system(value), *_gather(value[key], speaker)]
     for key in ("message", "content", "input", "output", "prompt", "prompts", "completion", "text"):
-        inner = decoded(value.get(key))
+        inner = decoded_json(value.get(key))
         if key == "content" and isinstance(inner, list):
             return [message_of({"role": speaker, **value}, speaker)]
         if isinstance(inner, dict | list | str) and inner:
@@ -131,7 +131,7 @@ def _system(value: dict[str, Any]) -> list[Message]:
         or value.get("instructions")
         or as_dict(value.get("config")).get("system_instruction")
     )
-    parts = parts_of(inner.get("parts") if isinstance(inner, dict) and "parts" in inner else inner)
+    parts = message_parts(inner.get("parts") if isinstance(inner, dict) and "parts" in inner else inner)
     return [Message("system", tuple(parts))] if parts else []
 
 
@@ -160,12 +160,12 @@ def message_of(item: dict[str, Any], speaker: str = "other") -> Message:
         call_id = as_name(item.get("call_id")) or None
         return Message("tool", (ToolResult(_words(item.get("output")), None, call_id),))
     if kind == "reasoning" and "role" not in item:
-        return Message("assistant", tuple(parts_of([item])))
+        return Message("assistant", tuple(message_parts([item])))
     who = item.get("role") or (_LANGCHAIN.get(kind) if isinstance(kind, str) else None) or speaker
     who = _SPEAKERS.get(who, who) if isinstance(who, str) else who
     name = as_name(item.get("name")) or None
     if "parts" in item:
-        parts = parts_of(item["parts"])
+        parts = message_parts(item["parts"])
         results = bool(parts) and all(isinstance(p, ToolResult) for p in parts)
         return Message("tool" if results else role(who), tuple(parts), name)
     calls = item.get("tool_calls") or as_dict(item.get("additional_kwargs")).get("tool_calls")
@@ -173,7 +173,7 @@ def message_of(item: dict[str, Any], speaker: str = "other") -> Message:
     plain = chat_message({**item, "role": who, "content": None, "tool_calls": None})
     if role(who) == "tool":
         return _tool_message(item, content, name)
-    parts = [*(p for p in plain.parts if isinstance(p, Reasoning)), *parts_of(content)]
+    parts = [*(p for p in plain.parts if isinstance(p, Reasoning)), *message_parts(content)]
     asked = [call_of(c) for c in as_list(calls)]
     known = {(p.name, p.call_id) for p in parts if isinstance(p, ToolCall)}
     parts.extend(c for c in asked if (c.name, c.call_id) not in known)
@@ -182,7 +182,7 @@ def message_of(item: dict[str, Any], speaker: str = "other") -> Message:
 
 
 def _tool_message(item: dict[str, Any], content: Any, name: str | None) -> Message:
-    parts = parts_of(content)
+    parts = message_parts(content)
     if not any(isinstance(p, ToolResult) for p in parts):
         call_id = as_name(item.get("tool_call_id") or item.get("id")) or None
         failed = bool(item.get("error")) or item.get("status") == "error"
@@ -199,7 +199,7 @@ def decoded_parts(content: Any) -> Any:
     return content
 
 
-def parts_of(value: Any) -> list[Part]:
+def message_parts(value: Any) -> list[Part]:
     """Parts of a message; the kinds that only telemetry has are turned here, all others as everywhere."""
     if isinstance(value, dict):
         value = [value]
@@ -276,4 +276,4 @@ def call_of(item: Any) -> ToolCall:
 def last_words(value: Any) -> str:
     """The text of the last assistant message in a value, or the value itself as text."""
     said = [m.text for m in messages_of(value, "assistant") if m.role == "assistant" and m.text]
-    return said[-1] if said else as_text(decoded(value))
+    return said[-1] if said else as_text(decoded_json(value))

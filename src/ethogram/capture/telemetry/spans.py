@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import printable
+from ethogram.capture.intake import without_surrogates
 from ethogram.trace import Kind, Status
 
 MEMORY = 64 << 20
@@ -159,7 +159,7 @@ def _encode(value: Any) -> bytes:
 
 def _printable(value: Any) -> Any:
     if isinstance(value, str):
-        return printable(value)
+        return without_surrogates(value)
     if isinstance(value, dict):
         return {_printable(k): _printable(v) for k, v in value.items()}
     return [_printable(v) for v in value] if isinstance(value, list) else value

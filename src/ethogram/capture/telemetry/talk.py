@@ -11,7 +11,7 @@ from ethogram.capture.parse import as_dict, as_list, as_name, as_text, role
 from ethogram.trace import Message, Text
 
 from .bag import Bag
-from .messages import decoded, message_of, messages_of, parts_of
+from .messages import decoded_json, message_of, message_parts, messages_of
 from .spans import RawEvent
 
 _SPEAKERS = {
@@ -52,7 +52,11 @@ class Talk(msgspec.Struct):
 
 def take_input(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     """What the model read."""
-    system = [Message("system", tuple(p))] if (p := parts_of(decoded(bag.take("gen_ai.system_instructions")))) else []
+    system = (
+        [Message("system", tuple(p))]
+        if (p := message_parts(decoded_json(bag.take("gen_ai.system_instructions"))))
+        else []
+    )
     heard, left = _split(bag, events, lambda e: e.name in _SPEAKERS or e.name == _PROMPT)
     talk = _choose(
         [
@@ -75,7 +79,7 @@ def take_input(bag: Bag, events: Sequence[RawEvent]) -> Talk:
 def take_output(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     """What the model wrote, and why it stopped where the messages say so."""
     heard, left = _split(bag, events, lambda e: e.name in ("gen_ai.choice", _COMPLETION))
-    whole = as_list(decoded(bag.take("gen_ai.output.messages")))
+    whole = as_list(decoded_json(bag.take("gen_ai.output.messages")))
     completions = bag.indexed("gen_ai.completion")
     talk = _choose(
         [
@@ -90,7 +94,7 @@ def take_output(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     )
     said: list[Any] = [*whole, *(e.attributes for e in heard), *completions]
     if not talk.messages:
-        said.append(decoded(next((bag.rest[k] for k in _RAW_OUTPUT if k in bag), None)))
+        said.append(decoded_json(next((bag.rest[k] for k in _RAW_OUTPUT if k in bag), None)))
         talk.messages = _raw(bag, _RAW_OUTPUT, "assistant")
     talk.stop = next((stop for item in said if (stop := _stop(item))), "")
     return talk
@@ -100,7 +104,8 @@ def exact(bag: Bag, key: str) -> list[Message]:
     """Messages of our own writer: nothing is guessed."""
     items = [as_dict(m) for m in as_list(bag.take(key))]
     return [
-        Message(role(m.get("role")), tuple(parts_of(m.get("parts"))), as_name(m.get("name")) or None) for m in items
+        Message(role(m.get("role")), tuple(message_parts(m.get("parts"))), as_name(m.get("name")) or None)
+        for m in items
     ]
 
 
@@ -134,7 +139,7 @@ def _heard(event: RawEvent) -> list[Message]:
         speaker = "user" if event.name == _PROMPT else "assistant"
         return messages_of(event.attributes.get("gen_ai.prompt") or event.attributes.get("gen_ai.completion"), speaker)
     if event.name == "gen_ai.choice":
-        inner = decoded(event.attributes.get("message"))
+        inner = decoded_json(event.attributes.get("message"))
         item = inner if isinstance(inner, dict) else {"content": inner} if inner else event.attributes
         return [message_of({**item, "role": item.get("role") or "assistant"})]
     speaker = _SPEAKERS[event.name]

@@ -81,13 +81,13 @@ def _content_parts(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
 
 def metrics(span: Span) -> dict[str, Any]:
     """The tokens and the cost of a reply; prompt tokens include the cached ones."""
-    found = filled(
+    found = without_unknown(
         prompt_tokens=total_of(span.input_tokens, span.cache_read_tokens, span.cache_write_tokens),
         completion_tokens=span.output_tokens,
         cached_tokens=span.cache_read_tokens,
         cost_usd=span.cost_usd,
     )
-    extra = filled(cache_write_tokens=span.cache_write_tokens, reasoning_tokens=span.reasoning_tokens)
+    extra = without_unknown(cache_write_tokens=span.cache_write_tokens, reasoning_tokens=span.reasoning_tokens)
     return found | ({"extra": extra} if extra else {})
 
 
@@ -97,7 +97,7 @@ def total_of(*counts: int | None) -> int | None:
     return sum(known) if known else None
 
 
-def filled(**values: Any) -> dict[str, Any]:
+def without_unknown(**values: Any) -> dict[str, Any]:
     """Without what is not known."""
     return {k: v for k, v in values.items() if v is not None}
 

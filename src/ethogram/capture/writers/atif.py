@@ -18,7 +18,7 @@ from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.readers._atif_steps import OURS, ROLES, Step, replied, spoken, step_message, used
 from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, ToolCall, Trace
 
-from ._atif_fields import content, differences, draft_of, filled, iso, metrics, pair, total_of
+from ._atif_fields import content, differences, draft_of, iso, metrics, pair, total_of, without_unknown
 
 FORMAT = "atif"
 VERSION = "ATIF-v1.7"
@@ -69,7 +69,7 @@ class _Document:
         below = [self._trajectory(lane) for lane in self._lanes if lane != main]
         if below:
             document["subagent_trajectories"] = below
-        document["final_metrics"] = filled(
+        document["final_metrics"] = without_unknown(
             total_prompt_tokens=total_of(totals.input_tokens, totals.cache_read_tokens, totals.cache_write_tokens),
             total_completion_tokens=totals.output_tokens,
             total_cached_tokens=totals.cache_read_tokens,
@@ -88,11 +88,13 @@ class _Document:
         """What belongs to the trace as a whole and has no field in ATIF."""
         trace, head = self._trace, self._trace.head
         labels = [
-            filled(name=x.name, by=x.by, source=x.source, span_id=x.span_id, why=x.why and trace.text(x.why))
+            without_unknown(name=x.name, by=x.by, source=x.source, span_id=x.span_id, why=x.why and trace.text(x.why))
             | {"value": x.value}
             for x in trace.labels
         ]
-        notes = filled(condition=head.condition or None, seed=head.seed, answer=trace.answer, lane=main or None)
+        notes = without_unknown(
+            condition=head.condition or None, seed=head.seed, answer=trace.answer, lane=main or None
+        )
         spans = [draft_of(trace, s) for s in trace.spans if s.kind in _STRUCTURE]
         plain = Draft(kind="other", name="")
         return notes | {
@@ -168,7 +170,7 @@ class _Lane:
         """A user, or a span of a kind that ATIF has no step for."""
         real = draft_of(self._trace, span)
         words = content(real.output[0].parts) if real.output else real.result or span.name
-        step = filled(source="user" if span.kind == "user" else "system", timestamp=iso(span.start_ns))
+        step = without_unknown(source="user" if span.kind == "user" else "system", timestamp=iso(span.start_ns))
         step["message"] = words
         guess = spoken({"step_id": len(self._steps) + 1} | step, self._base)
         self._add(step, differences(guess, real))
@@ -176,7 +178,10 @@ class _Lane:
 
     def _lone(self, span: Span) -> None:
         """A tool that no reply asked for: a step without the model."""
-        step: Step = filled(source="agent", timestamp=iso(span.start_ns)) | {"message": "", "llm_call_count": 0}
+        step: Step = without_unknown(source="agent", timestamp=iso(span.start_ns)) | {
+            "message": "",
+            "llm_call_count": 0,
+        }
         call = ToolCall(span.tool or span.name, "" if span.arguments is None else self._trace.text(span.arguments))
         self._tools(step, (msgspec.structs.replace(call, call_id=span.call_id),), {0: span})
         self._add(step, {})
@@ -186,7 +191,7 @@ class _Lane:
         real = draft_of(self._trace, span)
         message = real.output[0] if real.output else Message("assistant")
         reasoning = "\n".join(p.text for p in message.parts if isinstance(p, Reasoning))
-        step: Step = filled(
+        step: Step = without_unknown(
             source="agent",
             timestamp=iso(span.start_ns),
             model_name=span.model if span.model != self._facts["model"] else None,

@@ -14,9 +14,9 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ethogram.capture.inspect.out import Events, is_root, iso, model_name, usage_of
+from ethogram.capture.inspect.out import TraceEvents, inspect_time, inspect_usage, is_root, model_name
 from ethogram.capture.inspect.places import OWN
-from ethogram.capture.inspect.pool import Json, Pool
+from ethogram.capture.inspect.pool import Json, MessagePool
 from ethogram.capture.inspect.scores import grade
 from ethogram.capture.parse import as_dict, as_name
 from ethogram.trace import Label, Missing, Scored, Span, Trace, digest, inner_ids, message_order
@@ -55,8 +55,8 @@ def _put(archive: zipfile.ZipFile, name: str, value: Any) -> None:
 
 def _sample(trace: Trace, epoch: int, lost: Counter[str]) -> Json:
     head = trace.head
-    pool = Pool(trace, lost)
-    events = list(Events(trace, pool, lost))
+    pool = MessagePool(trace, lost)
+    events = list(TraceEvents(trace, pool, lost))
     messages = pool.written(list(message_order(trace.spans)))
     root = next((s for s in trace.spans if is_root(s)), None)
     kept = as_dict(trace.texts.get(root.attributes)) if root is not None and root.attributes else {}
@@ -80,8 +80,8 @@ def _sample(trace: Trace, epoch: int, lost: Counter[str]) -> Json:
         "metadata": {**restored.get("metadata", {}), OWN: own},
         "events": events,
         "model_usage": _usage(trace),
-        "started_at": iso(start),
-        "completed_at": iso(end),
+        "started_at": inspect_time(start),
+        "completed_at": inspect_time(end),
         "total_time": None if start is None or end is None else (end - start) / 1e9,
         "uuid": as_name(head.meta.get("uuid")) or head.episode,
         "error": _error(trace, root),
@@ -127,7 +127,7 @@ def _usage(trace: Trace) -> dict[str, Json]:
     inner = inner_ids(trace.spans, frozenset({"model"}))
     sums: dict[str, Counter[str]] = {}
     for span in trace.spans:
-        if span.kind == "model" and span.span_id not in inner and (counts := usage_of(span)):
+        if span.kind == "model" and span.span_id not in inner and (counts := inspect_usage(span)):
             sums.setdefault(model_name(span), Counter()).update(counts)
     return {name: dict(counts) for name, counts in sums.items()}
 
@@ -219,7 +219,7 @@ class _Header:
         key = digest("inspect", *self._traces)[3:25]
         model = self._name("model") or next(iter(self._usage), "none/none")
         task = self._name("task") or "ethogram"
-        started = iso(min(self._times)) if self._times else _UNDATED
+        started = inspect_time(min(self._times)) if self._times else _UNDATED
         ids = list(dict.fromkeys(s["id"] for s in self.summaries))
         return {
             "version": 2,
@@ -242,7 +242,7 @@ class _Header:
             },
             "stats": {
                 "started_at": started,
-                "completed_at": iso(max(self._times)) if self._times else _UNDATED,
+                "completed_at": inspect_time(max(self._times)) if self._times else _UNDATED,
                 "model_usage": {name: dict(counts) for name, counts in self._usage.items()},
             },
         }
