@@ -133,8 +133,8 @@ def test_every_command_has_json(call, path):
 @pytest.mark.parametrize(
     "line",
     [
-        "ethogram sql 'SELECT * FROM range(200000)' --limit 0 | head -1",
-        "ethogram sql 'SELECT * FROM range(200000)' --limit 0 --json | head -c 1",
+        "ethogram sql 'SELECT * FROM range(20000)' --limit 0 | head -1",
+        "ethogram sql 'SELECT * FROM range(20000)' --limit 0 --json | head -c 1",
         "ethogram --help | true",
         "ethogram show --help | true",
         "ethogram runs | true",

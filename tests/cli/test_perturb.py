@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from ethogram.perturb import operators_for
+
 Call = Callable[..., Any]
 
 AGENT = """
@@ -29,6 +31,7 @@ def count(task, episode):
 
 count.meters = ("tokens", "usd")
 """
+OPERATORS = [o.name for o in operators_for("csv")]
 SUM = ("--question", "What is the sum of the prices?", "--expected", "24", "--score", "numeric")
 
 
@@ -47,7 +50,8 @@ def test_pairs_aggregates_and_shares_are_shown(ask: Call) -> None:
     said = ask("-k", "2", "--run", "x")
     assert said.code == 0, said
     lines = said.out.splitlines()
-    assert lines[0].startswith("x  14 of 14 pairs, agent act.py:solve")
+    pairs = 2 * len(OPERATORS)
+    assert lines[0].startswith(f"x  {pairs} of {pairs} pairs, agent act.py:solve")
     assert lines[1].startswith("noise floor: clean runs are 0.000 apart on average")
     assert sum(line.startswith("column_swap") for line in lines) == 3  # two pairs and their sum
     assert any(line.startswith("all ") for line in lines)
@@ -58,7 +62,7 @@ def test_pairs_aggregates_and_shares_are_shown(ask: Call) -> None:
 
 def test_many_pairs_are_folded(ask: Call) -> None:
     said = ask("-k", "2", "--limit", "3")
-    assert "… and 11 more pairs; --limit 0 shows all" in said.out
+    assert f"… and {2 * len(OPERATORS) - 3} more pairs; --limit 0 shows all" in said.out
     assert sum(" → " in line for line in said.out.splitlines()) == 3
     assert "… and" not in ask("--results", "latest", "--limit", "100").out
 
@@ -75,7 +79,7 @@ def test_json_is_one_document_and_results_say_the_same(ask: Call, document: Call
 def test_csv_needs_no_pandas(ask: Call, shell: Call) -> None:
     assert ask("--run", "x", "--out", "pairs.csv").code == 0
     rows = list(csv.DictReader(Path("pairs.csv").read_text().splitlines()))
-    assert len(rows) == 7
+    assert [r["operator"] for r in rows] == OPERATORS
     assert {"operator", "d_norm", "within_noise_floor"} <= set(rows[0])
     Path("hidden").mkdir()
     Path("hidden/pandas.py").write_text("raise ImportError('there is no pandas here')\n")
@@ -89,16 +93,17 @@ def test_csv_needs_no_pandas(ask: Call, shell: Call) -> None:
 def test_a_dry_run_calls_nothing(ask: Call, document: Call) -> None:
     said = ask("--dry-run", "-k", "3", "--max-usd", "2", agent="act.py:count")
     assert said.code == 0, said
-    assert said.out.splitlines()[-1] == "29 episodes; at most $2.00; nothing was called"
+    episodes = 5 + 3 * (1 + len(OPERATORS))  # the noise floor, then three attempts of the clean task and of each change
+    assert said.out.splitlines()[-1] == f"{episodes} episodes; at most $2.00; nothing was called"
     assert "duplicated" in said.out
     assert not Path("calls").exists()
     about = ("--agent", "act.py:count", "--file", "sales.csv", *SUM)
     planned = document("perturb", *about, "--dry-run")
-    assert planned["episodes"] == 13
-    assert len(planned["changes"]) == 7
+    assert planned["episodes"] == 5 + 1 + len(OPERATORS)
+    assert [c["operator"] for c in planned["changes"]] == OPERATORS
     assert not Path("calls").exists()
     assert ask("--noise-floor", "0", agent="act.py:count").code == 0
-    assert len(Path("calls").read_text()) == 8
+    assert len(Path("calls").read_text()) == 1 + len(OPERATORS)
 
 
 def test_warnings_are_loud(ask: Call) -> None:

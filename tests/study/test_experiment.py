@@ -17,6 +17,7 @@ import pytest
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.experiment.experiments import experiment_results
 from ethogram.lab.experiment.records import ExperimentResults
+from ethogram.perturb import operators_for
 from ethogram.plan import Task
 from ethogram.run.agents import ScriptedAgent
 from ethogram.run.options import RunOptions
@@ -28,15 +29,7 @@ from ethogram.study.switch import kill
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
 SALES = "item,price,stock\napple,3,12\nbread,4,0\nmilk,2,7\ncheese,9,1\ntea,6,30\n"
 ASK = "What is the sum of the column price?"
-SEVEN = [
-    "column_swap",
-    "label_corrupt",
-    "data_type_corrupt",
-    "row_duplicate",
-    "irrelevant_columns",
-    "unit_change",
-    "null_content",
-]
+OPERATORS = [o.name for o in operators_for("csv")]
 
 
 def adder(task: Task, episode: Any) -> str:
@@ -74,8 +67,9 @@ def shown(found: ExperimentResults) -> dict[str, set[str]]:
 def test_one_file_all_operators(home: Home, sales: Path) -> None:
     found = experiment(home, sales, k=2).run()
     assert isinstance(found, ExperimentResults)
-    assert [t.operator for t in found.treatments] == SEVEN
-    assert (len(found.pairs), found.planned_pairs, found.missing) == (14, 14, {})
+    assert [t.operator for t in found.treatments] == OPERATORS
+    pairs = 2 * len(OPERATORS)
+    assert (len(found.pairs), found.planned_pairs, found.missing) == (pairs, pairs, {})
     assert shown(found)["null_content"] == {"loop_or_extended_execution"}
     assert shown(found)["irrelevant_columns"] == {"no_observable_effect"}
     assert shown(found)["row_duplicate"] == {"silent_semantic_corruption"}
@@ -292,13 +286,13 @@ def test_a_dry_run_calls_nothing_and_leaves_no_run(home: Home, sales: Path) -> N
     planned = made.run(dry_run=True)
     assert agent.calls == 0
     assert home.names() == []
-    assert (planned.episodes, planned.k, planned.reruns) == (7 + 14, 2, 5)
-    assert [c.operator for c in planned.changes] == SEVEN
+    assert (planned.episodes, planned.k, planned.reruns) == (7 + 2 * len(OPERATORS), 2, 5)
+    assert [c.operator for c in planned.changes] == OPERATORS
     assert all(c.summary for c in planned.changes)
     assert all(c.where for c in planned.changes)
     assert planned.cost_usd_at_most is None
     assert "--max-usd" in str(planned.why)
-    assert len(planned.to_df()) == 7
+    assert planned.to_df()["operator"].tolist() == OPERATORS
     made.run()
     assert agent.calls == planned.episodes
 
@@ -444,7 +438,7 @@ def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mix
     by_file: dict[str | None, set[str]] = {}
     for t in found.treatments:
         by_file.setdefault(t.file, set()).add(t.operator)
-    assert by_file["sales.csv"] == set(SEVEN)
+    assert by_file["sales.csv"] == set(OPERATORS)
     assert "paragraph_shuffle" in by_file["note.md"]
     assert not found.missing
     assert len(found.pairs) == len(found.treatments) == found.planned_pairs
