@@ -98,7 +98,7 @@ def test_every_flip_is_reported_or_does_no_harm(home: Home) -> None:
                     found = verify_runs(runs, home=Home(LocalFiles(Path(home.files.address))))
                     assert not found.ok or _says_the_same(path, whole), f"{what} of {place} went unnoticed"
             counted[path.suffix] = counted.get(path.suffix, 0) + 1
-    assert set(counted) >= {".parquet", ".jsonl", ".json", ".npz", ".csv", ".key"}
+    assert set(counted) >= {".parquet", ".zst", ".json", ".npz", ".csv", ".key"}
     assert sum(counted.values()) >= 120
 
 

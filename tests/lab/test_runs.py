@@ -20,7 +20,8 @@ def damage(home: Home, run: str) -> None:
     """One byte of the ledger changes."""
     assert isinstance(home.files, LocalFiles)
     (segment,) = (Path(home.files.root) / "runs" / run / "ledger").iterdir()
-    segment.write_bytes(segment.read_bytes().replace(b'"task":"0"', b'"task":"7"'))
+    data = segment.read_bytes()
+    segment.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
 
 
 def test_an_empty_home(home: Home) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +17,7 @@ from ethogram.store import Batch, Home, Lake, Policy, Redactor, Rule, Run, compa
 from ethogram.store.batch import tally
 from ethogram.store.episodes import FIGURES
 from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
+from ethogram.store.ledger_file import pack_lines, unpack
 from ethogram.trace import EpisodeId, Missing, Scored, episode_id
 
 WORDS = st.text(max_size=20)
@@ -54,19 +54,18 @@ def stored(home: Home, plain: Redactor, *batches: Batch, name: str = "r") -> Run
 )
 def test_a_segment_with_batches_survives_the_round_trip(many: list[Batch]) -> None:
     header = Header(schema_version=2, writer="w", number=0, committed_ns=5)
-    data = encode_segment(header, (), batches=many)
-    assert decode_segment("w", data) == Segment("w", header, (), (), tuple(many))
-    assert data.count(b"\n") == len(many) + 2
+    name, data = encode_segment(header, (), batches=many)
+    assert decode_segment(name, data) == Segment(name, header, (), (), tuple(many))
+    assert unpack(name, data).count(b"\n") == len(many) + 1
 
 
 def test_letters_that_mean_nothing_are_damage() -> None:
     header = Header(schema_version=2, writer="w", number=0, committed_ns=5)
     for said in ('"outcomes":"1x"', '"outcomes":"1-"'):
-        body, _, _ = encode_segment(header, (), batches=[batch(outcomes="11")]).rstrip(b"\n").rpartition(b"\n")
-        body = body.replace(b'"outcomes":"11"', said.encode()) + b"\n"
-        bad = body + msgspec.json.encode({"type": "end", "entries": 1, "digest": hash_of(body)}) + b"\n"
-        with pytest.raises(Damaged, match="ledger segment w cannot be read"):
-            decode_segment("w", bad)
+        lines = unpack(*encode_segment(header, (), batches=[batch(outcomes="11")]))
+        bad = pack_lines(lines.replace(b'"outcomes":"11"', said.encode()).splitlines())
+        with pytest.raises(Damaged, match=r"ledger segment w-\S+ cannot be read"):
+            decode_segment(f"w-{hash_of(bad).removeprefix('b2:')}.jsonl.zst", bad)
 
 
 def test_of_two_batches_with_one_id_the_first_counts(home: Home, plain: Redactor) -> None:

@@ -96,7 +96,7 @@ def test_damage_is_named(home: Home, plain: Redactor, write_trace: Write) -> Non
         write_trace(writer, "one")
     (name,) = run.files.names("runs/r/ledger")
     data = run.files.read(f"runs/r/ledger/{name}")
-    for bad in (data[:-20], data.replace(b"episode", b"opisode", 1), data[len(data) // 2 :], b"", b"\n"):
+    for bad in (data[:-20], data[:30] + b"x" + data[31:], data[len(data) // 2 :], b"", b"\n"):
         run.files.publish(f"runs/r/ledger/{name}", bad)
         with pytest.raises(Damaged, match="does not match its hash"):
             home.run("r").episodes()

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -24,9 +25,10 @@ from ethogram.store.ledger import (
     encode_segment,
     in_force,
     read_segments,
-    segment_name,
     standing,
 )
+from ethogram.store.ledger_columns import encode as encode_columns
+from ethogram.store.ledger_file import MANY, decode_places, unpack
 from ethogram.trace import Head, Missing, Origin, Scored, Totals
 
 WORDS = st.text(max_size=40).filter(lambda t: t.isprintable() or "\n" in t or "\u2028" in t)
@@ -85,32 +87,114 @@ def test_a_segment_survives_the_round_trip(many: list[Entry]) -> None:
         files=(DataFile("spans-w-000003.parquet", 1, 2, "b2:00", "k-1"),),
         replaces=("a-000000.jsonl",),
     )
-    data = encode_segment(header, many)
-    assert decode_segment("w-000003.jsonl", data) == Segment("w-000003.jsonl", header, tuple(many))
-    assert data.count(b"\n") == len(many) + 2  # one line each, whatever is in the words
+    name, data = encode_segment(header, many)
+    assert decode_segment(name, data) == Segment(name, header, tuple(many))
+    assert unpack(name, data).count(b"\n") == len(many) + 1  # one line each, whatever is in the words
+
+
+def hashed(number: int) -> str:
+    return f"b2:{number:032x}"
+
+
+def columnar(count: int, **changed: Any) -> list[Entry]:
+    """Entries as runs have them: with every field set in some of them."""
+    made = []
+    for n in range(count):
+        full = n % 3 == 0
+        more: dict[str, Any] = {"answer": hashed(n), "start_ns": n, "end_ns": 2 * n} if full else {}
+        known = Head(
+            trace_id=hashed(n),  # type: ignore[arg-type]
+            episode=hashed(n + count),  # type: ignore[arg-type]
+            task=f"task {n % 7}",
+            attempt=n // 7,
+            condition="c" if full else "",
+            seed=2**64 - 1 - n if full else None,
+            outcome=Missing("killed") if n % 5 == 0 else Scored(n / 3, "by" if full else ""),
+            meta={"n": n, "x": 0.1, "s": "words", "none": None} if full else {},
+            origin=Origin("f", "name") if full else None,
+            words={"detail": hashed(n)} if full else {},  # type: ignore[dict-item]
+            **more,
+        )
+        totals = Totals(spans=n, errors=1, input_tokens=n if full else None, cost_usd=0.1 * n if full else None)
+        made.append(
+            Entry(
+                head=known,
+                totals=totals,
+                at_ns=n,
+                spans=() if n % 4 == 0 else (Place("spans-x.parquet", 10 * n, n),),
+                texts=("texts-x.parquet", "texts-y.parquet") if full else (),
+                supersedes=hashed(n + 9) if full else None,  # type: ignore[arg-type]
+                forgotten="too old" if n % 4 == 0 else None,
+            )
+        )
+    return [msgspec.structs.replace(e, **changed) if n == 1 else e for n, e in enumerate(made)]
+
+
+def test_many_entries_are_columns_and_read_back_the_same() -> None:
+    header = Header(schema_version=1, writer="w", number=3, committed_ns=5, replaces=("a-000000.jsonl",))
+    many = columnar(MANY)
+    name, data = encode_segment(header, many)
+    assert name.endswith(".parquet")
+    assert decode_segment(name, data) == Segment(name, header, tuple(many))
+    placed = [(e.head.trace_id, e.head.episode, e.spans, e.supersedes) for e in decode_places(name, data).entries]
+    assert placed == [(e.head.trace_id, e.head.episode, e.spans, e.supersedes) for e in many]
+    lines = encode_segment(header, many[:-1])
+    assert lines[0].endswith(".jsonl.zst")
+    assert len(data) < len(lines[1])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"head": head("t1", hashed(1))},
+        {"head": head(hashed(1), hashed(2), seed=-1)},
+        {"head": head(hashed(1), hashed(2), attempt=2**70)},
+        {"head": head(hashed(1), hashed(2), outcome=Missing("killed", "with words"))},
+        {"head": head(hashed(1).replace("0", "A"), hashed(2))},
+        {"spans": (Place("a", 0, 1), Place("b", 0, 1))},
+        {"spans": (Place("a", 0, 7),)},
+        {"supersedes": "b2:short"},
+    ],
+    ids=str,
+)
+def test_what_no_column_holds_is_written_as_lines(changed: dict[str, Any]) -> None:
+    header = Header(schema_version=1, writer="w", number=0, committed_ns=5)
+    assert encode_columns(msgspec.json.encode(header), columnar(4, **changed)) is None
+    many = columnar(MANY, **changed)
+    name, data = encode_segment(header, many)
+    assert name.endswith(".jsonl.zst")
+    assert decode_segment(name, data).entries == tuple(many)
 
 
 def test_every_flipped_byte_and_every_cut_is_found() -> None:
     header = Header(schema_version=1, writer="w", number=0, committed_ns=5)
-    data = encode_segment(header, [entry("t1", "e1"), entry("t2", "e2")])
+    name, data = encode_segment(header, [entry("t1", "e1"), entry("t2", "e2")])
     for at in range(len(data)):
         for flip in (0x01, 0x20, 0x80):
             bad = data[:at] + bytes([data[at] ^ flip]) + data[at + 1 :]
-            with pytest.raises(Damaged, match=r"ledger segment w-000000\.jsonl"):
-                decode_segment(segment_name("w", 0), bad)
-    for end in range(len(data)):
+            with pytest.raises(Damaged, match=r"ledger segment w-000000-\w+\.jsonl\.zst"):
+                decode_segment(name, bad)
+    for bad in (*(data[:end] for end in range(len(data))), data + b"\n", data + data):
         with pytest.raises(Damaged):
-            decode_segment("x", data[:end])
-    with pytest.raises(Damaged):
-        decode_segment("x", data + b"\n")
-    with pytest.raises(Damaged):
-        decode_segment("x", data + data)
+            decode_segment(name, bad)
+
+
+def test_every_flipped_byte_of_an_earlier_version_is_found() -> None:
+    path = next((Path(__file__).parent / "old_home/runs/sealed/ledger").iterdir())
+    data = path.read_bytes()
+    for at in range(0, len(data), 3):
+        bad = data[:at] + bytes([data[at] ^ 0x20]) + data[at + 1 :]
+        with pytest.raises(Damaged, match=r"ledger segment \w+-000000\.jsonl"):
+            decode_segment(path.name, bad)
+    for bad in (*(data[:end] for end in range(0, len(data), 5)), data + b"\n", data + data):
+        with pytest.raises(Damaged):
+            decode_segment(path.name, bad)
 
 
 def test_a_segment_of_a_later_version_is_refused_in_one_sentence() -> None:
-    data = encode_segment(Header(schema_version=99, writer="w", number=0, committed_ns=5), [])
+    name, data = encode_segment(Header(schema_version=99, writer="w", number=0, committed_ns=5), [])
     with pytest.raises(BadInput, match=r"schema version 99 .* upgrade Ethogram"):
-        decode_segment("x", data)
+        decode_segment(name, data)
 
 
 def test_replaced_segments_do_not_count() -> None:
@@ -213,8 +297,8 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
     files = LocalFiles(tmp_path)
     names = [f"e{n}" for n in range(40)]
     for n, name in enumerate(names):
-        made = segment(f"w{n}-000000.jsonl", entry(name, name), at=n)
-        files.publish(f"run/ledger/{made.name}", encode_segment(made.header, made.entries))
+        made, data = encode_segment(segment(f"w{n}", entry(name, name), at=n).header, [entry(name, name)])
+        files.publish(f"run/ledger/{made}", data)
     stop = threading.Event()
 
     def rewrite() -> None:
@@ -222,9 +306,10 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
         for n in range(30):
             if stop.is_set():
                 return
-            header = Header(schema_version=1, writer=f"r{n}", number=0, committed_ns=n, replaces=tuple(old))
-            name = f"r{n}-000000.jsonl" if n % 2 else f"0r{n}-000000.jsonl"
-            files.publish(f"run/ledger/{name}", encode_segment(header, [entry(x, x) for x in names]))
+            writer = f"r{n}" if n % 2 else f"0r{n}"
+            header = Header(schema_version=1, writer=writer, number=0, committed_ns=n, replaces=tuple(old))
+            name, data = encode_segment(header, [entry(x, x) for x in names])
+            files.publish(f"run/ledger/{name}", data)
             for gone in old:
                 files.delete(f"run/ledger/{gone}")
             old = [name]
@@ -243,11 +328,17 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
     assert looks >= 5
 
 
-def test_lines_are_plain_json(home: Home, plain: Any, write_trace: Any) -> None:
+def test_others_read_the_lines_as_json(home: Home, plain: Any, write_trace: Any) -> None:
     run = home.create("run", "import")
     with run.writer(plain, window=None) as writer:
         write_trace(writer, "one")
     (file,) = (Path(run.files.address) / run.path / "ledger").iterdir()
-    first, middle, last = (msgspec.json.decode(line) for line in file.read_bytes().splitlines())
-    assert (first["type"], middle["type"], last["type"]) == ("segment", "episode", "end")
-    assert middle["head"]["task"] == "task"
+    first, second = duckdb.sql(f"SELECT type, head.task FROM read_json('{file}')").fetchall()
+    assert (first, second) == (("segment", None), ("episode", "task"))
+
+
+def test_others_read_the_columns(tmp_path: Path) -> None:
+    name, data = encode_segment(Header(schema_version=1, writer="w", number=0, committed_ns=5), columnar(MANY))
+    (tmp_path / name).write_bytes(data)
+    found = duckdb.sql(f"SELECT 'b2:' || lower(hex(episode)), task, score FROM '{tmp_path / name}' LIMIT 2").fetchall()
+    assert found == [(hashed(MANY), "task 0", None), (hashed(MANY + 1), "task 1", 1 / 3)]

@@ -28,7 +28,7 @@ def test_a_revision_survives_its_bytes() -> None:
         Revision(trace_id=TraceId("u"), at_ns=1, outcome=Missing("unscored", "why")),
         Revision(trace_id=TraceId("v"), at_ns=1),
     )
-    read = decode_segment("s1-000000.jsonl", encode_segment(header, (), revisions))
+    read = decode_segment(*encode_segment(header, (), revisions))
     assert read.revisions == revisions
     assert read.entries == ()
 

@@ -166,11 +166,15 @@ def test_a_text_under_a_wrong_address_is_found(home: Home, plain: Redactor, writ
         committed_ns=old.header.committed_ns,
         files=tuple(made if f.name == texts.name else f for f in old.header.files),
     )
-    run.files.publish(f"{run.path}/ledger/{old.name}", ledger.encode_segment(header, old.entries))
+    run.files.delete(f"{run.path}/ledger/{old.name}")
+    name, data = ledger.encode_segment(header, old.entries)
+    run.files.publish(f"{run.path}/ledger/{name}", data)
     assert [p.what for p in verify(run).damaged] == [f"text {rows[0].ref} does not match its address"]
     made = publish_table(run.files, run.path, texts.name, text_table(rows[:-1]), None, None)
     header = ledger.Header(schema_version=1, writer="w", number=0, committed_ns=1, files=(made, *header.files[1:]))
-    run.files.publish(f"{run.path}/ledger/{old.name}", ledger.encode_segment(header, old.entries))
+    run.files.delete(f"{run.path}/ledger/{name}")
+    name, data = ledger.encode_segment(header, old.entries)
+    run.files.publish(f"{run.path}/ledger/{name}", data)
     assert any(f"{rows[-1].ref} is not where the ledger says" in p.what for p in verify(run).damaged)
 
 

@@ -591,7 +591,7 @@ def test_killed_in_the_middle_and_gone_on_gives_the_same_results(tmp_path: Path,
     torn = _start(tmp_path, "torn")
     segments = tmp_path / "home" / "runs" / "torn" / "ledger"
     until = time.monotonic() + 60
-    while not list(segments.glob("*.jsonl")) and time.monotonic() < until:
+    while not list(segments.glob("*.jsonl.zst")) and time.monotonic() < until:
         time.sleep(0.01)
     torn.send_signal(signal.SIGKILL)
     torn.wait(timeout=60)

@@ -13,7 +13,7 @@ from typing import Any
 
 
 def column(values: Sequence[Any], kind: Any) -> Any:
-    """An Arrow array of a type: strings, integers, floats, booleans, or lists of strings; None is null."""
+    """An Arrow array of a type: strings, numbers, booleans, bytes of one length, or lists of these; None is null."""
     import numpy as np
     import pyarrow as pa
 
@@ -21,6 +21,9 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_string(kind):
         buffers = _strings(values)
+    elif pa.types.is_fixed_size_binary(kind):
+        empty = bytes(kind.byte_width)
+        buffers = [pa.py_buffer(b"".join(empty if v is None else v for v in values))]
     elif pa.types.is_list(kind):
         inner = column(list(chain.from_iterable(v for v in values if v is not None)), kind.value_type)
         offsets = _offsets([0 if v is None else len(v) for v in values])

@@ -25,9 +25,9 @@ from .segment import damage, open_parquet
 from .verify import sweep
 from .writer import publish_lines, publish_table
 
-SMALL_BYTES, SMALL_ENTRIES = 256 << 10, 500
+SMALL_BYTES, SMALL_ENTRIES = 256 << 10, 2_500
 """A ledger segment that holds less than this is worth merging."""
-MERGED_BYTES, MERGED_ENTRIES = 4 << 20, 2000
+MERGED_BYTES, MERGED_ENTRIES = 4 << 20, 10_000
 """About how much goes into one merged segment: what is held in memory at a time."""
 FEW = 4
 """So many small segments are left alone."""
@@ -138,12 +138,12 @@ class _Merger:
             self._spans()
             self._texts()
             self._labels()
-            segment = self._segment()
+            segment_name, segment = self._segment()
         except BaseException:
             self._discard()
             raise
         # from here on the segment may be there even if we are told otherwise, so nothing is taken away any more
-        self.run.files.publish(f"{self.run.path}/{ledger.FOLDER}/{self.name}.jsonl", segment)
+        self.run.files.publish(f"{self.run.path}/{ledger.FOLDER}/{segment_name}", segment)
 
     def _discard(self) -> None:
         for name in self.made:
@@ -212,14 +212,14 @@ class _Merger:
             if not file.name.startswith(ledger.LABELS + "/"):
                 self.files[file.name] = file
                 continue
-            found = self.run.files.read(f"{self.run.path}/{file.name}").splitlines()
+            found = ledger.read_lines(self.run.files, f"{self.run.path}/{file.name}")
             lines += [x for x in found if not self.dead or decoder.decode(x).trace_id not in self.dead]
         if lines:
-            name = f"{ledger.LABELS}/{self.name}.jsonl"
+            name = f"{ledger.LABELS}/{self.name}.jsonl.zst"
             self.made.append(name)
             self.files[name] = publish_lines(self.run.files, self.run.path, name, lines)
 
-    def _segment(self) -> bytes:
+    def _segment(self) -> tuple[str, bytes]:
         writer, _, number = self.name.rpartition("-")
         header = ledger.Header(
             schema_version=ledger.SCHEMA_VERSION,

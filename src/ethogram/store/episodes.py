@@ -19,10 +19,11 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.trace import Param
 
-from . import ledger
+from . import ledger, ledger_file
 from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct
+from .entry import DataFile, End, Header, Revision
 from .files import Files
-from .ledger import DataFile, End, Header, Revision
+from .ledger_columns import ids_of
 
 _TOTALS = (
     "steps",
@@ -109,7 +110,9 @@ class _Reader:
         self.numbers = {name: defaultdict[str, int](count().__next__) for name in NAMED}
 
     def __call__(self, name: str, data: bytes) -> _Segment:
-        blocks = ledger.decode_blocks(name, data, self.decoder)
+        if name.endswith(ledger_file.COLUMNS):
+            return self._from_columns(name, data)
+        blocks = ledger_file.decode_blocks(name, data, self.decoder)
         first = next(blocks)
         made = _Segment(name, first[0], [], [], set(), [], [], [])
         for block in chain([first], blocks):
@@ -124,6 +127,47 @@ class _Reader:
             made.superseded.update(e.supersedes for e in entries if e.supersedes and e.supersedes != e.head.trace_id)
             made.columns.append(self.columns(entries, heads))
         return made
+
+    def _from_columns(self, name: str, data: bytes) -> _Segment:
+        """A segment that is stored as columns already."""
+        totals = [f for f in self.figures if f in _TOTALS]
+        times = ["start_ns", "end_ns"] if "seconds" in self.figures else []
+        wanted = ("trace_id", "episode", "supersedes", *NAMED, "attempt", "seed", "score", "reason", "at_ns", "meta")
+        header, found = ledger_file.decode_columns(name, data, (*wanted, *totals, *times))
+        traces, episodes, olds = (ids_of(found.column(c)) for c in ("trace_id", "episode", "supersedes"))
+        meta = found.column("meta").combine_chunks().dictionary_encode()
+        facts = [msgspec.json.decode(m, type=_Facts) for m in meta.dictionary.to_pylist()]
+        facts.append(_Facts())
+        which = meta.indices.fill_null(len(facts) - 1).to_numpy(zero_copy_only=False)
+        columns: dict[str, Any] = {
+            **{n: self._coded(n, found.column(n)) for n in NAMED},
+            "attempt": found.column("attempt").to_numpy(),
+            "seed": np.array(found.column("seed").to_pylist(), dtype=object),
+            "meta": np.array(facts, dtype=object)[which],
+            "value": _floats(found.column("score")),
+            "reason": np.array(found.column("reason").to_pylist(), dtype=object),
+            "at_ns": found.column("at_ns").to_numpy(),
+            **{n: _floats(found.column(n)) for n in totals},
+        }
+        if times:
+            start, end = (found.column(n) for n in times)
+            columns["seconds"] = np.array(
+                [
+                    np.nan if a is None or b is None else (b - a) / 1e9
+                    for a, b in zip(start.to_pylist(), end.to_pylist(), strict=True)
+                ]
+            )
+        for n in totals:
+            hidden = [i for i, f in enumerate(facts) if _is_unmetered(f, n)]
+            if hidden:
+                columns[n][np.isin(which, hidden)] = np.nan
+        old = {o for o, t in zip(olds, traces, strict=True) if o and o != t}
+        return _Segment(name, header, episodes, traces, old, [columns], [], [])
+
+    def _coded(self, name: str, column: Any) -> Any:
+        coded = column.combine_chunks().dictionary_encode()
+        numbers = np.array([self.numbers[name][v] for v in coded.dictionary.to_pylist()], dtype=np.int64)
+        return numbers[coded.indices.to_numpy(zero_copy_only=False)]
 
     def columns(self, entries: Sequence[Any], heads: Sequence[Any]) -> dict[str, Any]:
         """The columns of some entries."""
@@ -232,13 +276,23 @@ def _column(records: Sequence[Any], name: str, kind: Any) -> Any:
 def _figure(entries: Sequence[Any], name: str) -> Any:
     if name != "seconds":
         column = _column(entries, f"totals.{name}", float)
-        resource = "usd" if name == "cost_usd" else "tokens" if name.endswith("_tokens") else ""
-        for i, entry in enumerate(entries if resource else ()):
-            if entry.head.meta.unmetered and resource in str(entry.head.meta.unmetered):
-                column[i] = np.nan  # a part of it is not known, and the rest would be read as the whole
+        for i, entry in enumerate(entries):
+            if entry.head.meta.unmetered and _is_unmetered(entry.head.meta, name):
+                column[i] = np.nan
         return column
     times = [(e.head.start_ns, e.head.end_ns) for e in entries]
     return np.array([np.nan if a is None or b is None else (b - a) / 1e9 for a, b in times], dtype=float)
+
+
+def _is_unmetered(facts: _Facts, figure: str) -> bool:
+    """Whether a part of a figure is not known, so that the rest would be read as the whole."""
+    resource = "usd" if figure == "cost_usd" else "tokens" if figure.endswith("_tokens") else ""
+    return bool(resource and facts.unmetered and resource in str(facts.unmetered))
+
+
+def _floats(column: Any) -> Any:
+    """A column of numbers with NaN where it has none; the array is one's own to change."""
+    return column.cast("float64").combine_chunks().fill_null(np.nan).to_numpy(zero_copy_only=False).copy()
 
 
 def _said(facts: set[_Facts], name: str) -> frozenset[str]:

@@ -237,7 +237,8 @@ class ObjectFiles:
 
     def publish(self, path: str, data: bytes | memoryview) -> None:
         """One put."""
-        with _writing(self._shown(path)), self.fs.open_output_stream(self._full(path)) as stream:
+        # as it is: by default a name that ends with .zst makes Arrow compress once more
+        with _writing(self._shown(path)), self.fs.open_output_stream(self._full(path), compression=None) as stream:
             stream.write(data)
 
     def create(self, path: str, data: bytes, *, private: bool = False) -> bool:

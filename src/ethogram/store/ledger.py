@@ -1,10 +1,9 @@
 """The ledger: an episode exists if and only if a published ledger segment names it.
 
-A segment is JSON lines: a header that lists the files it makes visible (spans, texts, labels, notes), the
-entries (an episode each, or a batch of many), and an end line with the hash of all lines before it. Segments are
-immutable; a later one may
-replace earlier ones (retention, compaction and key rotation write that way), an entry may supersede an older
-trace, and a revision changes what a committed trace was scored, without touching its spans.
+A segment has a header that lists the files it makes visible (spans, texts, labels, notes), and entries (an episode
+each, or a batch of many). Segments are immutable; a later one may replace earlier ones (retention, compaction and key
+rotation write that way), an entry may supersede an older trace, and a revision changes what a committed trace was
+scored, without touching its spans. `ledger_file` says how a segment is stored.
 """
 
 from __future__ import annotations
@@ -12,99 +11,38 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from hashlib import blake2b
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
-from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.trace import UNMETERED, Head, Outcome, Ref, Totals, TraceId
-from ethogram.trace.ids import ALGORITHM
+from ethogram.errors import NotFound
+from ethogram.trace import UNMETERED, Head, TraceId
 
 from .batch import Batch, distinct
+from .entry import DataFile as DataFile
+from .entry import Entry as Entry
+from .entry import Header as Header
+from .entry import Place as Place
+from .entry import Revision as Revision
+from .entry import Segment as Segment
 from .files import Files
+from .ledger_file import SCHEMA_VERSION as SCHEMA_VERSION
+from .ledger_file import decode_places as decode_places
+from .ledger_file import decode_segment as decode_segment
+from .ledger_file import encode_segment as encode_segment
+from .ledger_file import hash_of as hash_of
+from .ledger_file import pack_lines as pack_lines
+from .ledger_file import read_lines as read_lines
 from .words import revised_words
 
-SCHEMA_VERSION = 2
-"""Version 2 added batches."""
 FOLDER = "ledger"
 LABELS = "labels"
 REMEMBERED = 10_000
-BLOCK = 1 << 17
 LOOKS = 20
 """How often a ledger that changes under the reader's eyes is listed again."""
 
 
 T = TypeVar("T")
-
-
-class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that a ledger segment makes visible; `key` names the key that sealed it."""
-
-    name: str
-    rows: int
-    bytes: int
-    digest: str
-    key: str | None = None
-
-
-class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where spans of a trace lie: a file, the first row and the number of rows."""
-
-    file: str
-    row: int
-    rows: int
-
-
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="episode", gc=False):
-    """One episode, committed at `at_ns`; `forgotten` says why its spans are gone, if they are."""
-
-    head: Head
-    totals: Totals
-    at_ns: int
-    spans: tuple[Place, ...] = ()
-    texts: tuple[str, ...] = ()
-    supersedes: TraceId | None = None
-    forgotten: str | None = None
-
-
-class Revision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="revision"):
-    """What was found out about a committed trace later: a new outcome (None: the old one stands), and text segments
-    that hold the words of labels which came with it. It is no entry, so nothing is counted twice."""
-
-    trace_id: TraceId
-    at_ns: int
-    outcome: Outcome | None = None
-    texts: tuple[str, ...] = ()
-    words: dict[str, Ref] = {}
-
-
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="segment"):
-    """The first line of a segment."""
-
-    schema_version: int
-    writer: str
-    number: int
-    committed_ns: int
-    files: tuple[DataFile, ...] = ()
-    replaces: tuple[str, ...] = ()
-
-
-class End(msgspec.Struct, frozen=True, tag="end"):
-    """The last line of a segment."""
-
-    entries: int
-    digest: str
-
-
-class Segment(msgspec.Struct, frozen=True):
-    """A ledger segment in memory."""
-
-    name: str
-    header: Header
-    entries: tuple[Entry, ...]
-    revisions: tuple[Revision, ...] = ()
-    batches: tuple[Batch, ...] = ()
 
 
 class _Published(Protocol):
@@ -117,32 +55,6 @@ class _Published(Protocol):
 
 
 Published = TypeVar("Published", bound=_Published)
-
-
-class _Ids(msgspec.Struct, frozen=True, gc=False):
-    trace_id: TraceId
-    episode: str
-
-
-class _Placed(msgspec.Struct, frozen=True, tag="episode", gc=False):
-    """Of an entry, which trace it names and where its spans lie."""
-
-    head: _Ids
-    spans: tuple[Place, ...] = ()
-    supersedes: TraceId | None = None
-
-
-class _NoRevision(msgspec.Struct, frozen=True, tag="revision", gc=False):
-    """Of a revision, nothing: it moves no file."""
-
-
-class _NoBatch(msgspec.Struct, frozen=True, tag="batch", gc=False):
-    """Of a batch, nothing: it has no file."""
-
-
-_decoder = msgspec.json.Decoder(Header | Entry | Revision | Batch | End)
-_places_decoder = msgspec.json.Decoder(Header | _Placed | _NoRevision | _NoBatch | End)
-_encoder = msgspec.json.Encoder()
 
 
 @contextmanager
@@ -158,81 +70,6 @@ def collector_at_rest() -> Iterator[None]:
     finally:
         if was:
             gc.enable()
-
-
-def encode_segment(
-    header: Header, entries: Sequence[Entry], revisions: Sequence[Revision] = (), batches: Sequence[Batch] = ()
-) -> bytes:
-    """The bytes of a segment."""
-    lines = [_encoder.encode(line) for line in (header, *entries, *revisions, *batches)]
-    body = b"\n".join(lines) + b"\n"
-    return body + _end(len(lines) - 1, hash_of(body))
-
-
-def decode_segment(name: str, data: bytes) -> Segment:
-    """A segment from its bytes; damage is named, never passed over."""
-    header, *records = (r for block in decode_blocks(name, data, _decoder) for r in block)
-    entries = tuple(r for r in records if isinstance(r, Entry))
-    revisions = tuple(r for r in records if isinstance(r, Revision))
-    return Segment(name, header, entries, revisions, tuple(r for r in records if isinstance(r, Batch)))
-
-
-def decode_places(name: str, data: bytes) -> Segment:
-    """A segment whose entries have their ids and places only, which is what a query over files needs of it."""
-    header, *records = (r for block in decode_blocks(name, data, _places_decoder) for r in block)
-    return Segment(name, header, tuple(r for r in records if isinstance(r, _Placed)))  # type: ignore[misc]
-
-
-def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[list[Any]]:
-    """The records of a segment whose hash holds, its header first, as a decoder of its lines makes them.
-
-    They come some thousands at a time: who keeps less of them than a record works in the same small piece of memory.
-    """
-    start = data.rfind(b"\n", 0, -1) + 1
-    body = memoryview(data)[:start]
-    digest = hash_of(body)
-    wrong = Damaged(f"ledger segment {name} does not match its hash")
-    if not start or digest.encode() not in data[start:]:
-        raise wrong
-    at, count = 0, 0
-    while at < start:
-        end = data.find(b"\n", min(at + BLOCK, start - 1)) + 1
-        try:
-            records = decoder.decode_lines(body[at:end])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}", where=name) from None
-        if at == 0:
-            _check_header(name, records[0])
-        count += len(records)
-        at = end
-        yield records
-    if data[start:] != _end(count - 1, digest):
-        raise wrong
-
-
-def _check_header(name: str, header: object) -> None:
-    if not isinstance(header, Header):
-        raise Damaged(f"ledger segment {name} has no header", where=name)
-    if header.schema_version > SCHEMA_VERSION:
-        raise BadInput(
-            f"ledger segment {name} is written in schema version {header.schema_version} and this Ethogram reads up "
-            f"to {SCHEMA_VERSION}; upgrade Ethogram to read it",
-            where=name,
-        )
-
-
-def _end(entries: int, digest: str) -> bytes:
-    return _encoder.encode(End(entries, digest)) + b"\n"
-
-
-def hash_of(data: bytes | memoryview) -> str:
-    """The hash of a file's bytes."""
-    return ALGORITHM + blake2b(data, digest_size=16).hexdigest()
-
-
-def segment_name(writer: str, number: int) -> str:
-    """The file name of a segment."""
-    return f"{writer}-{number:06d}.jsonl"
 
 
 class Slim:

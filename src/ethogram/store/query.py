@@ -5,7 +5,6 @@ Views: `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`. Only what the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import blake2b
@@ -15,19 +14,19 @@ import msgspec
 
 from ethogram.errors import BadUsage, Damaged, Sealed
 
-from . import ledger
+from . import episode_view, ledger
 from .arrays import table as arrow_table
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
+from .scan import list_of, literal, quote, scan
 from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schema
-from .tables import batch_table, episode_table, label_table, run_table
+from .tables import label_table, run_table
 
 TEXT_ROWS = 256
 _RUN = "string_split(filename, '/')[-2]"
 """The run of a segment: the folder that it lies in."""
 _TEXTS = f"SELECT {_RUN} AS run, * FROM {{}}"
-_GLOB = re.compile(r"[*?\[]")
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
 
 _MESSAGES = """
@@ -143,13 +142,15 @@ class Lake:
             wanted |= {"spans", "texts"}
         makers: dict[str, Callable[[], Any]] = {
             "runs": lambda: run_table(self.runs),
-            "episodes": self._episodes,
             "labels": lambda: label_table(self.runs),
         }
         for name, make in makers.items():
             if name in wanted:
                 connection.register(name, make())
         readable: list[str] = []
+        if "episodes" in wanted:
+            query, readable = episode_view.define(connection, self.runs)
+            _define(connection, "episodes", query)
         if "spans" in wanted:
             _define(connection, "spans", self._spans_sql(connection, readable))
         if "texts" in wanted:
@@ -157,12 +158,6 @@ class Lake:
         if "messages" in wanted:
             _define(connection, "messages", _MESSAGES)
         return readable
-
-    def _episodes(self) -> Any:
-        import pyarrow as pa
-
-        single = episode_table((r.name, e) for r in self.runs for e in r.entries)
-        return pa.concat_tables([single, *(batch_table(r.name, r.batches) for r in self.runs if r.batches)])
 
     def _spans_sql(self, connection: Any, readable: list[str]) -> str:
         import pyarrow as pa
@@ -177,7 +172,7 @@ class Lake:
             return "SELECT ''::VARCHAR AS run, * FROM _no_spans"
         readable.extend(urls)
         # one scan of all files: a thousand scans in a union take ten times as long to plan
-        every = f"SELECT {_RUN} AS run, * EXCLUDE (filename) FROM {_scan(urls)} AS s"
+        every = f"SELECT {_RUN} AS run, * EXCLUDE (filename) FROM {scan(urls)} AS s"
         if not dead:
             return every
         table = arrow_table(
@@ -202,9 +197,9 @@ class Lake:
             sealed = [_sealed(connection, run, f) for f in held if f.key is not None]
             (parts if len(held) == 1 else repeated).extend(sealed)
         if single:
-            parts.append(_TEXTS.format(_scan(single)))
+            parts.append(_TEXTS.format(scan(single)))
         if several:
-            repeated.append(_TEXTS.format(_scan(several)))
+            repeated.append(_TEXTS.format(scan(several)))
         if repeated:
             every = " UNION ALL ".join(repeated)
             first = f"SELECT run, ref, min(filename) AS filename FROM ({every}) GROUP BY run, ref"
@@ -230,7 +225,7 @@ def _sealed(connection: Any, run: Run, file: DataFile) -> str:
     )
     name = f"_sealed_{blake2b(run.files.url(f'{run.path}/{file.name}').encode(), digest_size=8).hexdigest()}"
     connection.register(name, source)
-    return f"SELECT {_quote(run.name)} AS run, *, {_quote(file.name)} AS filename FROM {name}"
+    return f"SELECT {quote(run.name)} AS run, *, {quote(file.name)} AS filename FROM {name}"
 
 
 def _key(run: Run, file: DataFile) -> bytes | None:
@@ -321,8 +316,8 @@ def _define(connection: Any, view: str, query: str) -> None:
 def _lock(connection: Any, readable: Sequence[str]) -> None:
     """From here on the connection reads the files behind the views, and nothing else anywhere."""
     if readable:
-        paths = sorted({*readable, *map(_literal, readable)})
-        connection.execute(f"SET allowed_paths = {_list(paths)}")
+        paths = sorted({*readable, *map(literal, readable)})
+        connection.execute(f"SET allowed_paths = {list_of(paths)}")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
 
@@ -362,21 +357,3 @@ def _first_line(error: BaseException) -> str:
 
 def _urls(run: Run, files: Sequence[DataFile]) -> list[str]:
     return [run.files.url(f"{run.path}/{f.name}") for f in files]
-
-
-def _scan(urls: Sequence[str]) -> str:
-    """Parquet files as a table; folders that look like `date=2026` are names, not columns."""
-    return f"read_parquet({_list([_literal(u) for u in urls])}, filename=true, hive_partitioning=false)"
-
-
-def _literal(url: str) -> str:
-    """A path in which `*`, `?` and `[` mean themselves."""
-    return _GLOB.sub(r"[\g<0>]", url)
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _list(texts: Sequence[str]) -> str:
-    return "[" + ", ".join(_quote(t) for t in texts) + "]"

@@ -44,7 +44,7 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
             files.append(publish_table(run.files, run.path, file, text_table(texts.values()), active, key))
         if stored:
             lines = [msgspec.json.encode(label) for label in stored]
-            file = f"{ledger.LABELS}/{ledger.segment_name(name, 0)}"
+            file = f"{ledger.LABELS}/{name}-000000.jsonl.zst"
             files.append(publish_lines(run.files, run.path, file, lines))
         worded = {label.trace_id for label in stored if label.why or label.words}
         worded |= {trace for trace, (_, words) in settled.items() if words}
@@ -61,8 +61,8 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
         header = ledger.Header(
             schema_version=ledger.SCHEMA_VERSION, writer=name, number=0, committed_ns=now, files=tuple(files)
         )
-        path = f"{run.path}/{ledger.FOLDER}/{ledger.segment_name(name, 0)}"
-        run.files.publish(path, ledger.encode_segment(header, (), revisions))
+        segment, data = ledger.encode_segment(header, (), revisions)
+        run.files.publish(f"{run.path}/{ledger.FOLDER}/{segment}", data)
     finally:
         lease.release(run.files, run.path, name)
     run.forget_cache()

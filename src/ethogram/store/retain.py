@@ -201,11 +201,11 @@ class _Rewriter:
         self._flush_texts()
         self._flush_spans()
         self._labels({e.head.trace_id for e in entries if e.forgotten})
-        kept = [f for f in standing.files if f.name.endswith((".jsonl", ".json")) and not _is_label(f)]
+        kept = [f for f in standing.files if not f.name.endswith(".parquet") and not _is_label(f)]
         self.files.update({f.name: f for f in kept})
         if describe is not None:
             after = sum(f.bytes for f in self.files.values())
-            self._lines(f"{RECORDS}/{self.name}-000000.jsonl", [describe(after)])
+            self._lines(f"{RECORDS}/{self.name}-000000.jsonl.zst", [describe(after)])
         header = ledger.Header(
             schema_version=ledger.SCHEMA_VERSION,
             writer=self.name,
@@ -215,9 +215,9 @@ class _Rewriter:
             # what an interrupted rewrite replaced and did not get to remove is replaced by this one too
             replaces=tuple(s.name for s in found),
         )
-        path = f"{run.path}/{ledger.FOLDER}/{ledger.segment_name(self.name, 0)}"
+        name, data = ledger.encode_segment(header, entries, batches=standing.batches)
         self.committing = True
-        run.files.publish(path, ledger.encode_segment(header, entries, batches=standing.batches))
+        run.files.publish(f"{run.path}/{ledger.FOLDER}/{name}", data)
 
     def _entry(self, entry: Entry, reason: str | None) -> Entry:
         if reason is not None or entry.forgotten:
@@ -274,7 +274,7 @@ class _Rewriter:
                 msgspec.structs.replace(label, why=None, words=None) if label.trace_id in forgotten else label
             )
         if labels:
-            self._lines(f"{ledger.LABELS}/{self.name}-000000.jsonl", [msgspec.json.encode(x) for x in labels])
+            self._lines(f"{ledger.LABELS}/{self.name}-000000.jsonl.zst", [msgspec.json.encode(x) for x in labels])
 
     def _name(self, kind: str) -> str:
         return f"{kind}-{self.name}-{self.number[kind]:06d}.parquet"

@@ -9,10 +9,8 @@ import msgspec
 
 from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
-from .arrays import column as arrow_column
 from .arrays import rows_table
 from .arrays import table as arrow_table
-from .batch import FAILURE, MISSING, SUCCESS, Batch
 from .lake import Run
 from .ledger import Entry
 from .segment import span_schema, text_schema
@@ -43,7 +41,7 @@ def view_schemas() -> dict[str, Any]:
     messages += [("seq", pa.int32()), ("part", pa.string()), ("position", pa.int64())]
     return {
         "runs": _run_schema(),
-        "episodes": _episode_schema(),
+        "episodes": episode_schema(),
         "spans": span_schema().insert(0, run),
         "texts": text_schema().insert(0, run),
         "labels": _label_schema(),
@@ -83,7 +81,8 @@ def label_table(runs: Iterable[Run]) -> Any:
     return rows_table(rows, _label_schema())
 
 
-def _episode_schema() -> Any:
+def episode_schema() -> Any:
+    """The columns of `episodes`."""
     import pyarrow as pa
 
     strings = ("run", "episode", "trace_id", "task", "condition", "agent", "by", "reason", "answer", "format", "source")
@@ -104,7 +103,7 @@ def _episode_schema() -> Any:
 
 def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
     """Committed episodes as an Arrow table: one row each, outcome and totals flat."""
-    schema = _episode_schema()
+    schema = episode_schema()
     columns: dict[str, list[Any]] = {name: [] for name in schema.names}
     for run, entry in entries:
         head, totals, outcome = entry.head, entry.totals, entry.head.outcome
@@ -125,34 +124,6 @@ def episode_table(entries: Iterable[tuple[str, Entry]]) -> Any:
             else:
                 column.append(_fitting(name, getattr(head if hasattr(head, name) else totals, name)))
     return arrow_table(columns, schema)
-
-
-def batch_table(run: str, batches: Iterable[Batch]) -> Any:
-    """The episodes of batches as an Arrow table with the columns of `episode_table`.
-
-    They have no trace, and what they cost and did was not recorded: those columns are null.
-    """
-    import pyarrow as pa
-
-    schema, held = _episode_schema(), tuple(batches)
-    letters = "".join(b.outcomes for b in held)
-    names = ("task", "condition", "agent")
-    scores = {SUCCESS: 1.0, FAILURE: 0.0, MISSING: None}
-    values: dict[str, list[Any]] = {
-        "run": [run] * len(letters),
-        **{n: [v for b in held for v in [getattr(b, n)] * len(b)] for n in names},
-        "episode": [b.episode(i) for b in held for i in range(len(b))],
-        "attempt": [b.first + i for b in held for i in range(len(b))],
-        "seed": [seed for b in held for seed in b.seed_list()],
-        "score": [scores[letter] for letter in letters],
-        "by": [None if letter == MISSING else b.by for b in held for letter in b.outcomes],
-        "reason": [b.missing if letter == MISSING else None for b in held for letter in b.outcomes],
-        "meta": [v for b in held for v in [msgspec.json.encode(b.meta).decode() if b.meta else None] * len(b)],
-    }
-    columns = [
-        arrow_column(values[f.name], f.type) if f.name in values else pa.nulls(len(letters), f.type) for f in schema
-    ]
-    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _fitting(name: str, value: Any) -> Any:

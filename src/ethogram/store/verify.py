@@ -190,7 +190,7 @@ class _Check:
             if file.name in self.broken:
                 continue
             try:
-                for line in self.run.files.read(f"{self.run.path}/{file.name}").splitlines():
+                for line in ledger.read_lines(self.run.files, f"{self.run.path}/{file.name}"):
                     label = decoder.decode(line)
                     found.setdefault(label.trace_id, []).append((file.name, label))
             except (EthogramError, msgspec.MsgspecError) as error:

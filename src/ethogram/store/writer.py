@@ -51,7 +51,7 @@ class _Group:
         self.spans = 0
         self.chars = 0
         self.files: dict[str, DataFile] = {}
-        self.segment: bytes | None = None
+        self.segment: tuple[str, bytes] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.done or self.notes or self.batches)
@@ -267,12 +267,12 @@ class RunWriter:
             self._publish_spans(group)
             labels = [msgspec.json.encode(label) for done in group.done for label in done.labels]
             for folder, lines in {ledger.LABELS: labels, **group.notes}.items():
-                name = f"{folder}/{ledger.segment_name(self.name, group.number)}"
+                name = f"{folder}/{self.name}-{group.number:06d}.jsonl.zst"
                 if lines and name not in group.files:
                     group.files[name] = publish_lines(self.files, self.path, name, lines)
             group.segment = self._segment(group, texts)
-        name = ledger.segment_name(self.name, group.number)
-        self.files.publish(f"{self.path}/{ledger.FOLDER}/{name}", group.segment)
+        name, data = group.segment
+        self.files.publish(f"{self.path}/{ledger.FOLDER}/{name}", data)
 
     def _publish_spans(self, group: _Group) -> None:
         name = self._file_name("spans", group.number)
@@ -287,7 +287,7 @@ class RunWriter:
         if traces:
             group.files[name] = self.publish(name, traces_table(traces), seal=False)
 
-    def _segment(self, group: _Group, texts: str) -> bytes:
+    def _segment(self, group: _Group, texts: str) -> tuple[str, bytes]:
         now = time.time_ns()
         header = ledger.Header(
             schema_version=ledger.SCHEMA_VERSION,
@@ -333,6 +333,6 @@ def publish_table(files: Files, path: str, name: str, table: Any, key_name: str 
 
 def publish_lines(files: Files, path: str, name: str, lines: Sequence[bytes]) -> DataFile:
     """Publish JSON lines in a run directory and describe them for the ledger."""
-    data = b"".join(line + b"\n" for line in lines)
+    data = ledger.pack_lines(lines)
     files.publish(f"{path}/{name}", data)
     return DataFile(name, len(lines), len(data), ledger.hash_of(data))

@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage, NotFound
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Lake, Run, episode_table, home_of
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
-from ethogram.store.tables import batch_table, label_table
+from ethogram.store.tables import label_table
 from ethogram.trace import Trace
 
 GROUP_BYTES, GROUP_BATCHES = 16 << 20, 128
@@ -102,8 +102,8 @@ def _batches(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) 
     if name in ("episodes", "labels"):
         table = label_table([run])
         if name == "episodes":
-            table = episode_table((run.name, e) for e in entries)
-            table = pa.concat_tables([table, batch_table(run.name, run.batches)]) if all_of_it else table
+            chosen = episode_table((run.name, e) for e in entries)
+            table = lake.sql("SELECT * FROM episodes") if all_of_it else chosen
         schema, batches = table.schema, iter(table.to_batches(max_chunksize=4096))
     else:
         texts = name == "texts"
