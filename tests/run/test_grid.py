@@ -23,7 +23,7 @@ def works(count: int, episodes: int = 40) -> list[GridWork]:
 
 def test_a_work_item_becomes_one_batch() -> None:
     work, world = works(3)[2], ToyWorld()
-    batch = play_batch(world, work)
+    batch = play_batch(world, work).batch
     assert (batch.task, batch.first, len(batch), batch.by) == ("g0034", 8, 40, "toy_v1")
     assert batch.meta == {**v1_grid().settings(34), "round_num": 2}
     assert batch.seed_list() == [episode_seed("u:2", "34", i) for i in range(40)]
@@ -45,7 +45,7 @@ def test_every_engine_plays_the_same_batches(processes: int) -> None:
         engine.run(works(6)[3:], done.append, lambda: False)
     finally:
         engine.close()
-    found = {report.batch.id: report.batch for report in done}
+    found = {report.work.id: report.played for report in done}
     assert len(done) == 6
     assert found == {work.id: play_batch(world, work) for work in works(6)}
 
@@ -76,7 +76,7 @@ def test_the_worlds_faults_are_retried_and_its_mistakes_are_raised() -> None:
     done: list[GridReport] = []
     for failures in ([0, 0], [0, 0, 0]):
         LocalEngine(GridExecutor(Unsteady(failures=failures)), 1).run(works(1), done.append, lambda: False)
-    assert done[0].batch == play_batch(ToyWorld(), works(1)[0])
-    assert (done[1].batch.outcomes, done[1].batch.missing) == ("-" * 40, "infrastructure.network")
+    assert done[0].played == play_batch(ToyWorld(), works(1)[0])
+    assert (done[1].played.batch.outcomes, done[1].played.batch.missing) == ("-" * 40, "infrastructure.network")
     with pytest.raises(ZeroDivisionError):
         LocalEngine(GridExecutor(Unsteady()), 1).run(works(2)[1:], done.append, lambda: False)

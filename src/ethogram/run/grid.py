@@ -103,21 +103,29 @@ class GridWork(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class Played(msgspec.Struct, frozen=True):
+    """A batch that was played, and the seeds of its episodes: hashing them again would take as long as some worlds."""
+
+    batch: Batch
+    seeds: list[int]
+
+
 class GridReport(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a work item; a world's episodes use no tokens and no dollars."""
 
     work: GridWork
-    batch: Batch
+    played: Played
     seconds: float
     tokens: float = 0.0
     usd: float = 0.0
 
 
-def play_batch(world: GridWorld, work: GridWork) -> Batch:
+def play_batch(world: GridWorld, work: GridWork) -> Played:
     """Play the episodes of a work item: the same outcomes wherever and whenever this runs."""
-    success = world.episodes(work.settings, hashed_seeds(work.seeds, work.count))
+    seeds = hashed_seeds(work.seeds, work.count)
+    success = world.episodes(work.settings, seeds)
     letters = (np.asarray(success, dtype=np.uint8) + ord("0")).tobytes().decode()
-    return work.batch(world.name, letters)
+    return Played(work.batch(world.name, letters), seeds)
 
 
 class GridExecutor:
@@ -135,19 +143,20 @@ class GridExecutor:
         began = time.monotonic()
         for tries in range(RETRIES + 1):
             try:
-                batch = play_batch(self.world, work) if self.cores is None else await self.cores.result(work)
+                played = play_batch(self.world, work) if self.cores is None else await self.cores.result(work)
                 break
             except Exception as error:
                 fault = fault_of(error)
                 if fault is None:
                     raise
                 if tries == RETRIES or not fault.transient:
-                    batch = self._missing(work, fault)
+                    played = self._missing(work, fault)
                     break
-        return GridReport(work=work, batch=batch, seconds=time.monotonic() - began)
+        return GridReport(work=work, played=played, seconds=time.monotonic() - began)
 
-    def _missing(self, work: GridWork, fault: Fault) -> Batch:
-        return work.batch(self.world.name, MISSING * work.count, missing=fault.reason)
+    def _missing(self, work: GridWork, fault: Fault) -> Played:
+        batch = work.batch(self.world.name, MISSING * work.count, missing=fault.reason)
+        return Played(batch, hashed_seeds(work.seeds, work.count))
 
     def commit(self) -> None:
         """Nothing is written here."""
@@ -172,14 +181,14 @@ class Cores:
         self.workers = workers
         self._world = world
         self._pool = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
-        self._begun: dict[tuple[EpisodeId, int], Future[Batch]] = {}
+        self._begun: dict[tuple[EpisodeId, int], Future[Played]] = {}
 
     def begin(self, work: GridWork) -> None:
         """Let a worker begin with what will be asked for soon."""
         self._begun[work.id, work.count] = self._pool.submit(play_batch, self._world, work)
 
-    async def result(self, work: GridWork) -> Batch:
-        """The batch of a work item."""
+    async def result(self, work: GridWork) -> Played:
+        """A work item, played."""
         from concurrent.futures.process import BrokenProcessPool
 
         begun = self._begun.pop((work.id, work.count), None)
@@ -235,9 +244,10 @@ def grid_engine(world: GridWorld, engine: str, cores: Cores | None) -> Engine[Gr
     return LocalEngine(GridExecutor(world, cores), 1 if cores is None else 2 * cores.workers)
 
 
-def write_traces(writer: RunWriter, world: GridWorld, work: GridWork, batch: Batch) -> None:
+def write_traces(writer: RunWriter, world: GridWorld, work: GridWork, played: Played) -> None:
     """Write the episodes of a batch as entries of their own with span traces, played once more step by step."""
-    for i, seed in enumerate(hashed_seeds(work.seeds, work.count)):
+    batch = played.batch
+    for i, seed in enumerate(played.seeds):
         steps: list[tuple[str, Any]] = []
         success = world.play(work.settings, seed, partial(_add_step, steps))
         origin = Origin("explore", work.run_uuid, batch.episode(i))

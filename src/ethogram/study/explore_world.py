@@ -48,6 +48,8 @@ class WorldRows:
     def __init__(self, buyer: WorldBuyer) -> None:
         self.columns = ("round_id", "grid_idx", "episode_idx", "episode_seed", "success", *buyer.grid.names)
         self._buyer = buyer
+        self.seeds: dict[tuple[int, int], list[int]] = {}
+        """By round and point, of what was just played; those of what an earlier session played are hashed again."""
 
     def __call__(self, identity: str, bought: PointOutcomes) -> Iterable[str]:
         """One line per episode; a missing outcome leaves `success` empty."""
@@ -55,7 +57,7 @@ class WorldRows:
         head = f"{identity},{bought.point},"
         tail = "," + ",".join(cell(v) for v in work.settings.values())
         letters = bought.outcomes if not bought.missing else [x.strip("-") for x in bought.outcomes]
-        seeds = hashed_seeds(work.seeds, work.count)
+        seeds = self.seeds.pop((bought.round, bought.point), None) or hashed_seeds(work.seeds, work.count)
         return [f"{head}{i},{seed},{letter}{tail}" for i, (seed, letter) in enumerate(zip(seeds, letters, strict=True))]
 
 
@@ -94,10 +96,11 @@ class WorldBuyer:
 
         def report(done: GridReport) -> None:
             if self._traced:
-                write_traces(self._writer, self._world, done.work, done.batch)
+                write_traces(self._writer, self._world, done.work, done.played)
             else:
-                self._writer.batch(done.batch)
-            bought.extend(filter(None, [batch_outcomes(done.batch)]))
+                self._writer.batch(done.played.batch)
+            self.rows.seeds[number, done.work.point] = done.played.seeds
+            bought.extend(filter(None, [batch_outcomes(done.played.batch)]))
             if time.monotonic() - self._committed >= WINDOW:
                 self._writer.commit()
                 self._committed = time.monotonic()
