@@ -20,13 +20,14 @@ from ethogram.decide.acquire import V1Weights, top, v1_score
 from ethogram.decide.explore import StopRule, Tally
 from ethogram.errors import BadInput, BadUsage, Locked, NotFound, Refused
 from ethogram.lab import list_runs, show_run
+from ethogram.lab.explore.bought import NOTES
 from ethogram.lab.explore.effects import explain_exploration, near_setting, slice_exploration
 from ethogram.lab.explore.exploration import Rounds, open_exploration
 from ethogram.lab.explore.maps import export_exploration, map_exploration
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
-from ethogram.store import Home, Lake, verify
+from ethogram.store import Home, Lake, Policy, manifest, verify
 from ethogram.store.files import LocalFiles
 from ethogram.store.stop import pull
 from ethogram.study.explore import ExploreOptions
@@ -575,8 +576,6 @@ def test_two_sessions_at_once_are_refused(tmp_path, home):
     place = tmp_path / "r"
     explore(ToyWorld(synthetic=True), at(place), home=home)
     run = open_exploration(str(place), home=home).run
-    from ethogram.store import Policy
-
     with run.writer(home.redactor(Policy(kinds=()))), pytest.raises(Locked, match="being explored by another process"):
         explore(ToyWorld(synthetic=True), at(place), home=home)
 
@@ -646,6 +645,29 @@ def test_a_suite_resumes_to_the_same_end(home):
     for _ in range(2):
         parts = explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=2, name="parts"), home=home)
     assert parts.metrics == whole.metrics
+
+
+def test_a_suite_begun_by_an_earlier_version_goes_on(home):
+    """Its outcomes stand in notes too, and its metadata do not name the tasks."""
+
+    def steady(task, episode):
+        return "wrong" if episode.rng.random() < 0.15 * (1 + episode.condition["noise"]) else "right"
+
+    whole = explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=3, name="whole"), home=home)
+    explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=2, name="old"), home=home)
+    rounds = open_exploration("old", home=home)
+    metadata = rounds.metadata()
+    parts, _ = rounds.bought(metadata, rounds.committed())
+    with rounds.run.writer(home.redactor(Policy(kinds=()))) as writer:
+        writer.note(NOTES, [msgspec.json.encode(one) for part in parts for one in part])
+    plain = {k: v for k, v in msgspec.to_builtins(metadata).items() if k not in ("tasks", "success_at")}
+    manifest.publish(rounds.run.files, rounds.run.path, {"run_metadata.json": msgspec.json.encode(plain)})
+    before = map_exploration("old", home=home)
+    assert before.episodes == sum(len(one.outcomes) for part in parts for one in part)
+    again = explore_suite(SUITE, steady, ROOM, ExploreOptions(rounds=1, name="old"), home=home)
+    assert again.metrics == whole.metrics
+    assert map_exploration("old", home=home).points == map_exploration("whole", home=home).points
+    assert verify(home.run("old")).ok
 
 
 def test_another_suite_does_not_continue_an_exploration(home):
