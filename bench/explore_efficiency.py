@@ -2,7 +2,7 @@
 uniform sampling (exact), v1, the best rule that treats every point for itself, and the limit of all such rules; on
 reference maps, on fresh random ones, and on one without structure. And: when it says that enough is known, it is right.
 
-`--quick` uses few seeds, `--seeds=8` so many, `--drawn=7` other fresh maps. Name `reference`, `fresh`, `certified`,
+`--quick` uses few seeds, `--seeds=8` eight, `--drawn=7` other fresh maps. Name `reference`, `fresh`, `certified`,
 `certified-fresh` to run only these.
 """
 
@@ -28,7 +28,7 @@ SHARES = (0.6,) if QUICK else (0.1, 0.3, 0.6)
 DRAWS = 1 if QUICK else 2
 MOSTLY, NEARLY = 0.95, 0.99
 GOAL = {"v1_synth": 25, "v1_real": 25, "sharp": 18, "pockets": 10}
-"""Uniform sampling needs at least so many times the episodes."""
+"""Uniform sampling needs at least this many times the episodes."""
 MOST = 65536
 
 

@@ -120,7 +120,7 @@ def before(source: str) -> list[bool]:
 
 
 def workers() -> list[bool]:
-    """Wall time, the best of a few turns: whoever else uses the machine takes part in every one of them."""
+    """Wall time, the best of a few turns: other load of the machine is in every one of them."""
     rounds, walls, found = (10, 2, []) if QUICK else (40, 4, [])
     best = {1: float("inf"), 2: float("inf")}
     left = 0.0

@@ -58,7 +58,7 @@ NAMES = tuple(f"t{i}" for i in range(TASKS))
 
 
 def suites(rng: np.random.Generator, count: int, drop: float) -> np.ndarray:
-    """Pass rates of so many suites, each able to drop so far."""
+    """Pass rates of `count` suites, each able to drop by `drop`."""
     drawn = rng.beta(1.4, 0.6, (2 * count, TASKS))
     return drawn[drawn.mean(axis=1) > drop + 0.1][:count]
 
@@ -208,7 +208,7 @@ def shaped(rng: np.random.Generator, shape: str, drop: float) -> np.ndarray:
 
 
 def broken(rng: np.random.Generator, rates: np.ndarray, drop: float) -> np.ndarray:
-    """The same suite with a few tasks broken that mostly pass, so many that the mean falls by the drop."""
+    """The same suite with tasks broken that mostly pass, until the mean falls by the drop."""
     after, left = rates.copy(), drop * TASKS
     for task in rng.permutation(np.flatnonzero(rates > 0.5)):
         after[task] -= min(after[task], left)

@@ -21,7 +21,7 @@ class Module(NamedTuple):
 
     @property
     def package(self) -> str:
-        """The first word of the name: a package of the house, or a module at its door."""
+        """The first word of the name: a package of ours, or a module beside the packages."""
         return self.name.partition(".")[0]
 
     @property

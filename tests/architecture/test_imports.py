@@ -1,4 +1,4 @@
-"""The direction of imports is the architecture: this table is the one in the house's plan, and nothing bends it.
+"""The direction of imports is the architecture: this table is the one of the design notes, and every import obeys it.
 
 Imports inside functions and under TYPE_CHECKING count too: a lazy import is still a dependency.
 """
@@ -71,11 +71,11 @@ NEVER: dict[str, set[str]] = {
 """Outside modules that would break a charter: records are inert, statistics are quiet."""
 
 ROOT_GIVES = {"__version__"}
-"""What the inside of the house may ask of its own front door."""
+"""What modules of the package may import from `ethogram` itself."""
 
 
 def house_imports(module: Module, known: Mapping[str, Module]) -> Iterator[tuple[str, str]]:
-    """Every import of one of our own modules: its full name inside the house, and the line."""
+    """Every import of one of our own modules: its full name inside the package, and the line."""
     parts = module.name.split(".") if module.name else []
     here = parts if module.is_package else parts[:-1]
     for node in ast.walk(module.tree):

@@ -65,7 +65,7 @@ class Hangs(BaseException):
 
 @contextmanager
 def bounded(what: str) -> Iterator[None]:
-    """Whoever needs more than some seconds of computing hangs; the clock counts work, so a busy machine is no fault."""
+    """A reader that needs more than some seconds hangs; the clock counts work, so a busy machine is no fault."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise Hangs(f"{what} took more than {SECONDS:.0f} s")

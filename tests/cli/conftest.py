@@ -139,7 +139,7 @@ def checked() -> Callable[[str, str], dict[str, Any]]:
 
 @pytest.fixture
 def ran(call: Call) -> Callable[[str, str, int], str]:
-    """`ran("main", "good", 20)` runs an agent so many times over ten coins."""
+    """`ran("main", "good", 20)` runs an agent 20 times over ten coins."""
     Path("coins.py").write_text(COINS)
     Path("act.py").write_text(FLIPPERS)
 

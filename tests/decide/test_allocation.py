@@ -28,7 +28,7 @@ def planned() -> tuple[GatePlan, GateSettings]:
 
 
 def candidate(rates: np.ndarray, attempts: np.ndarray, seed: int = 0) -> Outcomes:
-    """So many attempts at each task."""
+    """`count` attempts at each task."""
     drawn = np.where(np.random.default_rng(seed).random((int(attempts.max()), 30)) < rates, 1.0, 0.0)
     whole = grid_outcomes(drawn, tasks=NAMES)
     return whole.upto(attempts)

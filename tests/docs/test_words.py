@@ -148,3 +148,35 @@ def test_schemas_close_their_sets():
         for root in roots:
             assert schema["$defs"][root]["properties"]["schema_version"] == {"const": 1}
             assert "schema_version" in schema["$defs"][root]["required"]
+
+
+PRIVATE = (
+    r"scions?",
+    r"\w*keepers?",
+    r"restless\w*",
+    r"other weather",
+    r"(?:cried|cries|crying) wolf",
+    r"collector[ _]at[ _]rest",
+    r"so many",
+    r"whoever",
+    r"(?:of|in|with|this|the) (?:the )?house(?:'s)?(?! *[-/])",
+)
+"""Private language, idioms and metaphors: the reader is an engineer whose first language may not be English."""
+
+HELD = [
+    path
+    for folder in ("src", "docs", "tests", "bench", "scripts", "examples")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".md") and path != Path(__file__)
+]
+
+
+def test_no_private_language():
+    banned = re.compile(rf"\b(?:{'|'.join(PRIVATE)})\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {match[0]}"
+        for path in (*HELD, *(ROOT / name for name in ("README.md", "AGENTS.md", "VISION.md")))
+        for number, line in enumerate(text(path).splitlines(), 1)
+        if (match := banned.search(line))
+    ]
+    assert not found

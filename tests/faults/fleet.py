@@ -28,7 +28,7 @@ PLAIN = Redactor(b"a key for tests", Policy(kinds=()))
 
 
 def steps_of(name: str) -> int:
-    """How many steps a trace of this name has: whoever reads it can tell whether it is whole."""
+    """How many steps a trace of this name has: a reader can tell whether it is whole."""
     return sum(name.encode()) % 9
 
 

@@ -1,6 +1,6 @@
 """Bits flip in every file of a home: each flip is reported, or does no harm because the file is made anew.
 
-And whoever reads a damaged run is told so in one sentence.
+Reading a damaged run says so in one sentence.
 """
 
 from __future__ import annotations

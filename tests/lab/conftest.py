@@ -33,7 +33,7 @@ def chat(*words: str) -> bytes:
 
 
 def session(length: int, name: str = "33333333-3333-4333-8333-333333333333") -> bytes:
-    """A session of Claude Code with so many messages."""
+    """A session of Claude Code with `count` messages."""
     lines = []
     for i in range(length):
         speaker = ("user", "assistant")[i % 2]

@@ -129,7 +129,7 @@ def test_a_recorded_zero_for_used_tokens_is_not_believed(book: Book) -> None:
     assert (report.unpriced[0].model, report.unpriced[0].usage.fresh, report.unpriced[0].usage.output) == ("m", 1000, 7)
     assert any("not believed" in note for note in report.notes)
     free = cost_of("book", home=book.home, prices={"m": {"fresh": 0, "output": 0}})
-    assert (free.cost_usd, free.per_run.value) == (0.0, 0.0)  # whoever says that it is free is believed
+    assert (free.cost_usd, free.per_run.value) == (0.0, 0.0)  # a log that says it is free is believed
 
 
 def test_an_unpriced_call_makes_its_episode_unknown_not_cheap(book: Book) -> None:

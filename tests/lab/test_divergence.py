@@ -89,8 +89,8 @@ def test_a_result_file_of_traxr_is_read_as_traxr_reads_it(home: Home, tmp_path: 
     found = divergence("t", "t", home=home, **about)
     assert (found.signature, found.mean_of_means, found.noise_floor.max) == ("traxr", 0.5, 0.0)
     assert [p.within_noise_floor for p in found.pairs] == [False]
-    house = divergence("t", "t", signature="structural", home=home, **about)
-    assert house.mean_of_means == 0.0  # the structural signature does not know operations
+    structural = divergence("t", "t", signature="structural", home=home, **about)
+    assert structural.mean_of_means == 0.0  # the structural signature does not know operations
 
 
 @here
@@ -347,7 +347,7 @@ def test_bad_questions(home: Home, write: Callable[..., None]) -> None:
         divergence("base", reading="words", home=home)
     with pytest.raises(BadUsage, match="compared with itself"):
         divergence("base", "base", home=home)
-    with pytest.raises(BadUsage, match="needs a baseline run"):
+    with pytest.raises(BadUsage, match="needs the other run"):
         divergence("base", against_condition="clean", home=home)
     with pytest.raises(BadUsage, match="99 or more"):
         divergence("base", draws=3, home=home)

@@ -163,7 +163,7 @@ def test_effects_are_contrasts_of_conditions() -> None:
 
 
 def passes(count: int, of: int = 10) -> Field:
-    """One task, so many passes of ten; the points only vary."""
+    """One task, `passes` of ten passed; the points only vary."""
     points = np.random.default_rng(count).gamma(2.0, 1.0, (of, 3))
     return Field.from_arrays(points, np.array([1.0] * count + [0.0] * (of - count)), NAMES, tasks=["t"] * of)
 

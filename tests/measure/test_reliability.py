@@ -18,7 +18,7 @@ from ethogram.measure.reliability import MIN_TASKS, reliability
 
 
 def made(counts: list[tuple[int, int]], missing: int = 0) -> Outcomes:
-    """Tasks with (successes, attempts) each; so many more of every task were planned and lost."""
+    """Tasks with (successes, attempts) each; `missing` more of every task were planned and lost."""
     rows = [
         (f"t{i:03d}", k, None if k >= n else float(k < c), "infrastructure.timeout")
         for i, (c, n) in enumerate(counts)

@@ -15,7 +15,7 @@ import pytest
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import MachineFailure
 from ethogram.plan import Episode
-from ethogram.run.engines.ray import BudgetKeeper, RayEngine, RemoteBudget
+from ethogram.run.engines.ray import BudgetActor, RayEngine, RemoteBudget
 from ethogram.run.executor import Work
 from ethogram.run.options import AllCaps
 from ethogram.run.suites import run_suite
@@ -143,20 +143,20 @@ def no_executor(*_: Any) -> Any:
     raise AssertionError("no worker should be built")
 
 
-def test_a_lost_keeper_of_budgets_stops_the_run(cluster: Any) -> None:
+def test_a_lost_budget_actor_stops_the_run(cluster: Any) -> None:
     import ray
 
-    keeper = ray.remote(num_cpus=0)(BudgetKeeper).remote(Caps(usd=1.0), Amounts(), Caps(), {})
-    budget = RemoteBudget(Caps(usd=1.0), keeper)
+    budgets = ray.remote(num_cpus=0)(BudgetActor).remote(Caps(usd=1.0), Amounts(), Caps(), {})
+    budget = RemoteBudget(Caps(usd=1.0), budgets)
     budget.take(Amounts(usd=0.5))
     with pytest.raises(CapReached):
         budget.take(Amounts(usd=0.6))
-    ray.kill(keeper)
+    ray.kill(budgets)
     with pytest.raises(MachineFailure, match="--resume"):
         take_until(budget, time.monotonic() + 60)
 
 
 def take_until(budget: Budget, deadline: float) -> None:
-    """A keeper that is being ended may answer once more."""
+    """An actor that is being ended may answer once more."""
     while time.monotonic() < deadline:
         budget.take(Amounts())

@@ -47,7 +47,7 @@ def test_only_special_functions_are_taken_from_scipy(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_whoever_draws_is_given_a_generator(path: Path) -> None:
+def test_functions_that_draw_take_a_generator(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert "default_rng" not in text
     assert "np.random." not in text.replace("np.random.Generator", "")

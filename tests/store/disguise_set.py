@@ -21,7 +21,7 @@ Rng = random.Random
 Disguise = Callable[[Rng, str], str]
 EACH = 30
 PIECE = 14
-"""A secret survives if so many of its characters can be read in a row."""
+"""A secret survives if this number of its characters can be read in a row."""
 
 
 def _base64(rng: Rng, secret: str) -> str:

@@ -24,7 +24,7 @@ from ethogram.store.redact import SECRETS, Redactor
 
 REDACTOR = Redactor(b"a key for tests")
 MOST = 15
-"""Of the 270 disguised secrets so many may be left."""
+"""How many of the 270 disguised secrets may be left."""
 
 
 def _neighbour(name: str) -> ModuleType:
@@ -47,7 +47,7 @@ def test_of_270_disguised_secrets_hardly_any_can_be_read_afterwards(form: str, s
     planted = MADE.planted(KINDS, getattr(MADE, form), seed)
     assert len(planted) == 270
     assert len({kind for _, kind, _, _ in planted}) >= 17
-    assert all(MADE.survives(secret, text) for _, _, secret, text in planted)  # whoever undoes disguises reads them
+    assert all(MADE.survives(secret, text) for _, _, secret, text in planted)  # undoing the disguise reads them
     left = Counter(name for name, _, secret, text in planted if MADE.survives(secret, REDACTOR.redact(text).text))
     print(f"\n{form.lower()} disguises: {left.total()} of 270 left", dict(left))
     assert left.total() <= MOST

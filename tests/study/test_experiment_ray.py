@@ -16,7 +16,7 @@ pytestmark = pytest.mark.xdist_group("ray")
 
 AGENT = '''
 def agent(task, episode):
-    """Adds up a column, restlessly; looks again where it cannot."""
+    """Adds up a column, in a random number of steps; looks again where it cannot."""
     for _ in range(2):
         if episode.rng.random() < 0.4:
             episode.tools["columns"](name="sales.csv")

@@ -241,7 +241,7 @@ def test_a_cluster_without_room_is_told_and_not_waited_for(tmp_path):
 
 
 def test_workers_end_with_a_killed_driver(tmp_path):
-    """Their pipes close, so whoever reads them comes to an end."""
+    """Their pipes close, so a reader of them comes to an end."""
     line = [sys.executable, "-m", "ethogram.cli.main", "explore", "--strategy", "v1", "--rounds", "1000"]
     line += ["--workers", "2", "--run-dir", str(tmp_path / "r"), "--home", str(tmp_path / "home")]
     driver = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

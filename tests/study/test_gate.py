@@ -180,7 +180,7 @@ def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
     assert (again.attempts, again.again, again.confirmed) == (8, 0.0, True)
     assert found.verdict == "regression"
     assert found.evidence.why.startswith("fresh attempts confirm that a task broke: t03 (")
-    # whoever looks later is told the same, by the attempts that are recorded, and may allow it
+    # a later look says the same, by the attempts that are recorded, and may allow it
     later = gate_runs("main", "new", promised, home=home)
     assert (later.verdict, later.confirmations) == (found.verdict, found.confirmations)
     assert later.evidence.looks == found.evidence.looks, "looks do not see the attempts that came after them"

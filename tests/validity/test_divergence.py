@@ -90,7 +90,7 @@ class Floors(NamedTuple):
 
 
 def floors(reruns: int, agent: Agent, times: int, seed: int) -> Floors:
-    """A baseline run with so many re-runs, and one run of a changed agent, over and over."""
+    """A baseline run with re-runs, and one run of a changed agent, over and over."""
     rng = np.random.default_rng([seed, reruns])
     within, below, tails, largest = [], [], [], []
     for _ in range(times):
@@ -198,7 +198,7 @@ def alarms(tasks: int, k: int, times: int, change: Callable[[int], Agent], seed:
 
 
 def most(rate: float, times: int) -> float:
-    """So many alarms at most, if the level is kept: three standard errors above it."""
+    """The most alarms that a kept level allows: three standard errors above it."""
     return rate + 3 * float(np.sqrt(rate * (1 - rate) / times))
 
 

@@ -129,7 +129,7 @@ def in_sessions(rng: np.random.Generator, p: np.ndarray, sessions: int, each: in
 
 @pytest.mark.parametrize("sessions", [2, 10])
 def test_the_measured_floor_keeps_the_level_where_sessions_differ(sessions: int) -> None:
-    """A stored baseline of some evenings, a candidate of one: without the floor the gate cries wolf."""
+    """A stored baseline of some evenings, a candidate of one: without the floor the gate raises false alarms."""
     rng = np.random.default_rng([53, sessions])
     draws = 1000 if LONG else 50
     alarms: Counter[str] = Counter()

@@ -58,7 +58,7 @@ POPULATIONS = {
 
 
 class Suites(NamedTuple):
-    """Simulated suites of one shape: rates (replicates, tasks), and successes of so many attempts."""
+    """Simulated suites of one shape: rates (replicates, tasks), and successes of the attempts."""
 
     name: str
     tasks: int

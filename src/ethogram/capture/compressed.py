@@ -70,7 +70,7 @@ class _Zst(io.RawIOBase):
         self._packed = self._ready = b""
 
     def read1(self, size: int) -> bytes:
-        """Up to so many bytes; none at the end."""
+        """Up to `size` bytes; none at the end."""
         while not self._ready:
             if not self._packed:
                 self._packed = self._raw.read(_ZST_PIECE)

@@ -22,7 +22,7 @@ from .recorder import Recorder, current_span
 from .source import file_source
 
 
-class _Scion(TraceBuilder):
+class _Grafted(TraceBuilder):
     """Looks like a builder to a reader, and adds to the recorder's own trace."""
 
     def __init__(self, record: Recorder, prefix: str) -> None:
@@ -79,11 +79,11 @@ class _Graft(Intake):
     @contextmanager
     def trace(self, key: str, *, worldwide: bool = False) -> Iterator[TraceBuilder]:
         self._count += 1
-        scion = _Scion(self._record, f"g{self._count}:")
-        yield scion
-        if not scion.meta.get("usage_is_per_trace"):  # one call then speaks for all of them
-            self.gaps.update(scion.gaps)
-        for name, value in scion.meta.items():
+        grafted = _Grafted(self._record, f"g{self._count}:")
+        yield grafted
+        if not grafted.meta.get("usage_is_per_trace"):  # one call then speaks for all of them
+            self.gaps.update(grafted.gaps)
+        for name, value in grafted.meta.items():
             self._record.trace.meta.setdefault(name, value)
 
 

@@ -27,7 +27,7 @@ from .running import (
 )
 
 MOST_LOOKS = 10
-"""So many looks are listed in full."""
+"""Up to this number, all looks are listed."""
 CODES = {"pass": 0, "regression": 1, "undecided": 2}
 
 
@@ -42,7 +42,7 @@ def command(
     metric: Annotated[str, typer.Option(help="success, score, cost, steps, tokens, seconds, …")] = "success",
     every: Annotated[
         float | None,
-        typer.Option(help="Look after so many passes over the tasks; by default 0.25, or 0.5 below 40 tasks."),
+        typer.Option(help="Passes over the tasks between two looks; by default 0.25, or 0.5 below 40 tasks."),
     ] = None,
     min_coverage: Annotated[float, typer.Option(help="Below this share of scored attempts: undecided.")] = 0.8,
     quarantine: Annotated[
@@ -71,7 +71,7 @@ def command(
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     confirm: Annotated[
-        int, typer.Option(help="With --buy: attempt tasks that moved so many times more; what is confirmed blocks.")
+        int, typer.Option(help="With --buy: further attempts at each task that moved; a confirmed one blocks.")
     ] = 0,
     allow_task: Annotated[
         list[str] | None, typer.Option("--allow-task", help="A task that may be confirmed broken and not block.")

@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     code = run(args)
     sys.stdout.flush()
     failed = answer.failed if answer is not None else None
-    # a closed pipe is no failure: whoever read us has seen enough
+    # a closed pipe is no failure: the reader has seen enough
     if failed is not None and not isinstance(failed, BrokenPipeError):
         print(f"ethogram: cannot write the answer: {failed.strerror or failed}", file=sys.stderr)
         code = code or BAD_INPUT

@@ -125,7 +125,7 @@ def known(value: float | None, at_least: float, form: str, what: str = "") -> st
 
 
 def first(rows: Sequence[T], limit: int) -> Sequence[T]:
-    """The first so many, or all where the limit is 0."""
+    """The first `limit` rows, or all where the limit is 0."""
     return rows[:limit] if limit else rows
 
 

@@ -32,7 +32,7 @@ from .running import (
 
 NOT_DELIVERED = "(not delivered)"
 MOST = 24
-"""So many pairs are printed one by one, unless --limit says otherwise."""
+"""How many pairs are printed one by one, unless --limit says otherwise."""
 
 
 def command(

@@ -32,7 +32,7 @@ def command(
         str | None, typer.Option(help="pkg.mod:name, file.py:name, 'cmd: …' or http://…", show_default=False)
     ] = None,
     k: Annotated[
-        int | None, typer.Option("-k", help="Attempts per task, 1 if not said; with --resume, raised to so many.")
+        int | None, typer.Option("-k", help="Attempts per task; 1 by default. With --resume: the new number.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Base of all seeds, 0 if not said.")] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run.")] = None,

@@ -17,7 +17,7 @@ import msgspec
 from ethogram.errors import BadInput, BadUsage, NotFound, Unreadable
 
 PER = 1_000_000
-"""All rates are dollars per so many tokens."""
+"""All rates are dollars per this number of tokens."""
 CACHED_SHARE = 0.1
 """What a cached token costs beside a fresh one where an own price does not say."""
 LOCAL = "local"
@@ -41,7 +41,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quote(NamedTuple):
-    """A price that was found: its rates, dearer ones above so many input tokens, where it comes from, and whether it
+    """A price that was found: its rates, dearer ones for long inputs, where it comes from, and whether it
     changes within a day."""
 
     rates: Rates
@@ -137,7 +137,7 @@ def _versions(prices: Any) -> Sequence[Any]:
 
 
 def _rates(price: Any, total: int) -> Rates:
-    """Rates of a request with so many input tokens; what has no rate of its own is priced as what it is a part of."""
+    """Rates of a request of this input length; what has no rate of its own is priced as what it is a part of."""
     rate: dict[str, float | None] = {}
     for key in _TABLE_KEYS:
         value = getattr(price, key)

@@ -18,7 +18,7 @@ from .usage import Bools, Floats, Ints
 POPULATION_TASKS = 20
 """With fewer tasks nothing is claimed about tasks that were not run."""
 OUTCOME_MISSING = "outcome missing"
-"""How estimates here count episodes without an outcome; whoever knows the reasons names them instead."""
+"""How estimates here count episodes without an outcome; code that knows the reasons names them instead."""
 
 
 class Episodes(NamedTuple):

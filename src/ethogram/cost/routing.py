@@ -29,7 +29,7 @@ class Assumed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """Where some steps go: a class of step (after one tool, if that is named), so many steps of a run, or a share."""
+    """Where some steps go: a class of step (after one tool, if that is named), some steps of a run, or a share."""
 
     what: str
     model: str

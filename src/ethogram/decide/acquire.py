@@ -91,7 +91,7 @@ def next_round(
 ) -> Proposal:
     """What a strategy proposes; once the rule is content, only the looks that a stop still needs.
 
-    These looks are bought last: they prove what is known already, and would slow down whoever is still learning.
+    These looks are bought last: they prove what is known already, and would delay looks that still teach something.
     """
     proposal = strategy.propose(rng)
     if rule is None or not is_content(rule, seen[-1:], problem.points):

@@ -30,11 +30,11 @@ from .gate_plan import (
 from .order import places
 
 MOST_LOOKS = 30
-"""About so many looks along a plan: more save hardly any runs."""
+"""About how many looks a plan has: more save hardly any runs."""
 LEAST_RUNS = 4
 """Fewer runs than this are not worth a look."""
 DRAWS = 500
-"""So many candidates are played to find how long a plan must be."""
+"""The number of candidates that are simulated to find how long a plan must be."""
 
 
 def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GatePlan:

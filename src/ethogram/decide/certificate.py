@@ -26,7 +26,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     unproven: int
     """Points called safe that lack episodes of their own."""
     episodes: int
-    """About so many more episodes would prove them."""
+    """About how many more episodes would prove them."""
     lower_rate: float | None
     lower_episodes: int | None
     """What is left to buy for a lower rate, about; None if there is no lower one beyond the zone."""

@@ -18,7 +18,7 @@ from ethogram.stats.stratified import Sums
 FALSE_FINDS = 0.10
 """The share of false finds that is borne among the tasks that are said to have moved."""
 FEW = 5000
-"""Up to so many attempts in all, the exact test stands beside the approximate one."""
+"""Up to this number of attempts in all, the exact test stands beside the approximate one."""
 
 Change = Literal["improvement", "regression", "undecided"]
 Design = Literal["within", "between"]

@@ -24,7 +24,7 @@ FEW = 0.05
 POCKET = 0.5
 """A lone point that fails so often must be noticed, unless another rate is asked for."""
 LONE = 3
-"""So many points may fail alone, among neighbours that do not, beyond those that were found."""
+"""This number of points may fail alone, among neighbours that do not, beyond those that were found."""
 KEPT = 0.95
 """The share of explorations in which none of them is called safe."""
 SURELY = 0.95

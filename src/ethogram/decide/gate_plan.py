@@ -21,11 +21,11 @@ WORST_RATE = 0.5
 BOUND_SHAPE = 0.25
 """Between O'Brien-Fleming (0) and Pocock (0.5): near the fewest runs."""
 EVERY_TASK = 100
-"""Up to so many tasks a pass needs an attempt at each; larger suites may be sampled, and what was not is said."""
+"""Up to this number of tasks a pass needs an attempt at each; larger suites may be sampled."""
 CONFIRM_SHARE = 0.1
 """The share of alpha that confirmations may spend."""
 PLAYED = 2000
-"""So many candidates, at most, are played to find the power that is promised."""
+"""The number of candidates that are simulated, at most, to find the power that is promised."""
 
 
 class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     `fresh`: both versions are run anew, planned from the rates of the run `pilot`, or from the worst case without one.
     `missing`: what a missing attempt may hide (see `decide.missing`). `confirm`: attempts by which tasks that moved are
     tried again, on a share of alpha. `session_sd`: by how much sessions differ, where that is known, as `margin` is
-    given. `ahead`: so many passes are put in order together, informative tasks first (see `decide.allocation`); 0 for
+    given. `ahead`: passes that are put in order together, informative tasks first (see `decide.allocation`); 0 for
     equal passes.
     """
 

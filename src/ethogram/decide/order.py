@@ -41,11 +41,11 @@ def attempts_by_look(order: Sequence[int] | Ints, runs: Sequence[int], tasks: in
 
 
 def runs_by_look(looks: Sequence[float], tasks: int) -> list[int]:
-    """Whole attempts by each look, for looks after so many passes over so many tasks."""
+    """Whole attempts by each look, for looks after these passes over this number of tasks."""
     return [round(look * tasks) for look in looks]
 
 
 def equal_attempts(looks: Sequence[float], tasks: int) -> Ints:
-    """Attempts of tasks without names after so many equal passes, one row per look: for plans and simulations."""
+    """Attempts of tasks without names after these equal passes, one row per look: for plans and simulations."""
     runs = runs_by_look(looks, tasks)
     return attempts_by_look(passes([str(i) for i in range(tasks)], runs[-1]), runs, tasks)

@@ -32,7 +32,7 @@ class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
-    """The chosen design, played many times: how often it found the drop, cried wolf, passed, stayed open."""
+    """The chosen design, simulated: how often it found the drop, raised a false alarm, passed, or stayed open."""
 
     power: float
     false_alarms: float
@@ -61,7 +61,7 @@ class ComparisonPlan(Result, kw_only=True):
 
 
 def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
-    """Pass rates of so many tasks with this mean and this standard deviation: even quantiles of a Beta."""
+    """Pass rates of this number of tasks with this mean and this standard deviation: even quantiles of a Beta."""
     if tasks < 1:
         raise BadUsage(f"--tasks must be at least 1, not {tasks}")
     if not 0 < rate < 1:
@@ -109,7 +109,7 @@ def _check(settings: PlanSettings) -> None:
 
 
 def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
-    """The smallest drop that a staged comparison of at most so many runs finds with the promised power."""
+    """The smallest drop that a staged comparison of at most `runs` runs finds with the promised power."""
     most = float(rates.mean()) * 0.98
     low, high = 0.0, most
     for _ in range(18):

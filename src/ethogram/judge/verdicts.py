@@ -31,7 +31,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}@{self.definition}"
 
     def label(self, trace: TraceId = NOWHERE) -> Label:
-        """The label of this check. Its `why` is still the words themselves: whoever stores it puts an address there."""
+        """The label of this check. Its `why` is still the words themselves: the store puts an address there."""
         verdict = self.verdict
         return Label(
             trace_id=trace,

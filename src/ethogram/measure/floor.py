@@ -23,7 +23,7 @@ from .divergence import Floats
 
 USUAL_RERUNS = 5
 FEW_RERUNS = 3
-"""Below so many re-runs more than a quarter of unchanged pairs lie above the floor."""
+"""Below this number of re-runs more than a quarter of unchanged pairs lie above the floor."""
 _SLACK = 1e-12
 
 
@@ -113,7 +113,7 @@ def warning(floor: NoiseFloor) -> str | None:
     if not floor.measured:
         return (
             "the noise floor was not measured: no task of the baseline has two runs, so nothing here tells a change "
-            f"from the agent's own restlessness; run the baseline {USUAL_RERUNS + 1} times"
+            f"from the agent's own run-to-run variation; run the baseline {USUAL_RERUNS + 1} times"
         )
     if floor.reruns < FEW_RERUNS:
         share = round(100 / (floor.reruns + 1))

@@ -10,7 +10,7 @@ from ethogram.stats import power
 from .outcomes import Floats, Ints, Outcomes
 
 SESSION_GAP_NS = 30 * 60 * 10**9
-"""Attempts committed further apart than this belong to different sessions: other hour, other load, other weather."""
+"""Attempts committed further apart than this belong to different sessions: another hour, another load."""
 
 
 class OutcomeFloor(msgspec.Struct, frozen=True, kw_only=True):

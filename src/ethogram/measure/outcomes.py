@@ -102,7 +102,7 @@ class Outcomes:
         return replace(self.where(keep), tasks=tuple(tasks), task=new[keep], planned=planned)
 
     def upto(self, attempts: Ints) -> Outcomes:
-        """What the first so many planned attempts of each task gave, scored or not."""
+        """What the first planned attempts of each task gave, scored or not."""
         cut = self.where(self.attempt < attempts[self.task])
         return replace(cut, planned=np.minimum(self.planned, attempts))
 

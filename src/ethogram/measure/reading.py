@@ -116,7 +116,7 @@ def _of_events(trace: Trace) -> Reading:
 
 
 def named_signature(name: str) -> SignatureFunction | TraceSignature:
-    """A signature of the house by its name."""
+    """A built-in signature by its name."""
     if name not in SIGNATURES:
         raise NotFound.named("signature", name, list(SIGNATURES))
     return SIGNATURES[name]

@@ -16,7 +16,7 @@ from ethogram.stats import interval, passk
 from .outcomes import Floats, Ints, Outcomes
 
 MIN_TASKS = 20
-"""Below so many tasks nothing is claimed about the population they came from; the suite's own interval is given."""
+"""With fewer tasks nothing is claimed about the population they came from; the suite's own interval is given."""
 MIN_COVERAGE = 0.8
 """Below this share of planned attempts with a score, a rate is given without an interval: too much is unknown."""
 

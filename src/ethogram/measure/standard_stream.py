@@ -14,7 +14,7 @@ from .columns import Bools, Ints
 PLACE = "place"
 """A column of integers that says which trace a row is of; faster than reading the ids."""
 CHUNK = 1 << 17
-"""So many rows are worked on at a time."""
+"""How many rows are worked on at a time."""
 
 
 def whole_traces(

@@ -28,7 +28,7 @@ ROUNDING = 1e-20
 """A width of log features below this is what rounding leaves of none."""
 LARGE = 20_000
 LARGE_TASK = 50
-"""From so many trajectories (of a task, on average) on, permutation gives way to its normal limit."""
+"""From this number of trajectories (of a task, on average), the normal limit replaces permutation."""
 
 _DESCRIBED = "within tasks, standardised log features, n - 1"
 

@@ -1,4 +1,4 @@
-"""The operators that come with the house, by name and format."""
+"""The built-in operators, by name and format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on JSON and YAML: what a changed producer does to whoever reads its data."""
+"""Operators on JSON and YAML: changes that a producer of data may make."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ SUFFIXES = {
 FORMATS = ("csv", "xlsx", "txt", "md", "pdf", "json", "yaml")
 
 MOST_PLACES = 50
-"""So many changed places are listed one by one; `places` counts all of them."""
+"""How many changed places are listed one by one; `places` counts all of them."""
 EXCERPT = 80
 
 

@@ -1,4 +1,4 @@
-"""Operators on tables: what goes wrong between an export and whoever reads it."""
+"""Operators on tables: what may go wrong between an export and its reader."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def _row_duplicate(table: Table, rows: int, dice: Dice) -> Change:
 # irrelevant_columns
 
 POOL = 500
-"""At most so many different values per column; drawing from them is fast."""
+"""At most this number of different values per column; drawing from them is fast."""
 
 _NAMES = ("A. Novak", "J. Lind", "M. Costa", "P. Ito", "R. Osei", "S. Weber", "T. Kaya", "V. Duarte")
 IRRELEVANT: dict[str, Callable[[random.Random], str]] = {

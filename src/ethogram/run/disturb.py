@@ -35,7 +35,7 @@ from ethogram.trace import digest
 SETTING = "perturb"
 """Where a condition keeps its disturbance."""
 KEPT_BYTES = 32 << 20
-"""So many bytes of damaged files are kept, because every attempt reads the same damage."""
+"""How many bytes of damaged files are kept, because every attempt reads the same damage."""
 
 Tools = Mapping[str, Callable[..., Any]]
 AnyOperator = Operator | ToolOperator | PromptOperator
@@ -55,7 +55,7 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return {SETTING: msgspec.to_builtins(self)}
 
     def find(self) -> AnyOperator:
-        """The operator: one of the house by its name, or the user's own by where its code is."""
+        """The operator: a built-in one by its name, or the user's own by where its code is."""
         if ":" in self.operator:
             found: AnyOperator = named_object(self.operator)
             return found() if isinstance(found, type) else found

@@ -107,7 +107,7 @@ def first_episodes(loaded: LoadedSuite, agent: str, options: RunOptions) -> tupl
 
 
 def episodes_of(attempts: Mapping[str, int], agent: str, options: RunOptions) -> tuple[Episode, ...]:
-    """Episodes of tasks with so many attempts each: those of the longest plan, less what was not asked for."""
+    """Episodes of tasks with these numbers of attempts: those of the longest plan, less what was not asked for."""
     longest = max(attempts.values(), default=0)
     every = plan_episodes(tuple(attempts), agent, longest, options.seed, options.conditions)
     return tuple(e for e in every if e.attempt < attempts[e.task])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
 
 SHOWN = 10
-"""So many tasks are shown; the rest is counted."""
+"""How many tasks are shown; the rest is counted."""
 MOST_REASON = 160
 
 

@@ -15,9 +15,9 @@ from .views import Card, Picture, Section, TableView, picture, said
 
 ID, TITLE = "experiment", "Did the damage do something?"
 MOST_PAIRS = 60
-"""So many pairs are listed one by one; the rest is counted."""
+"""How many pairs are listed one by one; the rest is counted."""
 MOST_TASKS = 30
-"""So many tasks are drawn beside the operators, those that lost most first."""
+"""How many tasks are drawn beside the operators, those that lost most first."""
 
 
 def experiment_part(run: Run) -> tuple[Section, list[Card]] | None:

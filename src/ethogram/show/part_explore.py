@@ -18,9 +18,9 @@ from .views import Card, Section, TableView, picture, said
 
 ID, TITLE = "explore", "Where is it unsafe?"
 MOST_EFFECTS = 12
-"""So many effects are drawn, the largest first."""
+"""How many effects are drawn, the largest first."""
 MOST_POINTS = 15
-"""So many of the most dangerous points are listed; `ethogram explore export` has them all."""
+"""How many of the most dangerous points are listed; `ethogram explore export` has them all."""
 MOST_CELLS = 12
 """A parameter with more values than this is no axis of a map: its cells could not be read."""
 

@@ -15,7 +15,7 @@ from .chart import Chart
 from .views import Card, Section, TableView, clean_condition, picture, said
 
 MOST_POINTS = 2000
-"""So many trajectories are drawn; a picture of more is a blot."""
+"""How many trajectories are drawn, at most: more cannot be told apart."""
 MOST_LINES = 150
 
 

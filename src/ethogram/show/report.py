@@ -14,7 +14,7 @@ from .parts import report_view
 from .views import Card, MatrixRow, Picture, ReportView, Section, TableView
 
 MOST_LARGE = 9
-"""Up to so many characters a headline figure is set large."""
+"""Up to this number of characters a headline figure is set large."""
 SIGNS = {"pass": "●", "fail": "○", "missing": "·"}
 
 

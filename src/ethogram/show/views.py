@@ -18,7 +18,7 @@ from . import charts
 from .chart import Chart
 
 MOST_TASKS = 300
-"""So many tasks are drawn one by one; the rest is counted."""
+"""How many tasks are drawn one by one; the rest is counted."""
 
 Mark = Literal["pass", "fail", "missing"]
 

@@ -107,7 +107,7 @@ def information(first: Numbers, second: Numbers, spread: Numbers) -> tuple[Float
 
 
 def walk(plan: Schedule, counts: tuple[Floats, Floats], rates: Floats, looks: Ints) -> Walk:
-    """What looks after so many entries know; `counts` are the first arm's successes and attempts per task."""
+    """What is known after these numbers of entries; `counts` are the first arm's successes and attempts per task."""
     order, tasks = ordered(plan, int(looks[-1])), plan.speed.size
     second = np.array([np.bincount(order[:now], minlength=tasks) for now in looks])
     size, mean_size = information(counts[1], second, rates * (1 - rates))

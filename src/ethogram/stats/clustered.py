@@ -18,7 +18,7 @@ from ._numeric import Floats, Ints, Numbers, floats, normal_quantile, student_qu
 from .interval import effective_n, wilson_edge
 
 _DIFFERING = 10
-"""So many tasks must differ from the rest before attempts count as fully as their variance says."""
+"""This number of tasks must differ from the rest before attempts count as fully as their variance says."""
 _SHARES = np.linspace(0.0, 1.0, 9)
 _ROUNDS = 9
 _MISSED = 0.005

@@ -28,7 +28,7 @@ Items = str | Sequence[str]
 
 _FIRST, _GAP, _GAP_SIZE, _LAST = 0x100, 0xD800, 0x800, 0x10FFFF
 MOST_CELLS = 400_000_000
-"""Above so many cells (2 bits each) an alignment is left to rapidfuzz, which splits long words (Hirschberg 1975)."""
+"""With more cells (2 bits each) an alignment is left to rapidfuzz, which splits long words (Hirschberg 1975)."""
 
 
 class Edits(NamedTuple):

@@ -12,7 +12,7 @@ import numpy as np
 from ._numeric import Floats, Numbers, beta_quantile, floats, gamma_quantile, normal_quantile, student_quantile
 
 _FEW = 3.0
-"""Below so many events the Poisson limit of Brown, Cai and DasGupta replaces the near end of Wilson's interval."""
+"""With fewer events the Poisson limit of Brown, Cai and DasGupta replaces the near end of Wilson's interval."""
 
 
 class Interval(NamedTuple):

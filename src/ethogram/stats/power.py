@@ -41,7 +41,7 @@ class Floor(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """A drop to be seen: its mean and mean square over so many tasks, and each arm's second and third moment."""
+    """A drop to be seen: its mean and mean square over the tasks, and each arm's second and third moment."""
 
     drop: float
     square: float
@@ -53,7 +53,7 @@ class Effect(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """A staged comparison: looks after so many passes of each fresh arm, and how z is judged at each.
+    """A staged comparison: the passes of each fresh arm at every look, and how z is judged at each.
 
     z of the drop at or above `upper` is a find; the drop plus `reach` standard errors below the margin rules it out.
     """
@@ -147,7 +147,7 @@ def effect_on(rates: Numbers, drop: float, tasks: int) -> Effect:
 
 
 def score_power(effect: Effect, first: Numbers, second: Numbers, alpha: float) -> Floats:
-    """The power of one stratified score test after so many passes of each arm.
+    """The power of one stratified score test after these passes of each arm.
 
     The null's variance sets the threshold, the alternative's the spread (Lachin 1981), both at finite attempts and
     with the skewness that unequal arms bring.
@@ -301,7 +301,7 @@ def simulate(
 
 
 def _scored(attempts: Ints, missing: float, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
-    """Of so many attempts, those that have an outcome."""
+    """How many of these attempts have an outcome."""
     return rng.binomial(attempts, 1 - missing, shape) if missing > 0 else np.broadcast_to(attempts, shape)
 
 

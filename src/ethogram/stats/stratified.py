@@ -28,7 +28,7 @@ class Sums(NamedTuple):
         return floats(self.first / np.maximum(self.n, 1.0))
 
     def joined(self, n: Numbers, value: Numbers) -> Sums:
-        """With so many more attempts per task, of one value each; a part of an attempt counts in part."""
+        """With `more` attempts added per task, of one value each; a part of an attempt counts in part."""
         k, x = floats(n), floats(value)
         return Sums(self.n + k, self.first + k * x, self.second + k * x**2, self.third + k * x**3)
 

@@ -21,7 +21,7 @@ MATERIAL = 1.25
 _LEAST_ROWS = 4
 """The kurtosis of three values is always the same, and that of four says next to nothing."""
 _TELLING = 100.0
-"""So many values of one task make the test see t with 3 degrees of freedom four times in five; more leave less."""
+"""With this many values of one task the test sees t with 3 degrees of freedom four times in five; more leave less."""
 
 
 class Tails(NamedTuple):
@@ -67,7 +67,7 @@ def width_interval(found: spread.Width, seen: Tails, level: float) -> Interval |
 
 
 def unseen_share(values: float) -> float:
-    """The share of the variance of t with 3 degrees of freedom beyond what one of so many values exceeds."""
+    """The share of the variance of t with 3 degrees of freedom beyond what one of n values exceeds."""
     end = float(student_quantile(1 - 0.5 / max(values, 2.0), 3.0))
     angle = np.arctan(end / np.sqrt(3))
     return float(1 - (angle - np.sin(angle) * np.cos(angle)) * 2 / np.pi)

@@ -30,7 +30,7 @@ SMALL_BYTES, SMALL_ENTRIES = 256 << 10, 2_500
 MERGED_BYTES, MERGED_ENTRIES = 4 << 20, 10_000
 """About how much goes into one merged segment: what is held in memory at a time."""
 FEW = 4
-"""So many small segments are left alone."""
+"""Up to this number, small segments are left alone."""
 REPLACED = "replaced by a later attempt"
 
 

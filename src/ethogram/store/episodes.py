@@ -1,6 +1,6 @@
 """The episodes of a run as columns: what counting passes and prices needs of a ledger, read without all the rest.
 
-Most of a ledger says where spans and texts lie. Whoever only counts leaves that undecoded, and keeps arrays only.
+Most of a ledger says where spans and texts lie. Code that only counts leaves that undecoded, and keeps arrays only.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TOTALS = (
     "cost_usd",
 )
 _COUNTS = 4
-"""The first so many totals are counts: an absent one is 0. The others are unknown where the log never said."""
+"""The first totals, this many, are counts: an absent one is 0. The others are unknown where the log never said."""
 FIGURES = (*_TOTALS, "seconds")
 """What was counted of an episode, and can be asked for."""
 NAMED = ("task", "condition", "agent")
@@ -218,7 +218,7 @@ def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> E
     if unknown:
         raise BadUsage(f"episodes have no figure {unknown[0]!r}; they have: {', '.join(FIGURES)}")
     reader = _Reader(figures)
-    with ledger.collector_at_rest():
+    with ledger.gc_paused():
         segments = ledger.unreplaced(ledger.read_all(files, run_path, reader))
         blocks = [b for s in segments for b in s.columns] or [reader.columns([], [])]
         columns = {name: np.concatenate([b[name] for b in blocks]) for name in blocks[0]}

@@ -198,7 +198,7 @@ class Run:
     @cached_property
     def standing(self) -> Standing:
         """What the ledger says, as of the first time it was asked."""
-        with ledger.collector_at_rest():
+        with ledger.gc_paused():
             return ledger.standing(self.segments())
 
     @cached_property
@@ -206,11 +206,11 @@ class Run:
         """What the ledger says of files alone: `live` entries have ids and places, and nothing else was decoded."""
         if "standing" in self.__dict__:
             return self.standing
-        with ledger.collector_at_rest():
+        with ledger.gc_paused():
             return ledger.standing(ledger.unreplaced(ledger.read_all(self.files, self.path, ledger.decode_places)))
 
     def episodes(self, figures: Sequence[str] = ()) -> Episodes:
-        """Committed episodes that count, as columns, with these figures: for whoever counts and opens no trace.
+        """Committed episodes that count, as columns, with these figures: for code that counts and opens no trace.
 
         `run.episodes(["cost_usd", "seconds"]).figures["seconds"]`; names are in `store.episodes.FIGURES`.
         """

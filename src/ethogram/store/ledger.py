@@ -58,10 +58,10 @@ Published = TypeVar("Published", bound=_Published)
 
 
 @contextmanager
-def collector_at_rest() -> Iterator[None]:
-    """Reading a ledger makes many records and no garbage; to search them for cycles meanwhile takes half the time.
+def gc_paused() -> Iterator[None]:
+    """Pause Python's garbage collector: reading a ledger makes many records and no cycles, and runs twice as fast.
 
-    Whoever makes many records of what was read rests it for as long; inside another rest it changes nothing.
+    For code that makes many records of what was read; inside another such block it changes nothing.
     """
     was = gc.isenabled()
     gc.disable()

@@ -34,7 +34,7 @@ from .detectors import (
     telling_kind,
 )
 from .disguise import readings
-from .ledger import collector_at_rest
+from .ledger import gc_paused
 
 Action = Literal["redact", "keep", "drop", "hash"]
 KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
@@ -208,7 +208,7 @@ class Redactor:
         for _ in range(_PASSES):
             raw = _blanked(raw, fresh) if raw and fresh else raw
             # a long text is cut into very many pieces, and there is no garbage among them
-            with collector_at_rest() if len(text) > _LONG else nullcontext():
+            with gc_paused() if len(text) > _LONG else nullcontext():
                 found = self._once(text, raw, sorted(marks + [hit[:2] for hit in hits]))
             if not found:
                 break

@@ -1,4 +1,4 @@
-"""The stop flag: one file halts new episodes everywhere; whoever runs polls it."""
+"""The stop flag: one file halts new episodes everywhere; every engine polls it."""
 
 from __future__ import annotations
 

@@ -256,7 +256,7 @@ class RunWriter:
     def _commit_late(self) -> None:
         with self._lock:
             if not self._closed:
-                with suppress(Exception):  # a timer has nobody to tell: whoever adds or commits next hears of it
+                with suppress(Exception):  # a timer has no caller: the next add or commit raises it
                     self.commit()
 
     def _publish_group(self, group: _Group) -> None:
@@ -312,7 +312,7 @@ class RunWriter:
 
     def _remember(self, group: _Group) -> None:
         if self._known is None:
-            return  # nobody asked for a text yet; whoever does will read the ledger
+            return  # no text was asked for yet; the first request reads the ledger
         self._known.update(dict.fromkeys(group.texts, self._file_name("texts", group.number)))
         for done in group.done:
             self._known.update(done.spilled)

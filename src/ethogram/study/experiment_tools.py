@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 MOST = 20_000
-"""So many characters of a file are given at once."""
+"""How many characters of a file are given at once."""
 
 
 def tools(task: Any, episode: Any) -> dict[str, Callable[..., Any]]:

@@ -103,7 +103,7 @@ class RoundsWriter(Rounds):
             self._publish({name: _pretty({**post, "tube_var_sum": last.tube.tube_var_sum})})
 
     def keep_state(self, seen: int, tally: Tally, state: Mapping[str, Any]) -> None:
-        """Keep what the strategy's last look began from: it had seen so many rounds, which had come to this tally."""
+        """Keep what the strategy's last look began from: the rounds it had seen, and the tally that they came to."""
         if state and seen:
             known = {"seen": np.array(seen), "digest": np.array(tally_digest(tally)), **state}
             self._files.publish(f"{self._path}/{STATE}", _npz_bytes(known))

@@ -156,7 +156,7 @@ def _targets(
         ]
         if not found:
             raise BadUsage(
-                "the tasks have no file that the operators of the house can change; name operators on tools or "
+                "the tasks have no file that a built-in operator can change; name operators on tools or "
                 "prompts, or your own (see: ethogram operators)"
             )
         return found
@@ -178,7 +178,7 @@ def _targets(
 
 
 def _named(spec: str) -> _Named:
-    """An operator of the house, of an installed package, or of a file; it must be found from any folder."""
+    """A built-in operator, or one of an installed package or of a file; it must be found from any folder."""
     if any(o.name == spec for o in ALL):
         return _house(spec)
     if ":" not in spec:

@@ -66,7 +66,7 @@ def encode(trace: Trace) -> Iterator[bytes]:
 def check(record: Checked) -> Checked:
     """The record itself, if what is written of it can be read again; a `ValueError` that says why if not.
 
-    A frozen record takes any value that it is given. Whoever stores one checks it first: what a wrong value would
+    A frozen record takes any value that it is given. It is checked before it is stored: what a wrong value would
     damage is the whole file that it is stored in.
     """
     kind = type(record)

@@ -88,7 +88,7 @@ def event_facts(span: Span, trace: Trace) -> dict[str, Any]:
 
 
 def traxr_signature(span: Span, trace: Trace) -> str:
-    """The signature that traxr gives to its own events; a span that is none of them keeps the house's."""
+    """The signature that traxr gives to its own events; a span that is none of them keeps the structural one."""
     event = event_facts(span, trace)
     known = _TRAXR.get(str(event.get("event_type")))
     if known is None:

@@ -23,7 +23,7 @@ from . import _streams
 DIGITS = 10
 LOOKS_UP, VERIFIES = 0.7, 0.5
 HINT_TOKENS = 4
-"""`target is near 7`; whoever remembers fewer does not know the digit."""
+"""`target is near 7`; an agent that remembers fewer does not know the digit."""
 TOKENS = tuple(f"tok{i:03d}" for i in range(128))
 PERSON = b"AGENTSEED".ljust(16, b"\0")
 NAMES = ("tool_noise", "verify_flip", "hint_ambiguity", "distractor_count", "memory_tokens")

@@ -84,7 +84,7 @@ def _surest(peek: Peek) -> Reader | None:
     for candidate in (*map(_own_reader, MODULES), *plugged_readers().values().values()):
         try:
             score = candidate.sniff(peek)
-        except RECORD_ERRORS:  # a first look at damage may stumble; whoever does so does not know these bytes
+        except RECORD_ERRORS:  # a reader that fails on damaged bytes does not recognise them
             continue
         if score > best_score:
             best, best_score = candidate, score

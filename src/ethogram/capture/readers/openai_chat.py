@@ -25,7 +25,7 @@ from ._shared import as_listing, as_object, feed, usage_tokens
 
 FORMAT = "openai-chat"
 MAX_OPEN = 500
-"""So many conversations wait for their next call; one that stays silent for longer goes on as a new trace."""
+"""How many conversations wait for their next call; one that stays silent for longer goes on as a new trace."""
 
 _CONVERSATION = ("conversation_id", "session_id", "thread_id", "chat_id")
 _SCORES = ("reward", "score", "rating")

@@ -149,7 +149,7 @@ class CostCache(msgspec.Struct, kw_only=True):
 
 
 class CostMonthly(msgspec.Struct, kw_only=True):
-    """A month of so many runs."""
+    """A month of `volume` runs."""
 
     runs: float
     cost: Estimate

@@ -23,7 +23,7 @@ from .readings import How, answer_of, load_readings, passed, tells_of_crash, unu
 
 Overhead = float | Literal["unavailable"]
 MOST_RERUNS = 50
-"""So many re-runs of the first trace are looked at for its floor; more would only cost time."""
+"""How many re-runs of the first trace are read for its floor; more would only cost time."""
 
 
 class EditCounts(msgspec.Struct, frozen=True, kw_only=True):

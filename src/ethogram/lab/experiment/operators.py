@@ -1,4 +1,4 @@
-"""Which operators there are: those of the house, those of installed packages, those in a file of one's own."""
+"""Which operators there are: built in, from installed packages, or from the user's own file."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ethogram.store.segment import damage, span_schema
 
 BATCH = 1 << 17
 PART_ROWS = 1 << 18
-"""A worker is given files of about so many rows at a time: enough to be worth the way, few enough to spread."""
+"""A worker is given files of about this number of rows at a time."""
 
 
 class SpanRows(NamedTuple):
@@ -118,7 +118,7 @@ def span_rows(kept: Sequence[tuple[Run, Entry]]) -> list[SpanRows]:
 
 
 def parts_of(whole: Part, rows: int) -> list[Part]:
-    """The same traces by groups of files of about so many rows; files that share a trace stay together."""
+    """The same traces by groups of files of about `rows` rows; files that share a trace stay together."""
     group = _groups([f.trace for f in whole.files], len(whole.traces))
     order = sorted(range(len(group)), key=group.__getitem__)
     parts: list[Part] = []

@@ -35,7 +35,7 @@ from .results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, Plain
 NOT_SET = "not set"
 EXPLORE = "explore"
 LEAST_OF_POINT = 3
-"""So many runs of a task under one setting let its spread within the task be known."""
+"""From this number of runs of a task under one setting, its spread within the task is known."""
 T = TypeVar("T")
 
 

@@ -27,7 +27,7 @@ from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, T
 from .columns import Columns
 
 MOST_LABELLED = 20_000
-"""Above so many traces a preset's own states are not read unasked: labels are objects, one per step."""
+"""Above this number of traces a preset's own states are not read unasked: labels are objects, one per step."""
 NO_STEPS = "no steps"
 
 
@@ -303,7 +303,7 @@ def _refuse_twice(entries: Sequence[Entry]) -> None:
 
 
 def _threshold(runs: Sequence[Run], notes: list[str]) -> float:
-    """From which score on a run is a success; where suites say other than the house, scores become passes."""
+    """From which score on a run is a success; where suites differ from the default, scores become passes."""
     said = sorted({success_at(r) for r in runs})
     if len(said) > 1:
         raise BadUsage(

@@ -13,7 +13,7 @@ from ethogram.errors import BadUsage
 from ethogram.lab.outcomes.columns import facts_of, load_outcomes
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Home, Run, run_of
-from ethogram.store.ledger import collector_at_rest
+from ethogram.store.ledger import gc_paused
 
 from .moved import Arm, MovedTask, moved_tasks, with_traces
 
@@ -52,7 +52,7 @@ def compare(
 
     `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base.
     """
-    with collector_at_rest():
+    with gc_paused():
         one, two, arms = load_pair(
             base,
             candidate,

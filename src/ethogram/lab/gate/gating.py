@@ -38,7 +38,7 @@ from .quarantine import read_quarantine as read_quarantine
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """What it takes to decide: at most so many more runs, the next look after so many, and their price."""
+    """What it takes to decide: how many more runs at most, how many until the next look, and their price."""
 
     runs: int | None
     next_look_runs: int | None
@@ -232,7 +232,7 @@ def block(result: GateResult, confirmations: list[Confirmation]) -> None:
 
 
 def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
-    """The candidate's behaviour against the baseline's own restlessness, whatever the pass rates say."""
+    """The candidate's behaviour against the variation of the baseline's own repeats, whatever the pass rates say."""
     found = divergence(candidate, base, home=home)
     return Behaviour(
         noise_floor=found.noise_floor,

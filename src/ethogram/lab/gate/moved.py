@@ -20,10 +20,10 @@ from ethogram.store import Entry, Run
 from ethogram.trace import Label, Scored, Trace
 
 MOST_OPENED = 50
-"""So many tasks are shown with a trace; further ones are listed with their counts alone."""
+"""How many tasks are shown with a trace; further ones are listed with their counts alone."""
 MOST_WORDS = 300
 FELL_MOST = 5
-"""Where a regression is established and no task is sure by itself, so many of those that fell most are named."""
+"""Where a regression is established and no task is sure by itself, how many of those that fell most are named."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):

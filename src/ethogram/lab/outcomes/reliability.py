@@ -11,7 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.measure import reliability as measured
 from ethogram.measure.reliability import Convention, Reliability, Target
 from ethogram.store import Home, Run, run_of
-from ethogram.store.ledger import collector_at_rest
+from ethogram.store.ledger import gc_paused
 
 from .columns import facts_of, load_outcomes
 from .names import without_task
@@ -54,7 +54,7 @@ def reliability(
 ) -> ReliabilityResult:
     """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
     found = run_of(run, home)
-    with collector_at_rest():
+    with gc_paused():
         outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])
         told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
         facts = facts_of(found)

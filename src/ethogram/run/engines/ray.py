@@ -27,7 +27,7 @@ MAX_BATCH = 512
 NO_CAPS = Caps()
 CLOSE_SECONDS = 10
 KEEPER_SECONDS = 60
-"""The keeper of the budgets answers at once; one that is silent for so long is lost."""
+"""Seconds after which the actor that holds the budgets counts as lost; it answers at once."""
 
 
 class _Identified(Protocol):
@@ -58,39 +58,41 @@ class RemoteBudget(Budget):
     """The budget of the experiment or of a task, kept by one actor for all workers; without caps it costs no call."""
 
     def __init__(self, caps: Caps, actor: Any, task: str | None = None, parent: Budget | None = None) -> None:
-        """`actor` is a handle on `BudgetKeeper`."""
+        """`actor` is a handle on `BudgetActor`."""
         super().__init__("experiment" if task is None else "task", caps, parent)
         self._actor = actor
         self._task = task
 
     def take(self, want: Amounts) -> None:
-        """Ask the keeper."""
+        """Ask the actor."""
         if self.caps:
             reached = self._answer(self._actor.take.remote(self._task, want))
             if reached is not None:
                 raise CapReached(*reached)
 
     def give_back(self, want: Amounts) -> None:
-        """Tell the keeper."""
+        """Tell the actor."""
         if self.caps:
             self._answer(self._actor.give_back.remote(self._task, want))
 
     def spend(self, want: Amounts, used: Amounts) -> None:
-        """Tell the keeper."""
+        """Tell the actor."""
         if self.caps:
             self._answer(self._actor.spend.remote(self._task, want, used))
 
     def _answer(self, ref: Any) -> Any:
-        """What the keeper says; without it nobody knows what may be spent, so the run stops."""
+        """What the actor answers; without it nobody knows what may be spent, so the run stops."""
         import ray
 
         try:
             return ray.get(ref, timeout=KEEPER_SECONDS)
         except ray.exceptions.RayError as error:
-            raise MachineFailure("the keeper of the budgets is lost; go on with: ethogram run --resume RUN") from error
+            raise MachineFailure(
+                "the process that holds the budgets is lost; resume with: ethogram run --resume RUN"
+            ) from error
 
 
-class BudgetKeeper:
+class BudgetActor:
     """The actor that keeps the budgets of the experiment and of its tasks."""
 
     def __init__(self, caps: Caps, spent: Amounts, task_caps: Caps, task_spent: dict[str, Amounts]) -> None:
@@ -127,11 +129,11 @@ class BudgetKeeper:
 class Worker(Generic[W, R]):
     """The actor that carries out episodes."""
 
-    def __init__(self, make: MakeExecutor[W, R], caps: Caps, task_caps: Caps, keeper: Any, concurrency: int) -> None:
+    def __init__(self, make: MakeExecutor[W, R], caps: Caps, task_caps: Caps, budgets: Any, concurrency: int) -> None:
         """Build the executor here, on the worker's own machine."""
         sweep()
-        experiment = RemoteBudget(caps, keeper)
-        self._executor = make(experiment, lambda task: RemoteBudget(task_caps, keeper, task, experiment))
+        experiment = RemoteBudget(caps, budgets)
+        self._executor = make(experiment, lambda task: RemoteBudget(task_caps, budgets, task, experiment))
         self._concurrency = concurrency
 
     def ready(self) -> bool:
@@ -199,10 +201,10 @@ class RayEngine(Generic[W, R]):
         cpus = int(self._ray.cluster_resources().get("CPU", 1)) or 1
         self._workers_wanted = max(1, min(cpus, concurrency or cpus))
         self._each = max(1, (concurrency or cpus) // self._workers_wanted)
-        self._keeper: Any = None
+        self._budgets: Any = None
         if self._caps.named() or task_caps.named():
-            keeper = self._ray.remote(num_cpus=0, scheduling_strategy=_here(self._ray))(BudgetKeeper)
-            self._keeper = keeper.remote(self._caps, budget.used, task_caps, dict(spent) if task_caps.named() else {})
+            budgets = self._ray.remote(num_cpus=0, scheduling_strategy=_here(self._ray))(BudgetActor)
+            self._budgets = budgets.remote(self._caps, budget.used, task_caps, dict(spent) if task_caps.named() else {})
         self._workers: dict[Any, Any] = {}
         self._starting: dict[Any, Any] = {}
         self._idle: list[Any] = []
@@ -272,7 +274,7 @@ class RayEngine(Generic[W, R]):
         """Ask the cluster for workers; each counts once it answers."""
         actor = self._ray.remote(num_cpus=1, max_restarts=0)(Worker)
         for _ in range(count):
-            made = actor.remote(self._make, self._caps, self._task_caps, self._keeper, self._each)
+            made = actor.remote(self._make, self._caps, self._task_caps, self._budgets, self._each)
             self._workers[made._actor_id] = made
             self._starting[made.ready.remote()] = made
 
