@@ -52,7 +52,7 @@ def define(connection: Any, runs: Iterable[Run]) -> tuple[str, list[str]]:
     entries: list[tuple[str, Entry]] = []
     batches: list[tuple[str, Batch]] = []
     for run in runs:
-        with ledger.collector_at_rest():
+        with ledger.gc_paused():
             segments = ledger.unreplaced(ledger.read_all(run.files, run.path, _decode))
         columns = [s for s in segments if isinstance(s, _Columns)]
         lines = [s for s in segments if isinstance(s, Segment)]
