@@ -11,6 +11,7 @@ import subprocess
 import sys
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -20,7 +21,6 @@ from ethogram.decide.acquire import V1Weights, top, v1_score
 from ethogram.decide.explore import StopRule, Tally
 from ethogram.errors import BadInput, BadUsage, Locked, NotFound, Refused
 from ethogram.lab import list_runs, show_run
-from ethogram.lab.explore.bought import NOTES
 from ethogram.lab.explore.effects import explain_exploration, near_setting, slice_exploration
 from ethogram.lab.explore.exploration import Rounds, open_exploration
 from ethogram.lab.explore.maps import export_exploration, map_exploration
@@ -29,6 +29,7 @@ from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
 from ethogram.store import Home, Lake, Policy, manifest, verify
 from ethogram.store.files import LocalFiles
+from ethogram.store.lake import EXPLORED
 from ethogram.store.stop import pull
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite, load_grid
@@ -341,6 +342,32 @@ def test_the_kill_switch_stops_it_and_resume_goes_on(tmp_path, home):
     assert content(place) == content(whole)
 
 
+class Switched(ToyWorld, frozen=True):
+    """A world in which somebody pulls the kill switch while a round is being played."""
+
+    files: Any = None
+    played: list[int] = []
+
+    def episodes(self, given, seeds):
+        self.played.append(len(seeds))
+        if len(self.played) == 3:
+            pull(self.files, "r", "test")
+        return super().episodes(given, seeds)
+
+
+def test_the_kill_switch_stops_a_round_in_between(tmp_path, home, monkeypatch):
+    place, whole = tmp_path / "r", tmp_path / "whole"
+    explore(ToyWorld(), at(whole, rounds=2), home=home)
+    explore(ToyWorld(), at(place, rounds=1), home=home)
+    monkeypatch.setattr("ethogram.study.explore_world.POLL_SECONDS", 0.0)
+    world = Switched(files=open_exploration(str(place), home=home).run.files)
+    stopped = explore(world, at(place, rounds=1), home=home)
+    assert (stopped.stopped, stopped.rounds, len(world.played)) == ("killed", 1, 3)
+    assert len(open_exploration(str(place), home=home).run.batches) == 8 + 3  # what was played is kept
+    explore(ToyWorld(), at(place, rounds=None, until_round=2), home=home)
+    assert content(place) == content(whole)
+
+
 def test_a_budget_is_kept_to_the_episode(tmp_path, home):
     result = explore(ToyWorld(), at(tmp_path / "r", ExploreOptions(max_episodes=333)), home=home)
     assert (result.episodes, result.stopped, result.enough) == (333, "budget", False)
@@ -465,9 +492,9 @@ def test_explorations_of_earlier_versions_open_and_go_on(tmp_path, home):
     for where in (place, fresh):
         explore(ToyWorld(), at(where, options), grid=small, home=home)
     assert content(place) == content(fresh)
-    assert len(open_exploration(str(place), home=home).run.batches) < len(
-        open_exploration(str(fresh), home=home).run.batches
-    )
+    assert show_run(str(place), home=home).episodes == show_run(str(fresh), home=home).episodes > 112
+    old, new = (open_exploration(str(where), home=home).run for where in (place, fresh))
+    assert 0 < len(old.batches) < len(new.batches)  # what was noted stays where it is
 
 
 def break_posteriors(place: Path) -> None:
@@ -659,7 +686,7 @@ def test_a_suite_begun_by_an_earlier_version_goes_on(home):
     metadata = rounds.metadata()
     parts, _ = rounds.bought(metadata, rounds.committed())
     with rounds.run.writer(home.redactor(Policy(kinds=()))) as writer:
-        writer.note(NOTES, [msgspec.json.encode(one) for part in parts for one in part])
+        writer.note(EXPLORED, [msgspec.json.encode(one) for part in parts for one in part])
     plain = {k: v for k, v in msgspec.to_builtins(metadata).items() if k not in ("tasks", "success_at")}
     manifest.publish(rounds.run.files, rounds.run.path, {"run_metadata.json": msgspec.json.encode(plain)})
     before = map_exploration("old", home=home)

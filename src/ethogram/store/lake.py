@@ -45,6 +45,8 @@ SOURCES = "sources"
 """Notes on log files that were imported: what was read, skipped and lost in each."""
 CONFIRMATIONS = "confirmations"
 """Notes on tasks that a gate attempted again: from which attempt on they are fresh."""
+EXPLORED = "batches"
+"""Notes in which earlier versions kept what explorations bought."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 

@@ -16,10 +16,8 @@ from ethogram.errors import Damaged
 from ethogram.plan.grid import ROUND, named_point
 from ethogram.store import Batch, Run
 from ethogram.store.batch import FAILURE, MISSING, SCORED, SUCCESS
+from ethogram.store.lake import EXPLORED
 from ethogram.trace import Missing, Outcome
-
-NOTES = "batches"
-"""The folder in which earlier versions kept outcomes."""
 
 
 class PointOutcomes(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,7 +104,7 @@ def _single(
 
 def _of_notes(run: Run) -> Iterator[PointOutcomes]:
     decoder = msgspec.json.Decoder(PointOutcomes)
-    for name, line in run.notes(NOTES):
+    for name, line in run.notes(EXPLORED):
         try:
             yield decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):

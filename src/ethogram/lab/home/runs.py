@@ -15,7 +15,7 @@ from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally
-from ethogram.store.lake import METERS, SOURCES
+from ethogram.store.lake import EXPLORED, METERS, SOURCES
 from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
 
 
@@ -208,12 +208,13 @@ def _cost(run: Run, costs: list[EpisodeCost]) -> float | None:
 
 def _outcomes(run: Run) -> Counter[str]:
     """Episodes that were scored, and the others by what is missing."""
-    if run.info.kind == "explore" and not run.entries and not run.batches:
-        from ethogram.lab.explore.bought import counted_notes
-
-        return counted_notes(run)
     outcomes = (e.head.outcome for e in run.entries)
-    return Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes) + tally(run.batches)
+    found = Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes) + tally(run.batches)
+    if run.standing.named(f"{EXPLORED}/") and not run.entries:  # those of a suite are entries, and noted once more
+        from ethogram.lab.explore.bought import counted_notes  # needs arrays
+
+        found += counted_notes(run)
+    return found
 
 
 def _row(entry: Entry, cost: EpisodeCost | None) -> EpisodeRow:
