@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -242,11 +243,12 @@ def test_an_interruption_anywhere_changes_nothing_that_is_seen(
     tmp_path: Path, plain: Redactor, write_trace: Any, full: bool
 ) -> None:
     completed, left, segments = False, 0, set()
+    made = Home(LocalFiles(tmp_path / "whole")).create("run", "import")
+    fill(made, plain, write_trace, count=5)
+    before = contents(made, "labels")
     while not completed:
         root = tmp_path / f"{left}"
-        made = Home(LocalFiles(root)).create("run", "import")
-        fill(made, plain, write_trace, count=5)
-        before = contents(made, "labels")
+        shutil.copytree(tmp_path / "whole", root)
         for again in (left, left + 3):  # cut off twice, at different moments
             run = Home(Failing(root, again, full)).run("run")
             try:

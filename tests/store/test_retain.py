@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -276,10 +277,10 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
         "rotate": lambda run: rewrite(run, key=new_key),
     }[deed]
     seen, completed, left = set(), False, 0
+    fill(Home(LocalFiles(tmp_path / "whole"), keys).create("run", "import"), plain, write_trace, count=2)
     while not completed:
         root = tmp_path / f"{left}"
-        made = Home(LocalFiles(root), keys).create("run", "import")
-        fill(made, plain, write_trace, count=2)
+        shutil.copytree(tmp_path / "whole", root)
         try:
             change(Home(Failing(root, left, full), keys).run("run"))
             completed = True

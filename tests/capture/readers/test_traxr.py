@@ -251,7 +251,10 @@ def test_a_single_trace() -> None:
 def test_rough_handling(rough: Callable[[str, bytes], None], samples: dict[str, bytes]) -> None:
     rough("traxr", samples["traxr"])
     rough("traxr", json.dumps(case(EXTERNAL[:4], BUILT_IN[:2])).encode())
-    rough("traxr", json.dumps(results(pairs=[])).encode())
+    few = {
+        n: {"run_label": n, "event_count": 2, "events": EXTERNAL[:2]} for n in ("baseline", "sales.csv::column_swap")
+    }
+    rough("traxr", json.dumps(results(pairs=[], traces=few)).encode())
 
 
 # The figures of expected.json; the analysis itself is not the reader's, but must be possible from its spans.
