@@ -17,11 +17,11 @@ import numpy as np
 from _common import QUICK, child, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
-from ethogram.lab.divergence.readings import How, load_readings
+from ethogram.lab.divergence.readings import ReadingOptions, load_readings
 from ethogram.measure.divergence import diverge
 from ethogram.measure.reading import Reading, read
 from ethogram.stats.distance import Alphabet, align, count_edits, edits, pairwise
-from ethogram.stats.twosample import TaskSample, compare
+from ethogram.stats.twosample import TaskSample, compare_samples
 from ethogram.store import DERIVED, Run
 
 
@@ -163,7 +163,7 @@ def permutations() -> bool:
         kinds = sorted(set().union(*counts))[:20]
         features = np.log1p([[len(r), *(c[k] for k in kinds)] for r, c in zip(runs, counts, strict=True)])
         samples.append(TaskSample(pairwise([letters.word(r) for r in runs]), features, np.arange(20) >= 10))
-    spent, found = cpu(lambda: compare(samples, 10_000, rng))
+    spent, found = cpu(lambda: compare_samples(samples, 10_000, rng))
     assert 0 < found.energy_p <= 1
     said = f"50 tasks × 10 × 10, 10 000 deals, distances and 21 features, in under 1 s of CPU ({spent:.2f} s)"
     return verdict(said, spent < 1.0)
@@ -181,7 +181,7 @@ def stored() -> bool:
                     for span in synthetic_spans(trace, 100):
                         sink.span(span)
                     sink.finish(synthetic_head(trace), ())
-        run, how = home.run("base"), How()
+        run, how = home.run("base"), ReadingOptions()
         columns, loaded = cpu(lambda: load_readings(run, how))
         whole, _ = cpu(lambda: [read(run.trace(e)) for e in run.entries], 1)
         asked, _ = cpu(lambda: divergence("cand", "base", home=home), 1)

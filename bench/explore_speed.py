@@ -22,7 +22,7 @@ from _common import QUICK, child, cpu, new_home, table, verdict
 
 import ethogram
 from ethogram.decide.explore import Problem, Tally
-from ethogram.decide.strategies import Rounds, make_strategy
+from ethogram.decide.strategies import RoundSizes, make_strategy
 from ethogram.stats.surface import Axis
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_world import explore
@@ -149,7 +149,7 @@ def rounds() -> list[bool]:
         truth = 1 / (1 + np.exp(-(levels / np.array(axes) @ np.array([3.0, 2, 1, 0, 0]) - 4)))
         n = np.zeros(len(levels), dtype=np.int64)
         n[rng.permutation(len(levels))[:sampled]] = 2
-        strategy = make_strategy("default", problem, Rounds())
+        strategy = make_strategy("default", problem, RoundSizes())
         began = time.process_time()
         strategy.look(Tally(n, rng.binomial(n, truth)))
         first = time.process_time() - began

@@ -15,12 +15,12 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, command_cpu, cpu, new_home, plain_writer, table, verdict
 
-from ethogram.decide.compare import compare
+from ethogram.decide.compare import compare_outcomes
 from ethogram.lab.gate.comparison import compare as compare_runs
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.lab.outcomes.reliability import reliability as run_reliability
 from ethogram.measure.outcomes import Outcomes, grid_outcomes
-from ethogram.measure.reliability import reliability
+from ethogram.measure.reliability import estimate_reliability
 from ethogram.store import Home
 from ethogram.trace import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
 
@@ -63,10 +63,10 @@ def main() -> bool:
     rates = rng.beta(1.4, 0.6, TASKS)
     arrays = drawn(rng, rates), drawn(rng, rates)
     one, two = (outcomes(x) for x in arrays)
-    reliability(one, [1])  # loads scipy.special once
-    ours, _ = cpu(lambda: reliability(outcomes(arrays[0]), range(1, 21), naive=True))
-    both, _ = cpu(lambda: compare(one, two))
-    paid, _ = cpu(lambda: compare(one, two, name="cost"))
+    estimate_reliability(one, [1])  # loads scipy.special once
+    ours, _ = cpu(lambda: estimate_reliability(outcomes(arrays[0]), range(1, 21), naive=True))
+    both, _ = cpu(lambda: compare_outcomes(one, two))
+    paid, _ = cpu(lambda: compare_outcomes(one, two, name="cost"))
     rows = [
         ["reliability(), k = 1 … 20, all tasks", ours, ""],
         ["compare() on success, all tasks", both, ""],

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
-from ethogram.lab.field.columns import Columns
+from ethogram.lab.field.columns import StoredSteps
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import standard_table
 from ethogram.measure.standard import of_tally, tool_classes
@@ -184,7 +184,7 @@ def rounds(run: Run, entries: list[Entry]) -> dict[str, float]:
     run.trace(entries[0])
     for turn in range(ROUNDS):
         picked = range(turn % int(scale) * TEMPLATE, (turn % int(scale) + 1) * TEMPLATE)
-        ours, found = cpu(lambda: of_tally(Columns(kept).tally(), heads, totals), 2)
+        ours, found = cpu(lambda: of_tally(StoredSteps(kept).tally(), heads, totals), 2)
         whole, told = cpu(lambda: [by_hand(run.trace(entries[i])) for i in picked], 1)
         bare = lambda i: Trace(heads[i], tuple(run.spans(entries[i])), {})  # noqa: E731
         light, again = cpu(lambda: [by_hand(bare(i)) for i in picked], 1)
@@ -210,7 +210,7 @@ def beside_ray(run: Run, entries: list[Entry]) -> None:
         timed = {}
         for name, where in (("here", None), ("Ray", cluster)):
             began = time.perf_counter()
-            found = Columns(kept, where).tally()
+            found = StoredSteps(kept, where).tally()
             timed[name] = time.perf_counter() - began, found
     (here, one), (there, other) = timed["here"], timed["Ray"]
     assert all(one.values[n].tobytes() == other.values[n].tobytes() for n in one.values)

@@ -64,7 +64,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "trace": ("lab.home.runs:TraceTree",),
     "diff": ("lab.divergence.diffs:DiffResult",),
     "divergence": ("lab.divergence.divergence:DivergenceResult",),
-    "sql": ("lab.home.queries:Answer",),
+    "sql": ("lab.home.queries:QueryResult",),
     "export": ("lab.home.exports:ExportResult",),
     "operators": ("lab.experiment.operators:OperatorList",),
     "verify": ("lab.home.upkeep:VerifyResult",),

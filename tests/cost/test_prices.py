@@ -10,7 +10,17 @@ from genai_prices import Usage, calc_price
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.cost.prices import PER, OwnPrice, PriceList, Quote, Rates, listed, own_rates, parse_price, read_prices
+from ethogram.cost.prices import (
+    PER,
+    OwnPrice,
+    PriceList,
+    Quote,
+    Rates,
+    listed_price,
+    own_rates,
+    parse_price,
+    read_prices,
+)
 from ethogram.errors import BadInput, BadUsage, NotFound, Unreadable
 
 WHEN = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -55,18 +65,20 @@ def test_rates_come_to_what_the_table_itself_would_bill(model, tokens, when):
     )
     when = when.replace(tzinfo=UTC)
     theirs = calc_price(usage, model[0], provider_id=model[1], genai_request_timestamp=when).total_price
-    assert bill(quoted(listed(*model, when)), *tokens) == pytest.approx(float(theirs), rel=1e-9, abs=1e-12)
+    assert bill(quoted(listed_price(*model, when)), *tokens) == pytest.approx(float(theirs), rel=1e-9, abs=1e-12)
 
 
 def test_prices_have_dates():
     """o3 became cheaper on a day in June 2025."""
-    before, after = (quoted(listed("o3", "openai", datetime(2025, m, 1, tzinfo=UTC))) for m in (6, 7))
+    before, after = (quoted(listed_price("o3", "openai", datetime(2025, m, 1, tzinfo=UTC))) for m in (6, 7))
     assert before.rates.fresh == 10.0
     assert after.rates.fresh == 2.0
 
 
 def test_prices_may_change_within_a_day():
-    night, day = (quoted(listed("deepseek-chat", "deepseek", datetime(2025, 3, 1, h, tzinfo=UTC))) for h in (20, 10))
+    night, day = (
+        quoted(listed_price("deepseek-chat", "deepseek", datetime(2025, 3, 1, h, tzinfo=UTC))) for h in (20, 10)
+    )
     assert night.hourly
     assert night.rates.fresh < day.rates.fresh
 
@@ -81,7 +93,7 @@ def test_prices_may_change_within_a_day():
     ],
 )
 def test_names_as_logs_write_them_are_understood(model, provider, matched):
-    assert quoted(listed(model, provider, WHEN)).matched == matched
+    assert quoted(listed_price(model, provider, WHEN)).matched == matched
 
 
 def test_an_unknown_model_has_a_reason_and_no_price():

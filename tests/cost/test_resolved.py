@@ -7,20 +7,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.cost.resolved import Episodes, cost_share, per_resolved, per_run, product, resolution
+from ethogram.cost.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.estimate import Estimate
 from ethogram.stats import interval, passk, positive, ratio, resample
 
 LEVEL = 0.95
 
 
-def drawn(seed: int, tasks: int = 40, attempts: int = 3) -> Episodes:
+def drawn(seed: int, tasks: int = 40, attempts: int = 3) -> PricedEpisodes:
     rng = np.random.default_rng(seed)
     p = rng.beta(1.4, 0.6, tasks)
     task = np.repeat(np.arange(tasks), attempts)
     resolved = (rng.random(task.size) < p[task]).astype(float)
     cost = np.exp(0.5 * rng.standard_normal(tasks))[task] * np.where(resolved > 0, 1.0, 1.6)
-    return Episodes(task, cost, resolved)
+    return PricedEpisodes(task, cost, resolved)
 
 
 def test_it_is_the_proved_ratio_over_tasks():
@@ -80,7 +80,7 @@ def test_what_is_missing_is_counted_and_left_out():
     found = per_resolved(episodes._replace(cost=cost, resolved=resolved), LEVEL)
     assert found.missing == {"outcome missing": 9, "cost unknown": 3}
     assert found.n == 36
-    rest = Episodes(episodes.task[12:], episodes.cost[12:], episodes.resolved[12:])
+    rest = PricedEpisodes(episodes.task[12:], episodes.cost[12:], episodes.resolved[12:])
     assert found.value == pytest.approx(per_resolved(rest.where(np.ones(108, dtype=bool)), LEVEL).value)
     assert per_run(episodes._replace(cost=cost), LEVEL).missing == {"cost unknown": 6}
     assert resolution(episodes._replace(resolved=resolved), LEVEL).missing == {"outcome missing": 9}
@@ -101,13 +101,15 @@ def test_what_is_missing_is_counted_and_left_out():
     ],
 )
 def test_too_little_says_why(cost, resolved, why):
-    found = per_resolved(Episodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
+    found = per_resolved(PricedEpisodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
     assert (found.low, found.high, found.why) == (None, None, why)
     assert (found.value is None) == ("an interval needs 4 runs" not in why)
 
 
 def test_tasks_weigh_equally_whatever_their_attempts():
-    episodes = Episodes(np.asarray([0, 0, 0, 1]), np.asarray([1.0, 1.0, 1.0, 3.0]), np.asarray([1.0, 1.0, 1.0, 0.0]))
+    episodes = PricedEpisodes(
+        np.asarray([0, 0, 0, 1]), np.asarray([1.0, 1.0, 1.0, 3.0]), np.asarray([1.0, 1.0, 1.0, 0.0])
+    )
     assert per_run(episodes, LEVEL).value == 2.0
     assert resolution(episodes, LEVEL).value == 0.5
     assert per_resolved(episodes, LEVEL).value == 4.0
@@ -176,7 +178,7 @@ def test_it_covers_and_the_naive_ratio_does_not(tasks):
             truth = np.exp((1 + 0.09) / 2) * (0.7 + 1.6 * 0.3) / 0.7
         else:
             truth = float(np.mean(base * (p + 1.6 * (1 - p)) * np.exp(0.045)) / p.mean())
-        found = per_resolved(Episodes(task, cost, resolved), LEVEL)
+        found = per_resolved(PricedEpisodes(task, cost, resolved), LEVEL)
         ours += found.low <= truth <= found.high
         rate = interval.wilson(resolved.sum(), resolved.size, LEVEL)
         naive += bool(cost.mean() / rate.high <= truth <= cost.mean() / rate.low)

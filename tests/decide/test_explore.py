@@ -30,7 +30,7 @@ from ethogram.decide.explore import (
     progress,
 )
 from ethogram.decide.shared import SharedSurface
-from ethogram.decide.strategies import STRATEGIES, Rounds, make_strategy
+from ethogram.decide.strategies import STRATEGIES, RoundSizes, make_strategy
 from ethogram.decide.tube import MISLEADS, against_truth, certainty, established, sets, tube_metrics, tube_status
 from ethogram.errors import BadInput, NotFound
 from ethogram.stats.surface import Axis, Belief
@@ -117,7 +117,7 @@ def test_a_budget_is_shared_out_evenly():
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_spends_exactly_its_budget_on_distinct_points(name):
-    strategy = make_strategy(name, PROBLEM, Rounds(targets=16, first=40, least=24))
+    strategy = make_strategy(name, PROBLEM, RoundSizes(targets=16, first=40, least=24))
     tally, proposals = play(strategy, TRUTH, 4)
     assert tally.spent == sum(p.budget for p in proposals)
     assert [p.budget for p in proposals] == [40, 24, 24, 24]
@@ -134,7 +134,7 @@ def test_every_strategy_spends_exactly_its_budget_on_distinct_points(name):
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_strategies_are_functions_of_data_and_seed(name):
-    one, two = (make_strategy(name, PROBLEM, Rounds(targets=16, first=40, least=24)) for _ in range(2))
+    one, two = (make_strategy(name, PROBLEM, RoundSizes(targets=16, first=40, least=24)) for _ in range(2))
     first, second = play(one, TRUTH, 5, seed=3), play(two, TRUTH, 5, seed=3)
     assert all(a.points.tolist() == b.points.tolist() for a, b in zip(first[1], second[1], strict=True))
     assert one.posterior().mean.tolist() == two.posterior().mean.tolist()
@@ -146,17 +146,17 @@ def test_an_unknown_strategy_is_named_with_its_neighbour():
 
 
 def test_uniform_keeps_all_points_within_one_episode():
-    tally, _ = play(make_strategy("uniform", PROBLEM, Rounds(first=40, least=24)), TRUTH, 9)
+    tally, _ = play(make_strategy("uniform", PROBLEM, RoundSizes(first=40, least=24)), TRUTH, 9)
     assert tally.n.max() - tally.n.min() <= 1
 
 
 def test_the_default_covers_every_point_in_the_end():
-    tally, _ = play(make_strategy("default", PROBLEM, Rounds(first=32, least=40)), TRUTH, 12)
+    tally, _ = play(make_strategy("default", PROBLEM, RoundSizes(first=32, least=40)), TRUTH, 12)
     assert tally.n.min() >= 1
 
 
 def test_the_default_learns_a_map_from_few_episodes():
-    strategy = make_strategy("default", PROBLEM, Rounds(first=32, least=24))
+    strategy = make_strategy("default", PROBLEM, RoundSizes(first=32, least=24))
     tally, _ = play(strategy, TRUTH, 10)
     known = against_truth(strategy.posterior(), TRUTH, PROBLEM, 0.95)
     plain = against_truth(beta_posterior(tally, PROBLEM), TRUTH, PROBLEM, 0.95)
@@ -222,7 +222,7 @@ def test_categories_and_single_values_can_be_explored():
     levels = np.array(list(itertools.product(range(3), range(1), range(2))))
     problem = Problem(levels, (Axis(3, False), Axis(1, True), Axis(2, False)), 0.2, 0.02)
     truth = np.where(levels[:, 0] == 1, 0.7, 0.02)
-    strategy = make_strategy("default", problem, Rounds(first=12, least=12))
+    strategy = make_strategy("default", problem, RoundSizes(first=12, least=12))
     play(strategy, truth, 8)
     assert (strategy.posterior().called == (truth > 0.2)).all()
 
@@ -367,7 +367,7 @@ def test_what_a_certificate_says():
 def test_the_looks_of_a_certificate_are_bought_last():
     """While something is to be learned, rounds are the strategy's own; then only lacking looks are bought."""
     content, learning = at(0.99, unproven=60), at(0.9, unproven=60)
-    strategy = make_strategy("default", PROBLEM, Rounds(targets=16, first=40, least=24))
+    strategy = make_strategy("default", PROBLEM, RoundSizes(targets=16, first=40, least=24))
     play(strategy, TRUTH, 8)
     own = strategy.propose(np.random.default_rng(0))
     for rule, seen in ((None, [content]), (StopRule(), [learning]), (StopRule(), [])):
@@ -382,7 +382,7 @@ def test_the_looks_of_a_certificate_are_bought_last():
 
 def test_looks_at_extremes_are_in_the_interval():
     """A surface never says 0 or 1; no failure of twenty looks leaves room for 0."""
-    strategy = make_strategy("default", PROBLEM, Rounds(first=64, least=64))
+    strategy = make_strategy("default", PROBLEM, RoundSizes(first=64, least=64))
     truth = np.where(LEVELS[:, 0] == 0, 0.0, np.where(LEVELS[:, 0] == 3, 1.0, 0.3))
     play(strategy, truth, 12)
     ends = strategy.intervals(0.95)
@@ -392,10 +392,10 @@ def test_looks_at_extremes_are_in_the_interval():
 
 def test_what_lies_within_the_zone_is_not_asked_about_for_ever():
     """Half of the map is a plateau at tau: once that is known, episodes go to the other half, where calls count."""
-    strategy = make_strategy("default", PROBLEM._replace(zone=0.05), Rounds(targets=16, first=64, least=64))
+    strategy = make_strategy("default", PROBLEM._replace(zone=0.05), RoundSizes(targets=16, first=64, least=64))
     truth = np.where(LEVELS[:, 0] >= 2, 0.2, np.where(LEVELS[:, 1] >= 2, 0.28, 0.12))
     play(strategy, truth, 40)
     worth, plateau = strategy._worth(), truth == 0.2
-    before = make_strategy("default", PROBLEM._replace(zone=0.0), Rounds(targets=16, first=64, least=64))
+    before = make_strategy("default", PROBLEM._replace(zone=0.0), RoundSizes(targets=16, first=64, least=64))
     before.look(strategy.tally)
     assert worth[plateau].sum() < 0.7 * before._worth()[plateau].sum()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ethogram.decide.gate import GateSettings, Judgement, judge, plan_gate
 from ethogram.decide.gate_plan import believed_rates, missing_share, planning_rates, session_variance
 from ethogram.errors import BadUsage, NotFound
-from ethogram.measure.noise import noise_floor
+from ethogram.measure.noise import outcome_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.stats import power
 
@@ -272,7 +272,7 @@ def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates:
     apart, together = made(values, at_ns=times), made(values)
     promised = GateSettings(margin=0.1)
     plan = plan_gate(together, promised, together.tasks)  # sessions this far apart leave no plan that is soon made
-    floor = noise_floor(apart)
+    floor = outcome_floor(apart)
     assert floor.session is not None
 
     def extra_of(measured: Any) -> float:
@@ -282,9 +282,9 @@ def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates:
     assert extra > floor.session * (1 + 1 / 20), "twenty sessions leave some doubt about how far they differ"
     few = msgspec.structs.replace(floor, session_error=3 * (floor.session_error or 0.0))
     assert extra_of(few) > extra
-    assert extra_of(noise_floor(together)) == extra_of(None) == 0.0
+    assert extra_of(outcome_floor(together)) == extra_of(None) == 0.0
     stated = msgspec.structs.replace(promised, session_sd=0.04)
-    assert session_variance(noise_floor(together), stated, plan, 0.002, 2.0) == pytest.approx(2 * 0.04**2)
+    assert session_variance(outcome_floor(together), stated, plan, 0.002, 2.0) == pytest.approx(2 * 0.04**2)
     later = made(rng.random((20, 50)) < power.shifted(rates, 0.08))
     wide, narrow = (judge(o, later, plan, promised).looks[0] for o in (apart, together))
     assert abs(wide.z) < abs(narrow.z)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ethogram.decide.gate import GateSettings
-from ethogram.decide.planner import PlanSettings, assumed_rates, baseline_needed, plan_runs
+from ethogram.decide.planner import PlanSettings, assumed_rates, baseline_needed, plan_comparison
 from ethogram.errors import BadUsage
 
 SPREAD = float(np.sqrt(0.21 / 3))  # of Beta(1.4, 0.6)
@@ -33,7 +33,7 @@ def test_assumed_rates_have_the_mean_and_the_spread(rates: np.ndarray) -> None:
 def test_ten_points_cost_what_was_published(
     rates: np.ndarray, stored: float, fixed: int | None, dropped: int, unchanged: int
 ) -> None:
-    plan = plan_runs(rates, PlanSettings(drop=0.1, stored=stored, usd_per_run=0.02), rng())
+    plan = plan_comparison(rates, PlanSettings(drop=0.1, stored=stored, usd_per_run=0.02), rng())
     assert plan.power >= 0.8
     assert plan.expected_if_dropped == pytest.approx(dropped, rel=0.1)
     assert plan.expected_if_unchanged == pytest.approx(unchanged, rel=0.12)
@@ -50,16 +50,17 @@ def test_ten_points_cost_what_was_published(
 
 
 def test_a_budget_comes_back_as_the_drop_it_can_see(rates: np.ndarray) -> None:
-    wanted = plan_runs(rates, PlanSettings(drop=0.15, usd_per_run=0.1), rng())
+    wanted = plan_comparison(rates, PlanSettings(drop=0.15, usd_per_run=0.1), rng())
     for budget in ({"max_runs": wanted.runs}, {"max_usd": wanted.runs * 0.1 + 1e-6}):
-        found = plan_runs(rates, PlanSettings(drop=None, usd_per_run=0.1, **budget), rng())
+        found = plan_comparison(rates, PlanSettings(drop=None, usd_per_run=0.1, **budget), rng())
         assert found.runs <= wanted.runs
         assert found.drop <= 0.15 + 1e-3
 
 
 def test_more_is_asked_more_is_paid(rates: np.ndarray) -> None:
     runs = [
-        plan_runs(rates, PlanSettings(drop=d, power=p), rng()).runs for d, p in ((0.2, 0.8), (0.15, 0.8), (0.15, 0.9))
+        plan_comparison(rates, PlanSettings(drop=d, power=p), rng()).runs
+        for d, p in ((0.2, 0.8), (0.15, 0.8), (0.15, 0.9))
     ]
     assert runs[0] < runs[1] < runs[2]
 
@@ -83,7 +84,7 @@ def test_more_is_asked_more_is_paid(rates: np.ndarray) -> None:
 )
 def test_what_cannot_be_planned_is_said_in_a_sentence(rates: np.ndarray, given: dict[str, float], said: str) -> None:
     with pytest.raises(BadUsage, match=said):
-        plan_runs(rates, PlanSettings(**given), rng())
+        plan_comparison(rates, PlanSettings(**given), rng())
 
 
 @pytest.mark.parametrize("wrong", [(0, 0.7, 0.1), (10, 0.0, 0.1), (10, 1.0, 0.1), (10, 0.7, 0.6), (10, 0.7, -0.1)])

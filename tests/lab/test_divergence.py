@@ -14,7 +14,7 @@ from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, load
 from ethogram.lab.divergence.diffs import diff
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
-from ethogram.lab.divergence.readings import How, load_readings
+from ethogram.lab.divergence.readings import ReadingOptions, load_readings
 from ethogram.measure.reading import read
 from ethogram.store import Home, Keyring, Redactor, Run
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId
@@ -134,7 +134,7 @@ def test_columns_read_as_traces_do(home: Home, logs: Any, samples: dict[str, byt
         import_logs(logs.put(f"{format}.log", sample), home=home, run=name, format=format, redact="none")
         run = load(name, home=home)
         for signature in ("structural", "name", "kind"):
-            how = How(signature=signature)
+            how = ReadingOptions(signature=signature)
             assert how.columnar
             for episodes in load_readings(run, how).tasks.values():
                 for episode in episodes:

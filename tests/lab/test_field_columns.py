@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.field.columns import Columns, Part, SpanRows, parts_of, span_rows
+from ethogram.lab.field.columns import FileGroup, SpanRows, StoredSteps, file_groups, span_rows
 from ethogram.lab.field.fields import field_of
 from ethogram.measure import Field
-from ethogram.measure.standard_columns import Tally, together
+from ethogram.measure.standard_columns import StandardValues, together
 from ethogram.store import Home, Limits, Policy, Redactor, Run
 from ethogram.store.files import LocalFiles
 from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
@@ -54,13 +54,13 @@ def lake(folder: Path, traces: int = 30) -> Run:
     return run
 
 
-def whole(run: Run) -> Part:
+def whole(run: Run) -> FileGroup:
     kept = [(run, e) for e in run.entries]
     steps = np.array([e.totals.steps for e in run.entries])
-    return Part(span_rows(kept), [e.head.trace_id for e in run.entries], steps, np.arange(len(kept)))
+    return FileGroup(span_rows(kept), [e.head.trace_id for e in run.entries], steps, np.arange(len(kept)))
 
 
-def same(one: Tally, other: Tally) -> bool:
+def same(one: StandardValues, other: StandardValues) -> bool:
     assert one.values.keys() == other.values.keys()
     bits = all(one.values[n].tobytes() == other.values[n].tobytes() for n in one.values)
     return bits and one.told == other.told and one.tools == other.tools and one.unrecorded == other.unrecorded
@@ -71,17 +71,17 @@ def test_the_same_bits_however_the_lake_is_cut(tmp_path, rows, count):
     run = lake(tmp_path / "home")
     assert max(len(e.spans) for e in run.entries) > 1, "some traces must lie in several files"
     all_of_it = whole(run)
-    parts = parts_of(all_of_it, rows)
+    parts = file_groups(all_of_it, rows)
     assert len(parts) == count
     assert sorted(np.concatenate([p.places for p in parts]).tolist()) == list(range(len(run.entries)))
     homes = {run.files.reach: run.files}
     merged = together([(p.places, p.tally(homes)) for p in parts], len(run.entries))
-    assert same(merged, Columns([(run, e) for e in run.entries]).tally())
+    assert same(merged, StoredSteps([(run, e) for e in run.entries]).tally())
 
 
 def test_a_dimension_that_only_one_part_records_is_recorded():
-    def part(calls: float, told: set[str]) -> Tally:
-        return Tally({"tool_calls": np.array([calls])}, frozenset(told), frozenset())
+    def part(calls: float, told: set[str]) -> StandardValues:
+        return StandardValues({"tool_calls": np.array([calls])}, frozenset(told), frozenset())
 
     silent, idle = part(2.0, set()), part(0.0, set())
     wants = silent.unrecorded["repeats"]
@@ -99,7 +99,7 @@ def test_files_that_share_a_trace_stay_together(files, rows):
         for i, own in enumerate(files)
     ]
     used = sorted({t for own in files for t in own})
-    parts = parts_of(Part(held, [f"t{i}" for i in range(12)], np.arange(12), np.arange(12)), rows)
+    parts = file_groups(FileGroup(held, [f"t{i}" for i in range(12)], np.arange(12), np.arange(12)), rows)
     assert sorted(f.path for p in parts for f in p.files) == sorted(f.path for f in held)
     assert sorted(t for p in parts for t in p.traces) == sorted(f"t{i}" for i in used), "each trace in one part only"
     for part in parts:

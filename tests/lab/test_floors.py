@@ -11,7 +11,7 @@ import pytest
 from ethogram.lab import load
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
 from ethogram.lab.divergence.floors import FloorRecord, kept_floor, own_distances
-from ethogram.lab.divergence.readings import How, by_version, listed, load_readings
+from ethogram.lab.divergence.readings import ReadingOptions, by_version, listed, load_readings
 from ethogram.lab.home.runs import remove_run
 from ethogram.measure.divergence import distances
 from ethogram.stats.distance import Alphabet
@@ -68,8 +68,8 @@ def test_a_record_says_what_it_was_computed_from(home: Home, fill: Callable[...,
     assert (record.reading, record.signature, record.by_lane) == ("steps", "structural", True)
     assert {t for r in record.repeats for t in r.traces} == {e.head.trace_id for e in run.entries}
     assert [len(r.d_norm) for r in record.repeats] == [6, 6, 6]
-    groups = [g for v in load_readings(run, How()).tasks.values() for g in by_version(v)]
-    for square, group in zip(own_distances(run, groups, How()), groups, strict=True):
+    groups = [g for v in load_readings(run, ReadingOptions()).tasks.values() for g in by_version(v)]
+    for square, group in zip(own_distances(run, groups, ReadingOptions()), groups, strict=True):
         readings = [e.reading for e in group]
         assert np.array_equal(square, distances(readings, readings, Alphabet()).d_norm)
 
@@ -94,9 +94,9 @@ def test_other_traces_and_other_rules_have_records_of_their_own(home: Home, fill
     run = fill("base", range(3))
     before = baseline_floor(run, home=home)
     assert len(records(run)) == 1
-    baseline_floor(run, how=How(signature="kind"), home=home)
+    baseline_floor(run, how=ReadingOptions(signature="kind"), home=home)
     assert len(records(run)) == 2
-    baseline_floor(run, how=How(signature=lambda span: span.name), home=home)
+    baseline_floor(run, how=ReadingOptions(signature=lambda span: span.name), home=home)
     assert len(records(run)) == 2  # code of one's own may change under the same name
     run = fill("base", range(3, 6))
     after = baseline_floor(run, home=home)
@@ -140,4 +140,4 @@ def test_a_floor_is_found_without_reading_traces(home: Home, fill: Callable[...,
             run.files.delete(f"{run.path}/{name}")
     assert baseline_floor("base", home=home) == want
     groups = [g for v in listed(home.run("base")).tasks.values() for g in by_version(v)]
-    assert kept_floor(load("base", home=home), groups, How()) is not None
+    assert kept_floor(load("base", home=home), groups, ReadingOptions()) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ethogram.measure.noise import SESSION_GAP_NS, noise_floor, session_of
+from ethogram.measure.noise import SESSION_GAP_NS, outcome_floor, session_of
 from ethogram.measure.outcomes import Outcomes, grid_outcomes, outcomes_of
 
 
@@ -18,7 +18,7 @@ def hours(*each: float, tasks: int) -> np.ndarray:
 
 
 def test_by_hand() -> None:
-    found = noise_floor(made(np.array([[1, 1, 0], [0, 1, 0]])))
+    found = outcome_floor(made(np.array([[1, 1, 0], [0, 1, 0]])))
     assert found.within == pytest.approx(0.5 / 3)  # one task of three has variance 1/2
     assert found.swing == pytest.approx(np.sqrt(0.5 / 9))
     assert (found.session, found.sessions, found.passes, found.tasks) == (None, 1, 2.0, 3)
@@ -26,11 +26,11 @@ def test_by_hand() -> None:
 
 
 def test_one_attempt_each_measures_nothing() -> None:
-    found = noise_floor(made(np.ones((1, 4))))
+    found = outcome_floor(made(np.ones((1, 4))))
     assert (found.within, found.session, found.swing) == (None, None, None)
     assert "attempted once" in found.why
-    assert noise_floor(outcomes_of([])).swing is None
-    assert noise_floor(made(np.full((3, 4), np.nan))).swing is None
+    assert outcome_floor(outcomes_of([])).swing is None
+    assert outcome_floor(made(np.full((3, 4), np.nan))).swing is None
 
 
 def test_sessions_are_parted_by_half_an_hour_whatever_the_order() -> None:
@@ -44,9 +44,9 @@ def test_sessions_are_parted_by_half_an_hour_whatever_the_order() -> None:
 def test_sessions_that_differ_are_seen_and_those_that_do_not_are_not() -> None:
     rng = np.random.default_rng(1)
     times = hours(*range(12), tasks=200)
-    same = noise_floor(made(rng.random((12, 200)) < 0.5, times))
+    same = outcome_floor(made(rng.random((12, 200)) < 0.5, times))
     rates = np.clip(0.5 + 0.15 * rng.standard_normal((12, 1)), 0.05, 0.95)
-    moved = noise_floor(made(rng.random((12, 200)) < rates, times))
+    moved = outcome_floor(made(rng.random((12, 200)) < rates, times))
     assert same.sessions == moved.sessions == 12
     assert same.why is None
     assert same.session < 0.001
@@ -58,4 +58,4 @@ def test_missing_attempts_leave_the_rest() -> None:
     rng = np.random.default_rng(2)
     whole = (rng.random((20, 100)) < 0.7).astype(float)
     torn = np.where(rng.random(whole.shape) < 0.2, np.nan, whole)
-    assert noise_floor(made(torn)).within == pytest.approx(noise_floor(made(whole)).within, rel=0.1)
+    assert outcome_floor(made(torn)).within == pytest.approx(outcome_floor(made(whole)).within, rel=0.1)

@@ -41,7 +41,7 @@ def test_tasks_that_differ_by_chance_alone_are_taken_alike() -> None:
     alike = made(list(counts), 20, 4)
     told = made([2] * 25 + [18] * 15 + [10] * 10, 20, 4)
     assert np.ptp(alike.speed) < 0.5 * np.ptp(told.speed)
-    assert allocation.believe(np.full(50, 6), np.full(50, 20)).trust == 0
+    assert allocation.shrunk_rates(np.full(50, 6), np.full(50, 20)).trust == 0
 
 
 def test_the_bias_of_an_order_by_its_own_counts_by_hand() -> None:

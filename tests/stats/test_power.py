@@ -16,7 +16,7 @@ QUICK = settings(deadline=None, max_examples=40, derandomize=True)
 
 def test_the_floor_by_hand() -> None:
     passes = np.array([[1.0, 0.0, 1.0], [1.0, 1.0, 1.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
-    found = power.noise_floor(passes)
+    found = power.pass_floor(passes)
     assert found.within == pytest.approx((0 + 1 / 3 + 1 / 3) / 3)
     session = np.var([2 / 3, 1, 1 / 3, 2 / 3], ddof=1) - found.within / 3
     assert found.session == pytest.approx(max(session, 0))
@@ -36,18 +36,18 @@ def test_a_doubtful_variance_goes_as_far_as_students_t() -> None:
 
 def test_the_floor_with_missing_attempts() -> None:
     passes = np.array([[1.0, 0.0], [np.nan, 1.0], [1.0, np.nan], [0.0, 0.0]])
-    found = power.noise_floor(passes)
+    found = power.pass_floor(passes)
     assert found.within == pytest.approx((1 / 3 + 1 / 3) / 2)
     with pytest.raises(ValueError, match="two passes"):
-        power.noise_floor(np.ones((1, 5)))
+        power.pass_floor(np.ones((1, 5)))
 
 
 def test_a_session_effect_is_found_and_its_absence_too() -> None:
     rng = np.random.default_rng(1)
     rates = rng.beta(2, 2, 400)
-    quiet = power.noise_floor((rng.random((60, 400)) < rates).astype(float))
+    quiet = power.pass_floor((rng.random((60, 400)) < rates).astype(float))
     moved = rates + 0.08 * rng.standard_normal((60, 1))
-    loud = power.noise_floor((rng.random((60, 400)) < moved).astype(float))
+    loud = power.pass_floor((rng.random((60, 400)) < moved).astype(float))
     assert quiet.session < 1e-4
     assert loud.session == pytest.approx(0.0064, rel=0.5)
     assert quiet.within == pytest.approx(np.mean(rates * (1 - rates)), rel=0.02)

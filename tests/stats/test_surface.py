@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.stats.effects import level_means, shares
-from ethogram.stats.levelset import chance_above, expected_scores, scores
+from ethogram.stats.levelset import chance_above, expected_scores, score_calls
 from ethogram.stats.lookahead import expected_gain, most_gain, straddle, wrong
 from ethogram.stats.surface import (
     Axis,
@@ -198,11 +198,11 @@ def test_scores_of_points():
 def test_level_set_scores_by_hand():
     truth = np.array([0.1, 0.19, 0.2, 0.21, 0.3, 0.4])
     called = np.array([False, True, False, False, True, False])
-    whole = scores(called, truth, 0.2, 0.0)
+    whole = score_calls(called, truth, 0.2, 0.0)
     assert (whole.recall, whole.specificity, whole.precision) == pytest.approx((1 / 3, 2 / 3, 1 / 2))
-    zoned = scores(called, truth, 0.2, 0.02)
+    zoned = score_calls(called, truth, 0.2, 0.02)
     assert (zoned.recall, zoned.specificity, zoned.balanced, zoned.above, zoned.below) == (0.5, 1.0, 0.75, 2, 1)
-    nobody = scores(called, np.full(6, 0.05), 0.2, 0.02)
+    nobody = score_calls(called, np.full(6, 0.05), 0.2, 0.02)
     assert (nobody.recall, nobody.balanced) == (None, pytest.approx(4 / 6))
 
 

@@ -43,7 +43,7 @@ def test_energy_is_its_definition() -> None:
 
 def test_p_is_that_of_all_deals_counted_out() -> None:
     values = [0.0, 1.0, 2.0, 3.5, 4.0, 7.0]
-    found = t.compare([sample(values, 3)], 40_000, np.random.default_rng(1))
+    found = t.compare_samples([sample(values, 3)], 40_000, np.random.default_rng(1))
     x = np.array(values)
     shifts = [abs(x[list(c)].sum() - 3 * x.mean()) for c in combinations(range(6), 3)]
     exact = np.mean(np.array(shifts) >= abs(x[3:].sum() - 3 * x.mean()) - 1e-12)
@@ -55,23 +55,23 @@ def test_p_is_that_of_all_deals_counted_out() -> None:
 
 def test_nothing_that_varies_is_no_evidence() -> None:
     flat = t.TaskSample(np.zeros((4, 4)), np.ones((4, 2)), np.array([False, False, True, True]))
-    found = t.compare([flat, flat], 200, np.random.default_rng(2))
+    found = t.compare_samples([flat, flat], 200, np.random.default_rng(2))
     assert found.energy_p == found.same_way_p == found.own_way_p == 1.0
     assert np.all(found.feature_p == 1.0)
 
 
 def test_opposite_shifts_cancel_in_one_question_and_not_in_the_other() -> None:
     up, down = sample([0, 1, 2, 10, 11, 12], 3), sample([10, 11, 12, 0, 1, 2], 3)
-    found = t.compare([up, down, up, down], 2000, np.random.default_rng(3))
+    found = t.compare_samples([up, down, up, down], 2000, np.random.default_rng(3))
     assert found.same_way_p == 1.0
     assert found.own_way_p < 0.01
-    alike = t.compare([up, up, up, up], 2000, np.random.default_rng(3))
+    alike = t.compare_samples([up, up, up, up], 2000, np.random.default_rng(3))
     assert alike.same_way_p < 0.01
 
 
 def test_p_is_never_zero_and_the_seed_decides() -> None:
     far = sample([0, 0.1, 0.2, 50, 51, 52], 3)
-    found = t.compare([far] * 6, 99, np.random.default_rng(4))
+    found = t.compare_samples([far] * 6, 99, np.random.default_rng(4))
     assert found.energy_p == found.same_way_p == pytest.approx(0.01)
-    again = t.compare([far] * 6, 99, np.random.default_rng(4))
+    again = t.compare_samples([far] * 6, 99, np.random.default_rng(4))
     assert np.array_equal(found.task_energy_p, again.task_energy_p)

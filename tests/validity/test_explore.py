@@ -28,10 +28,10 @@ from ethogram.decide.explore import (
     is_enough,
     progress,
 )
-from ethogram.decide.strategies import Rounds, make_strategy
+from ethogram.decide.strategies import RoundSizes, make_strategy
 from ethogram.decide.tube import sets
 from ethogram.stats.interval import clopper_pearson
-from ethogram.stats.levelset import chance_above, expected_scores, scores
+from ethogram.stats.levelset import chance_above, expected_scores, score_calls
 from ethogram.stats.surface import Axis, Belief
 
 pytestmark = pytest.mark.xdist_group("explorations")  # `runs` is made once
@@ -40,7 +40,7 @@ SEEDS = 60 if LONG else 6
 LEVELS = np.array(list(itertools.product(range(4), repeat=3)))
 PROBLEM = Problem(LEVELS, tuple(Axis(4, True) for _ in range(3)), 0.2, 0.02)
 MOST = 8000
-SIZES = Rounds(targets=16, first=24, least=24)
+SIZES = RoundSizes(targets=16, first=24, least=24)
 
 
 def smooth(rng: np.random.Generator) -> np.ndarray:
@@ -139,7 +139,7 @@ def test_when_it_stops_it_is_right(runs):
     """Certified runs have a true balanced accuracy of at least 95 % beyond the zone, in at least 95 % of all runs."""
     right = stopped = 0
     for kind, found in runs.items():
-        ends = [scores(r.posteriors[-1].called, r.truth, 0.2, 0.02).balanced for r in found if r.stopped]
+        ends = [score_calls(r.posteriors[-1].called, r.truth, 0.2, 0.02).balanced for r in found if r.stopped]
         good = sum(e is None or e >= 0.95 for e in ends)
         spent = np.median([r.tallies[-1].spent for r in found])
         print(f"\n{kind}: {good} of {len(ends)} certified runs right, {len(found)} runs, {spent:.0f} episodes (median)")
@@ -157,7 +157,7 @@ def test_a_stop_by_expected_error_alone_is_wrong_on_a_pocket(runs):
     for run in runs["pocket"]:
         at = next((i for i in range(len(run.seen)) if run.seen[i].misclassified <= naive.misclassified), None)
         if at is not None:
-            ends.append(scores(run.posteriors[at].called, run.truth, 0.2, 0.02).balanced)
+            ends.append(score_calls(run.posteriors[at].called, run.truth, 0.2, 0.02).balanced)
     print(f"\nnaive stop on a pocket: balanced accuracy {np.round(ends, 2)}")
     assert np.mean([e < 0.95 for e in ends]) > 0.2
 

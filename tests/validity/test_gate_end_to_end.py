@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.decide.compare import compare
+from ethogram.decide.compare import compare_outcomes
 from ethogram.decide.gate import GatePlan, GateSettings, judge, plan_gate
 from ethogram.decide.monitor import watch
 from ethogram.measure.outcomes import Outcomes, grid_outcomes
@@ -111,7 +111,7 @@ def test_one_look_of_compare() -> None:
     said: Counter[tuple[int, str]] = Counter()
     for i, p in enumerate(suites(rng, draws)):
         attempts = (1, 3, 8)[i % 3]
-        found = compare(passes(rng, p, attempts, 0.05), passes(rng, p, (attempts + 1) // 2))
+        found = compare_outcomes(passes(rng, p, attempts, 0.05), passes(rng, p, (attempts + 1) // 2))
         said[attempts, found.verdict] += 1
     each = draws / 3
     for attempts in (1, 3, 8):
@@ -159,7 +159,7 @@ def test_naive_gates_fail_the_same_checks() -> None:
     peeked = rerun = 0
     for p in suites(rng, draws):
         base, candidate = (rng.random((12, TASKS)) < p for _ in range(2))
-        looks = [compare(made(base[:k]), made(candidate[:k]), level=0.9).verdict for k in range(1, 11)]
+        looks = [compare_outcomes(made(base[:k]), made(candidate[:k]), level=0.9).verdict for k in range(1, 11)]
         peeked += "regression" in looks
         rerun += candidate[0].mean() < base[0].mean() - abs(base[0].mean() - base[1].mean())
     p = suites(rng, 4000)

@@ -31,7 +31,7 @@ def dropped(p: Floats, margin: float) -> Floats:
     return q
 
 
-def staged(rates: Floats, margin: float, stored: int, every: float) -> power.Plan:
+def staged(rates: Floats, margin: float, stored: int, every: float) -> power.StagedPlan:
     effect = power.effect_on(rates, margin, TASKS)
     plan = power.sequential_plan(effect, 0.05, 0.8, every=every, delta=BOUND_SHAPE, stored=stored)
     assert plan is not None

@@ -143,7 +143,7 @@ def test_session_noise_is_carried_by_the_extra_variance() -> None:
 
     stored, candidate = session(20), session(1).sum(axis=0)
     arms = s.sums_of_counts(stored.sum(axis=0), 20), s.sums_of_counts(candidate, 1)
-    floors = [power.noise_floor(stored[:, i]) for i in range(DRAWS)]
+    floors = [power.pass_floor(stored[:, i]) for i in range(DRAWS)]
     between, error = (21 / 20 * np.array([getattr(f, name) for f in floors]) for name in ("session", "session_error"))
     bare = s.score(*arms, equal=False, step=1.0, reach=1.64)
     plain = float(np.mean(bare.z <= -1.644854))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ethogram.cost.resolved import Episodes, per_resolved, per_run
+from ethogram.cost.resolved import PricedEpisodes, per_resolved, per_run
 from ethogram.estimate import Estimate
 from ethogram.stats import interval, passk, positive, ratio
 
@@ -257,7 +257,7 @@ def test_costs_of_few_tasks_cover_and_students_interval_does_not(tasks: int, att
         passed = rng.random(task.size) < p[task]
         cost = dear[task] * np.where(passed, 1.0, 1.6) * np.exp(rng.standard_normal(task.size))
         truth = float(np.mean(dear * (p + 1.6 * (1 - p)))) * np.exp(0.5)
-        episodes = Episodes(task, cost, passed.astype(float))
+        episodes = PricedEpisodes(task, cost, passed.astype(float))
         run += within(per_run(episodes, LEVEL), truth)
         resolved += within(per_resolved(episodes, LEVEL), truth / float(p.mean()))
         # before: Student's with the degrees of freedom of all tasks together

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from ethogram.lab.gate.moved import MovedTask
-from ethogram.show.moved import SHOWN, counted, difference, heading, reason, short_id
+from ethogram.show.moved import SHOWN, first_difference, heading, passes_text, reason, short_id
 
 from .out import plural, table
 
@@ -24,5 +24,5 @@ def print_moved(out: Console, tasks: list[MovedTask]) -> None:
 def _row(task: MovedTask) -> list[str]:
     passing = task.step.passing_trace if task.step else None
     traces = [short_id(x) for x in (task.trace, passing) if x]
-    shown = [x for x in (reason(task), difference(task.step)) if x]
-    return [task.task, counted(task.base), counted(task.candidate), "\n".join(traces), "\n".join(shown)]
+    shown = [x for x in (reason(task), first_difference(task.step)) if x]
+    return [task.task, passes_text(task.base), passes_text(task.candidate), "\n".join(traces), "\n".join(shown)]

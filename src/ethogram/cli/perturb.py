@@ -12,7 +12,7 @@ from rich.markup import escape
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.experiment.experiments import experiment_results
-from ethogram.lab.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, Refused
+from ethogram.lab.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied
 from ethogram.run.options import RunOptions, parse_caps, parse_environment
 from ethogram.run.suites import RunInterrupted
 from ethogram.study.experiment import Experiment, ExperimentPlan
@@ -215,7 +215,7 @@ def _print(found: ExperimentResults, limit: int) -> None:
     out.print(f"next: {told}ethogram report {found.run} -o {found.run}.html", style="dim", markup=False)
 
 
-def _refused(refusals: Sequence[Refused]) -> None:
+def _refused(refusals: Sequence[NotApplied]) -> None:
     """Operators that fail for one reason on one task share a line."""
     together: dict[tuple[str, str], list[str]] = {}
     for refused in refusals:

@@ -20,7 +20,7 @@ IDLE_NS = 300_000_000_000
 _READ = ("tool", "retrieval", "memory")
 
 
-class Chain(NamedTuple):
+class ContextChain(NamedTuple):
     """The context that each call carries on: the row of that call, or -1, and how many calls read what was new to it,
     itself included."""
 
@@ -53,7 +53,7 @@ class Breaks(NamedTuple):
     idle: Bools
 
 
-def chain_of(steps: Steps, calls: Calls) -> Chain:
+def chain_of(steps: Steps, calls: Calls) -> ContextChain:
     """Which call's context each call carries on."""
     parent = _named_parent(steps, calls)
     keep = integers(steps.rows, "keep")[calls.at]
@@ -62,7 +62,7 @@ def chain_of(steps: Steps, calls: Calls) -> Chain:
     parent = np.where((parent >= 0) & (keep >= np.maximum(keep[up], 0) + inputs[up]), parent, -1)
     wordless = (inputs <= 0) & ~known_in(steps.rows, "continues")[calls.at]
     parent = np.where(wordless, _silent_parent(calls, wordless), parent)
-    return Chain(parent, _below(parent, np.ones(parent.size)).astype(np.int64))
+    return ContextChain(parent, _below(parent, np.ones(parent.size)).astype(np.int64))
 
 
 def _named_parent(steps: Steps, calls: Calls) -> Ints:
@@ -101,7 +101,7 @@ def _below(parent: Ints, weight: Floats) -> Floats:
     return np.asarray(total, dtype=np.float64)
 
 
-def tool_use(steps: Steps, calls: Calls, chain: Chain, charged: Charged, chars: Floats) -> list[ToolUse]:
+def tool_use(steps: Steps, calls: Calls, chain: ContextChain, charged: Charged, chars: Floats) -> list[ToolUse]:
     """Per tool: what its results put into contexts, and what reading them cost. `chars` is NaN where there is no text.
 
     A token is paid at the fresh or the cache-write rate by the first call that reads it, then at the cached rate by
@@ -158,7 +158,7 @@ def _by_tool(steps: Steps, at: Ints, tokens: Floats, measured: Bools, times: Int
     return sorted(found, key=lambda t: (-t.read_tokens, -t.tokens, t.tool))
 
 
-def breaks_of(calls: Calls, chain: Chain, charged: Charged) -> Breaks:
+def breaks_of(calls: Calls, chain: ContextChain, charged: Charged) -> Breaks:
     """Calls that carry on a context and yet read less from the cache than the call before had put or found there.
 
     What was lost is priced at what it cost instead (the cache-write rate as far as the call wrote it anew, else the

@@ -97,10 +97,10 @@ class PriceList:
             return f"your own price is not for {when.date()}"
         if not self._table:
             return "the model is not in the price list"
-        return listed(model, provider, when)
+        return listed_price(model, provider, when)
 
 
-def listed(model: str, provider: str | None, when: datetime) -> Quote | str:
+def listed_price(model: str, provider: str | None, when: datetime) -> Quote | str:
     """The price of genai-prices; `provider/model` is understood as well."""
     from genai_prices import Usage, calc_price  # 0.2 s: only who prices pays
 

@@ -21,17 +21,17 @@ OUTCOME_MISSING = "outcome missing"
 """How estimates here count episodes without an outcome; code that knows the reasons names them instead."""
 
 
-class Episodes(NamedTuple):
+class PricedEpisodes(NamedTuple):
     """Episodes as columns: the index of the task, dollars (NaN: unknown), whether it was resolved (NaN: missing)."""
 
     task: Ints
     cost: Floats
     resolved: Floats
 
-    def where(self, mask: Bools) -> Episodes:
+    def where(self, mask: Bools) -> PricedEpisodes:
         """Some of them, with tasks numbered anew."""
         _, task = np.unique(self.task[mask], return_inverse=True)
-        return Episodes(task.astype(np.int64), self.cost[mask], self.resolved[mask])
+        return PricedEpisodes(task.astype(np.int64), self.cost[mask], self.resolved[mask])
 
     @property
     def tasks(self) -> int:
@@ -44,7 +44,7 @@ class Episodes(NamedTuple):
         return np.bincount(self.task, weights=values, minlength=self.tasks) / np.maximum(n, 1)
 
 
-def per_run(episodes: Episodes, level: float) -> Estimate:
+def per_run(episodes: PricedEpisodes, level: float) -> Estimate:
     """Mean dollars of a run, tasks weighing equally; episodes whose cost is unknown are left out and counted."""
     used = episodes.where(~np.isnan(episodes.cost))
     missing = _counted(cost_unknown=int(np.isnan(episodes.cost).sum()))
@@ -67,7 +67,7 @@ def per_run(episodes: Episodes, level: float) -> Estimate:
     )
 
 
-def resolution(episodes: Episodes, level: float) -> Estimate:
+def resolution(episodes: PricedEpisodes, level: float) -> Estimate:
     """The share of runs that resolve their task, tasks weighing equally."""
     used = episodes.where(~np.isnan(episodes.resolved))
     missing = _counted(outcome_missing=int(np.isnan(episodes.resolved).sum()))
@@ -87,7 +87,7 @@ def resolution(episodes: Episodes, level: float) -> Estimate:
     )
 
 
-def per_resolved(episodes: Episodes, level: float) -> Estimate:
+def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
     """Mean dollars of a run over the mean share that is resolved, from episodes of which both are known."""
     dark, unscored = np.isnan(episodes.cost), np.isnan(episodes.resolved)
     missing = _counted(outcome_missing=int(unscored.sum()), cost_unknown=int((dark & ~unscored).sum()))
@@ -141,7 +141,7 @@ def product(share: Estimate, part: Estimate, level: float) -> Estimate:
     )
 
 
-def cost_share(base: Episodes, other: Floats, level: float) -> Estimate:
+def cost_share(base: PricedEpisodes, other: Floats, level: float) -> Estimate:
     """Mean dollars of the same runs with other prices, as a share of what they cost.
 
     Below 20 tasks there is no interval: where the share takes two values, few attempts of few tasks do not show both,
@@ -171,7 +171,7 @@ def cost_share(base: Episodes, other: Floats, level: float) -> Estimate:
     )
 
 
-def _spent(used: Episodes, level: float) -> tuple[Interval, ratio.Means, str]:
+def _spent(used: PricedEpisodes, level: float) -> tuple[Interval, ratio.Means, str]:
     """The interval of mean dollars, with the means and covariances behind it."""
     if used.tasks >= POPULATION_TASKS:
         x = used.mean(used.cost)
@@ -181,7 +181,7 @@ def _spent(used: Episodes, level: float) -> tuple[Interval, ratio.Means, str]:
     return positive.suite_mean(used.cost, used.task, used.tasks, level), means, "suite"
 
 
-def _achieved(used: Episodes, level: float) -> tuple[Interval, str]:
+def _achieved(used: PricedEpisodes, level: float) -> tuple[Interval, str]:
     n = np.bincount(used.task, minlength=used.tasks)
     passed = np.bincount(used.task, weights=used.resolved, minlength=used.tasks)
     target: passk.Target = "population" if used.tasks >= POPULATION_TASKS else "suite"
@@ -189,7 +189,7 @@ def _achieved(used: Episodes, level: float) -> tuple[Interval, str]:
     return Interval(found.low[0], found.high[0]), f"wilson-neff {target}"
 
 
-def _few(used: Episodes) -> str:
+def _few(used: PricedEpisodes) -> str:
     runs = used.task.size
     have = "one run has no spread" if runs == 1 else f"{runs} runs cannot show how far costs reach"
     return f"{have}; an interval needs {positive.LEAST_VALUES} runs, better 3 of each task"

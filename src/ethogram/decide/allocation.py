@@ -12,7 +12,7 @@ import math
 import msgspec
 import numpy as np
 
-from ethogram.measure.noise import noise_floor
+from ethogram.measure.noise import outcome_floor
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import allocation
 
@@ -39,7 +39,7 @@ DRAWS = 500
 
 def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GatePlan:
     """The looks, from what the baseline says of its tasks; with `settings.ahead` along the order that informs."""
-    plan = gate_plan.plan_gate(base, settings, tasks)
+    plan = gate_plan.plan_looks(base, settings, tasks)
     return _led(plan, base.only(tasks), settings) if settings.ahead and _tells(base, settings, tasks) else plan
 
 
@@ -50,7 +50,7 @@ def led(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GateS
     """
     if not _tells(base, settings, tasks):
         return settings
-    equal = gate_plan.plan_gate(base, settings, tasks)
+    equal = gate_plan.plan_looks(base, settings, tasks)
     return msgspec.structs.replace(settings, ahead=math.ceil(equal.looks[-1]))
 
 
@@ -67,7 +67,7 @@ def _led(equal: GatePlan, base: Outcomes, settings: GateSettings) -> GatePlan:
     step = max(round(settings.every * size) if settings.every else math.ceil(equal.runs[-1] / MOST_LOOKS), LEAST_RUNS)
     rates = planning_rates(base)
     suites = tuple(x[:DRAWS] for x in believed_suites(base, equal.margin))
-    floor = noise_floor(base, "success")
+    floor = outcome_floor(base, "success")
     extra = session_variance(floor, settings, equal, 0.0, equal.upper[-1])
     covered = 1 + int(np.unique(allocation.ordered(schedule, settings.ahead * size), return_index=True)[1].max())
     count = math.ceil(max(0.8 * equal.runs[-1], covered) / step)

@@ -80,7 +80,7 @@ def shared_tasks(base: Outcomes, candidate: Outcomes) -> list[str]:
     return [t for t in base.tasks if t in there]
 
 
-def compare(
+def compare_outcomes(
     base: Outcomes,
     candidate: Outcomes,
     *,

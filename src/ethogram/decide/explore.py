@@ -13,7 +13,7 @@ from ethogram.plan.grid import Grid
 from ethogram.stats.interval import Interval
 from ethogram.stats.levelset import chance_above, expected_scores, rate_moments
 from ethogram.stats.lone import chance_to_miss, looks_needed, ruled_out
-from ethogram.stats.opinions import weights
+from ethogram.stats.opinions import opinion_weights
 from ethogram.stats.surface import Axis, Belief
 
 Floats = npt.NDArray[np.float64]
@@ -241,7 +241,7 @@ def posterior_of(
     before (the same, unless told).
     """
     before = shares or [1 / len(beliefs)] * len(beliefs)
-    each, alone = weights(beliefs, before, tally.n, tally.fails, min(LONE / problem.points, 0.5))
+    each, alone = opinion_weights(beliefs, before, tally.n, tally.fails, min(LONE / problem.points, 0.5))
     mean, square = np.zeros(problem.points), np.zeros(problem.points)
     above = [np.zeros(problem.points) for _ in _cuts(problem)]
     for belief, share in zip(beliefs, each, strict=True):

@@ -16,7 +16,7 @@ import numpy as np
 
 from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
-from ethogram.measure.noise import noise_floor
+from ethogram.measure.noise import outcome_floor
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import allocation, sequential, stratified
 
@@ -75,7 +75,7 @@ class _Arms:
         self.plan, self.settings, self.kind = plan, settings, metric(settings.metric)
         self.one, self.two = base.only(plan.tasks), candidate.only(plan.tasks)
         self.due = plan.attempts()
-        self.floor = noise_floor(self.one, self.kind.name) if plan.stored else None
+        self.floor = outcome_floor(self.one, self.kind.name) if plan.stored else None
 
     def reached(self, closed: bool) -> int:
         """How many looks have their attempts."""

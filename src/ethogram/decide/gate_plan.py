@@ -9,7 +9,7 @@ import numpy as np
 
 from ethogram.errors import BadUsage
 from ethogram.measure.catalogue import Metric, metric
-from ethogram.measure.noise import OutcomeFloor, noise_floor
+from ethogram.measure.noise import OutcomeFloor, outcome_floor
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.stats import power
 
@@ -123,7 +123,7 @@ def pace(every: float | None, tasks: int) -> float:
     return every if every is not None else 0.25 if tasks >= 40 else 0.5
 
 
-def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GatePlan:
+def plan_looks(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) -> GatePlan:
     """The looks, from what the baseline says of its tasks; for two fresh arms `base` may be a pilot, or empty."""
     settings.checked()
     kind = metric(settings.metric)
@@ -137,7 +137,7 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
     least = math.ceil(1 / every) if len(tasks) <= EVERY_TASK else 1
     alpha = settings.looks_alpha
 
-    def staged(count: int) -> power.Plan:
+    def staged(count: int) -> power.StagedPlan:
         looks = power.spaced_looks(effect, every, count, stored)
         return power.staged(effect, alpha, settings.power, looks, BOUND_SHAPE, stored)
 
@@ -155,7 +155,7 @@ def plan_gate(base: Outcomes, settings: GateSettings, tasks: tuple[str, ...]) ->
     return msgspec.structs.replace(plan, reachable=plan.power >= settings.power)
 
 
-def _with_order(plan: power.Plan, tasks: tuple[str, ...], margin: float, stored: float) -> GatePlan:
+def _with_order(plan: power.StagedPlan, tasks: tuple[str, ...], margin: float, stored: float) -> GatePlan:
     """A staged comparison with the attempts that its looks judge."""
     runs = runs_by_look(list(plan.looks), len(tasks))
     return GatePlan(
@@ -194,7 +194,7 @@ def _promised(plan: GatePlan, suite: tuple[Floats, Floats], base: Outcomes, sett
     what a noisy baseline leaves open is in the promise. As many attempts go missing as did of the baseline's.
     """
     due = plan.attempts()
-    floor = noise_floor(base, "success") if plan.stored else None
+    floor = outcome_floor(base, "success") if plan.stored else None
     extra = session_variance(floor, settings, plan, 0.0, plan.upper[-1])
     lost = missing_share(base)
     rates, dropped = suite
@@ -202,7 +202,7 @@ def _promised(plan: GatePlan, suite: tuple[Floats, Floats], base: Outcomes, sett
     apart = np.sqrt(extra) * rng.standard_normal((rates.shape[0], 1))
     attempts = (due if plan.stored == 0 else np.broadcast_to(base.attempts, due.shape), due)
     looks, fractions, upper, reach = (np.array(x) for x in (plan.looks, plan.fractions, plan.upper, plan.reach))
-    design = power.Plan(looks, fractions, upper, reach, plan.power, plan.expected_without, plan.expected_with)
+    design = power.StagedPlan(looks, fractions, upper, reach, plan.power, plan.expected_without, plan.expected_with)
     met = [
         power.simulate(
             rates,

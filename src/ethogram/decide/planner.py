@@ -79,7 +79,7 @@ def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
     return np.asarray(beta.quantile(law, places), dtype=np.float64)
 
 
-def plan_runs(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> ComparisonPlan:
+def plan_comparison(rates: Floats, settings: PlanSettings, rng: np.random.Generator) -> ComparisonPlan:
     """Runs for `settings.drop`, or for the smallest drop that the budget can see."""
     _check(settings)
     if settings.drop is not None:
@@ -122,7 +122,7 @@ def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
     return high
 
 
-def _plan(rates: Floats, drop: float, settings: PlanSettings) -> power.Plan | None:
+def _plan(rates: Floats, drop: float, settings: PlanSettings) -> power.StagedPlan | None:
     if not 0 < drop < float(rates.mean()):
         raise BadUsage(
             f"a drop of {drop:g} is not possible from a pass rate of {rates.mean():.3g}; choose a smaller one"
@@ -180,7 +180,7 @@ def _runs(passes: float, tasks: int, settings: PlanSettings) -> float:
 
 
 def _told(
-    rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator
+    rates: Floats, drop: float, plan: power.StagedPlan, settings: PlanSettings, rng: np.random.Generator
 ) -> ComparisonPlan:
     tasks = rates.size
     runs = math.ceil(_runs(plan.looks[-1], tasks, settings))
@@ -204,7 +204,7 @@ def _told(
 
 
 def _simulated(
-    rates: Floats, drop: float, plan: power.Plan, settings: PlanSettings, rng: np.random.Generator
+    rates: Floats, drop: float, plan: power.StagedPlan, settings: PlanSettings, rng: np.random.Generator
 ) -> Simulated:
     tasks = rates.size
     draws = max(200, min(_DRAWS, 2_000_000 // (tasks * plan.looks.size)))

@@ -46,7 +46,7 @@ CAUTION = 1.1
 """Intervals of the shared surface are so much wider than its fits, which take their kernel to be known, would have."""
 
 
-class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+class RoundSizes(msgspec.Struct, frozen=True, kw_only=True):
     """How large rounds are: fixed (`episodes` at each target, as in v1), or growing with what was spent."""
 
     targets: int = TARGETS
@@ -65,7 +65,7 @@ class Rounds(msgspec.Struct, frozen=True, kw_only=True):
 class PerPoint:
     """Every point for itself: a score, the highest first. The posterior is v1's Beta."""
 
-    def __init__(self, name: str, problem: Problem, rounds: Rounds, score: Callable[[Tally], Floats]) -> None:
+    def __init__(self, name: str, problem: Problem, rounds: RoundSizes, score: Callable[[Tally], Floats]) -> None:
         """`score` ranks points; ties go to the lowest index."""
         self.name = name
         self.problem = problem
@@ -126,7 +126,7 @@ class RandomTargets(PerPoint):
 class Shared:
     """The default: strength shared between neighbours, look-ahead on the boundary, a share for coverage."""
 
-    def __init__(self, name: str, problem: Problem, rounds: Rounds, *, ahead: bool = True) -> None:
+    def __init__(self, name: str, problem: Problem, rounds: RoundSizes, *, ahead: bool = True) -> None:
         """`ahead` chooses the look-ahead; without it the straddle decides."""
         if problem.points > MOST_SHARED:
             raise BadInput(
@@ -202,15 +202,15 @@ class Shared:
         return straddle(self.surface.belief, self.surface.offset, 1.96)
 
 
-def _v1(name: str, variance: float, boundary: float) -> Callable[[Problem, Rounds], Strategy]:
-    def made(problem: Problem, rounds: Rounds) -> Strategy:
+def _v1(name: str, variance: float, boundary: float) -> Callable[[Problem, RoundSizes], Strategy]:
+    def made(problem: Problem, rounds: RoundSizes) -> Strategy:
         weights = V1Weights(variance=variance, boundary=boundary, tau=problem.tau)
         return PerPoint(name, problem, rounds, lambda tally: v1_score(tally, weights))
 
     return made
 
 
-STRATEGIES: dict[str, Callable[[Problem, Rounds], Strategy]] = {
+STRATEGIES: dict[str, Callable[[Problem, RoundSizes], Strategy]] = {
     "default": lambda problem, rounds: Shared("default", problem, rounds),
     "v1": _v1("v1", 1.0, 0.5),
     "uniform": lambda problem, rounds: Uniform("uniform", problem, rounds, lambda tally: -tally.n.astype(float)),
@@ -232,9 +232,9 @@ SEEDS_OWN = ("v1", "uniform", "random", "variance", "boundary")
 """Strategies of the first version: 64 targets a round with 256 episodes each, unless told otherwise."""
 
 
-def make_strategy(name: str, problem: Problem, rounds: Rounds | None = None) -> Strategy:
+def make_strategy(name: str, problem: Problem, rounds: RoundSizes | None = None) -> Strategy:
     """A strategy by its name."""
     if name not in STRATEGIES:
         raise NotFound.named("strategy", name, list(STRATEGIES))
-    usual = Rounds(episodes=EPISODES_PER_UNIT) if name in SEEDS_OWN else Rounds()
+    usual = RoundSizes(episodes=EPISODES_PER_UNIT) if name in SEEDS_OWN else RoundSizes()
     return STRATEGIES[name](problem, rounds or usual)

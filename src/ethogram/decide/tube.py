@@ -9,7 +9,7 @@ import numpy as np
 
 from ethogram.estimate import Estimate
 from ethogram.stats.interval import wilson
-from ethogram.stats.levelset import Scores, scores
+from ethogram.stats.levelset import Scores, score_calls
 
 from .certificate import Certificate
 from .explore import FEW, POCKET, Floats, Posterior, Problem, Tally, progress
@@ -24,7 +24,7 @@ MISLEADS = (
 )
 
 
-class Spread(msgspec.Struct, frozen=True):
+class TubeVariance(msgspec.Struct, frozen=True):
     """Posterior variance of the points in the tube."""
 
     mean: float = 0.0
@@ -44,7 +44,7 @@ class TubeMetrics(msgspec.Struct, frozen=True, kw_only=True):
     tube_var_delta_prev: float | None
     tube_var_delta_baseline: float | None
     tube_var_baseline: float
-    epistemic: Spread
+    epistemic: TubeVariance
     misleads: str = MISLEADS
 
 
@@ -105,7 +105,9 @@ def tube_metrics(tally: Tally, tau: float, before: float | None, baseline: float
     inside = variance[mean <= tau]
     whole = float(np.sum(inside))
     spread = (
-        Spread(float(inside.mean()), float(inside.max()), float(np.median(inside)), whole) if inside.size else Spread()
+        TubeVariance(float(inside.mean()), float(inside.max()), float(np.median(inside)), whole)
+        if inside.size
+        else TubeVariance()
     )
     return TubeMetrics(
         tube_var_sum=whole,
@@ -160,7 +162,7 @@ def certainty(posterior: Posterior, tally: Tally, problem: Problem, level: float
 def against_truth(posterior: Posterior, truth: Floats, problem: Problem, level: float) -> AgainstTruth:
     """Score the calls and the conservative tube against known rates."""
     called = posterior.called
-    found, strict = scores(called, truth, problem.tau, problem.zone), scores(called, truth, problem.tau, 0.0)
+    found, strict = score_calls(called, truth, problem.tau, problem.zone), score_calls(called, truth, problem.tau, 0.0)
     safe = sets(posterior, level).safe
     gap = np.round(truth - problem.tau, 12)
     return AgainstTruth(

@@ -8,7 +8,7 @@ from ethogram.lazy import names_in
 
 if TYPE_CHECKING:
     from ethogram.lab.home.exports import ExportResult, export_run
-    from ethogram.lab.home.queries import Answer, arrow, sql
+    from ethogram.lab.home.queries import QueryResult, arrow, sql
     from ethogram.lab.home.runs import (
         RunList,
         RunSummary,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs, watch_logs
 
 _NAMES = {
-    "Answer": "home.queries",
+    "QueryResult": "home.queries",
     "ExportResult": "home.exports",
     "ImportOptions": "logs.imports",
     "ImportResult": "logs.imports",
@@ -48,10 +48,10 @@ _NAMES = {
 __getattr__ = names_in(__name__, _NAMES)
 
 __all__ = [
-    "Answer",
     "ExportResult",
     "ImportOptions",
     "ImportResult",
+    "QueryResult",
     "RunList",
     "RunSummary",
     "TraceTree",

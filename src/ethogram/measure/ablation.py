@@ -27,7 +27,7 @@ Settings = Mapping[str, object]
 METRICS = ("width", "convergence", "pass_rate", "centre")
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class AblationEffect(msgspec.Struct, frozen=True, kw_only=True):
     """One effect on width (a ratio), on convergence (a ratio) and the pass rate that it follows, and on the centre.
 
     `p` is per metric, `adjusted` the same with Holm over all effects; `centre` is a distance in widths, `dimensions`
@@ -46,7 +46,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     adjusted: dict[str, float] = {}
 
 
-class Cell(msgspec.Struct, frozen=True, kw_only=True):
+class AblationCell(msgspec.Struct, frozen=True, kw_only=True):
     """One condition as it is: its settings, the essay's width, and width, pass rate and convergence by default."""
 
     settings: dict[str, str]
@@ -63,8 +63,8 @@ class Ablation(msgspec.Struct, frozen=True, kw_only=True):
     factors: dict[str, list[str]]
     reference: dict[str, str]
     tasks: int
-    cells: tuple[Cell, ...]
-    effects: tuple[Effect, ...]
+    cells: tuple[AblationCell, ...]
+    effects: tuple[AblationEffect, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -258,7 +258,7 @@ def _sum_codes(levels: Sequence[str]) -> dict[str, Floats]:
 
 def _effect(
     wanted: _Contrast, parts: Sequence[_Cell], covariance: Floats, df: float, alive: Any, level: float
-) -> Effect:
+) -> AblationEffect:
     used = [(w, p) for w, p in zip(wanted.weights, parts, strict=True) if abs(w) > 1e-12]
     count = sum(p.part.K for _, p in used)
     p: dict[str, float] = {}
@@ -270,7 +270,7 @@ def _effect(
     for metric, value in zip(METRICS, (p_width, p_converged, p_pass, p_centre), strict=True):
         if value is not None:
             p[metric] = value
-    return Effect(
+    return AblationEffect(
         name=wanted.name, kind=wanted.kind, levels=wanted.levels, width=width, convergence=converged,
         pass_rate=passes, centre=centre, dimensions=dimensions, p=p,
     )  # fmt: skip
@@ -328,9 +328,9 @@ def _centre_effect(
     return Estimate(value=value, low=ends[0], high=ends[1], method=distance, **common), dimensions, p
 
 
-def _cell(settings: dict[str, str], cell: _Cell, level: float) -> Cell:
+def _cell(settings: dict[str, str], cell: _Cell, level: float) -> AblationCell:
     kind = "log features over their sd within task and condition, n - 1, mean over tasks"
-    return Cell(
+    return AblationCell(
         settings=settings,
         K=cell.part.K,
         seed_width=cell.part.metrics().width(),
@@ -340,7 +340,7 @@ def _cell(settings: dict[str, str], cell: _Cell, level: float) -> Cell:
     )
 
 
-def _adjusted(effects: Sequence[Effect]) -> list[Effect]:
+def _adjusted(effects: Sequence[AblationEffect]) -> list[AblationEffect]:
     """Holm over all effects, metric by metric."""
     found: list[dict[str, float]] = [{} for _ in effects]
     for metric in METRICS:

@@ -21,7 +21,7 @@ Path = tuple[tuple[str, int], ...]
 NO_LABEL = "_"
 
 
-def floats(values: npt.ArrayLike) -> Floats:
+def as_floats(values: npt.ArrayLike) -> Floats:
     """An array of doubles."""
     return np.asarray(values, dtype=np.float64)
 

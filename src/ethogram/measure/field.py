@@ -288,7 +288,7 @@ class Field(Generic[T]):
     def regime(self, pattern: str | Sequence[str]) -> Field:
         """The trajectories whose program contains the pattern in one piece; regimes overlap."""
         motif = (pattern,) if isinstance(pattern, str) else tuple(pattern)
-        mask = np.array([intents_.contains(p, motif) for p in self._programs], dtype=bool)
+        mask = np.array([intents_.has_motif(p, motif) for p in self._programs], dtype=bool)
         return self.subset(mask, f"regime {' → '.join(motif)}")
 
     def program_family(self, prefix: str | Sequence[str]) -> Field:

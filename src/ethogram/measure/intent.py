@@ -29,7 +29,7 @@ def program(path: Path) -> Program:
     return tuple(label for label, _ in path)
 
 
-def contains(whole: Program, motif: Program) -> bool:
+def has_motif(whole: Program, motif: Program) -> bool:
     """Whether the motif occurs as a contiguous piece; the empty one always does."""
     size = len(motif)
     return any(whole[i : i + size] == motif for i in range(len(whole) - size + 1))

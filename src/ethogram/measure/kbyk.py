@@ -20,7 +20,7 @@ import numpy.typing as npt
 from ethogram.estimate import Estimate
 from ethogram.stats import interval, multiplicity, passk
 from ethogram.stats.distance import Alphabet, edited
-from ethogram.stats.twosample import TaskSample, TwoSample, compare
+from ethogram.stats.twosample import TaskSample, TwoSample, compare_samples
 
 from .divergence import Floats, repeat_distances, upper
 from .reading import Reading
@@ -130,7 +130,7 @@ def k_by_k(
     columns = _columns(tasks)
     rng = np.random.default_rng(seed)
     samples = [TaskSample(t.d, _features(t.runs, columns), t.second) for t in tasks]
-    found = compare(samples, draws, rng)
+    found = compare_samples(samples, draws, rng)
     holm = multiplicity.holm([found.same_way_p, found.own_way_p, found.energy_p])
     p = float(holm.min())
     q = multiplicity.benjamini_hochberg(found.task_features_p)

@@ -14,7 +14,7 @@ from ethogram.stats import resample, spread
 from ethogram.trace.outcome import SUCCESS_AT
 
 from . import twin
-from .columns import Floats, Ints, floats
+from .columns import Floats, Ints, as_floats
 from .field import Field
 from .fieldtests import SeparationTest, separation_test
 
@@ -72,11 +72,11 @@ class FieldMetrics:
 
     def center(self) -> Floats:
         """The mean per dimension."""
-        return floats(self._moments.mean[0])
+        return as_floats(self._moments.mean[0])
 
     def variance(self) -> Floats:
         """The variance per dimension (ddof 0)."""
-        return floats(self._moments.squares[0] / self.K)
+        return as_floats(self._moments.squares[0] / self.K)
 
     def width(self) -> float:
         """The sum of the variances (ddof 0)."""

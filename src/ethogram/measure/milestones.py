@@ -59,7 +59,7 @@ class StepLike(Protocol):
         ...
 
 
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
+class StepCondition(msgspec.Struct, frozen=True, kw_only=True):
     """All that is named must hold of a step; `any` holds if one of its conditions does."""
 
     tool: tuple[str, ...] = ()
@@ -69,16 +69,16 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     error: bool | None = None
     write: bool | None = None
     last: bool = False
-    after: str | Condition | None = None
+    after: str | StepCondition | None = None
     count: int = 1
-    any: tuple[Condition, ...] = ()
+    any: tuple[StepCondition, ...] = ()
 
 
 class Milestone(msgspec.Struct, frozen=True):
     """A state and when it begins."""
 
     state: str
-    when: Condition
+    when: StepCondition
 
 
 class Milestones(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +103,8 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
         """The state after each step: the furthest milestone so far, or the terminal one at the last step."""
         ranked = [m for m in self.milestones if not m.when.last]
         passed: dict[str, int] = {}
-        seen: dict[Condition, list[int]] = {}
-        watched = [m.when.after for m in ranked if isinstance(m.when.after, Condition)]
+        seen: dict[StepCondition, list[int]] = {}
+        watched = [m.when.after for m in ranked if isinstance(m.when.after, StepCondition)]
         out, reached = [], 0
         for t, step in enumerate(steps):
             for place, milestone in enumerate(ranked):
@@ -135,7 +135,12 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
         return made
 
     def _holds(
-        self, when: Condition, step: StepLike, t: int, passed: Mapping[str, int], seen: dict[Condition, list[int]]
+        self,
+        when: StepCondition,
+        step: StepLike,
+        t: int,
+        passed: Mapping[str, int],
+        seen: dict[StepCondition, list[int]],
     ) -> bool:
         """Whether a condition holds at this step; counts and `after` look at earlier steps."""
         if not self._matches(when, step):
@@ -144,7 +149,7 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
             return False
         if isinstance(when.after, str) and passed.get(when.after, t) >= t:
             return False
-        if isinstance(when.after, Condition):
+        if isinstance(when.after, StepCondition):
             earlier = [at for at in seen.get(msgspec.structs.replace(when.after, count=1), []) if at < t]
             if len(earlier) < when.after.count:
                 return False
@@ -153,7 +158,7 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
             hits.append(t)
         return len(hits) >= when.count
 
-    def _matches(self, when: Condition, step: StepLike) -> bool:
+    def _matches(self, when: StepCondition, step: StepLike) -> bool:
         called = step.tool or (step.name if step.kind == "tool" else None)
         wanted = (
             (when.tool, (called,) if called else ()),
@@ -196,7 +201,7 @@ def _milestone(item: object, number: int) -> Milestone:
     return Milestone(_text(item["state"], f"the state of {where}"), _condition(item["when"], f"'when' of {where}"))
 
 
-def _condition(data: object, where: str) -> Condition:
+def _condition(data: object, where: str) -> StepCondition:
     if not isinstance(data, dict) or not data:
         raise BadInput(f"{where} is {data!r}; give a mapping such as {{tool: search}}", where=where)
     keys: dict[str, Callable[[object, str], Any]] = {
@@ -212,7 +217,7 @@ def _condition(data: object, where: str) -> Condition:
         "any": lambda v, w: tuple(_condition(one, w) for one in (v if isinstance(v, list) else [v])),
     }
     _known(data, set(keys), where)
-    return Condition(**{key: keys[key](value, f"{key!r} in {where}") for key, value in data.items()})
+    return StepCondition(**{key: keys[key](value, f"{key!r} in {where}") for key, value in data.items()})
 
 
 def _check(found: Milestones) -> None:
@@ -225,7 +230,7 @@ def _check(found: Milestones) -> None:
         raise BadInput(f"{' and '.join(last)} both ask for the last step; only one milestone may")
     for milestone in found.milestones:
         when = milestone.when
-        if when.last and msgspec.structs.replace(when, last=False) != Condition():
+        if when.last and msgspec.structs.replace(when, last=False) != StepCondition():
             raise BadInput(f"{milestone.state!r} asks for the last step and for more; 'last' stands alone")
         if isinstance(when.after, str) and when.after not in states:
             raise NotFound.named("milestone", when.after, list(states))

@@ -32,7 +32,7 @@ class OutcomeFloor(msgspec.Struct, frozen=True, kw_only=True):
     session_error: float | None = None
 
 
-def noise_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
+def outcome_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
     """The floor of a metric, from the repeats of one version."""
     grid = outcomes.grid(name)
     tasks = int(np.any(~np.isnan(grid), axis=0).sum()) if grid.size else 0
@@ -42,10 +42,10 @@ def noise_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
     made = OutcomeFloor(metric=name, within=None, session=None, sessions=count, passes=passes, tasks=tasks, swing=None)
     if not np.any(np.sum(~np.isnan(grid), axis=0) > 1):
         return msgspec.structs.replace(made, why="every task was attempted once, so its own noise cannot be measured")
-    within = power.noise_floor(grid).within
+    within = power.pass_floor(grid).within
     between, error = None, None
     if count > 1:
-        whole = power.noise_floor(_by_session(outcomes, name, sessions, count))
+        whole = power.pass_floor(_by_session(outcomes, name, sessions, count))
         between, error = whole.session, whole.session_error
     swing = float(np.sqrt(within / max(tasks, 1) + (between or 0.0)))
     why = None if count > 1 else "all attempts are of one session: what changes from day to day was not measured"

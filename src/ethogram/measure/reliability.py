@@ -24,7 +24,7 @@ Convention = Literal["bounds", "failure"]
 Target = Literal["population", "suite"]
 
 
-class Episodes(msgspec.Struct, frozen=True, kw_only=True):
+class EpisodeCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What was planned and what came of it."""
 
     planned: int
@@ -71,7 +71,7 @@ class Reliability(Result, kw_only=True):
     `same_tasks` is false where some k is over fewer tasks than another, which then do not make one curve.
     """
 
-    episodes: Episodes
+    episodes: EpisodeCounts
     target: Target
     convention: Convention
     pass_at: dict[str, Estimate]
@@ -86,7 +86,7 @@ class Reliability(Result, kw_only=True):
     flattery: dict[str, float] | None = None
 
 
-def reliability(
+def estimate_reliability(
     outcomes: Outcomes,
     ks: Sequence[int] = (),
     *,
@@ -183,9 +183,9 @@ def _usual(most: int) -> list[int]:
     return few or [1]
 
 
-def _episodes(outcomes: Outcomes) -> Episodes:
+def _episodes(outcomes: Outcomes) -> EpisodeCounts:
     planned, scored = int(outcomes.planned.sum()), int(outcomes.scored.sum())
-    return Episodes(
+    return EpisodeCounts(
         planned=planned,
         run=outcomes.task.size,
         scored=scored,

@@ -24,7 +24,7 @@ from .columns import Floats
 from .field import Dimension
 
 if TYPE_CHECKING:
-    from .standard_columns import Tally
+    from .standard_columns import StandardValues
 
 Preset = Literal["standard", "coding", "service", "web"]
 
@@ -182,14 +182,14 @@ def standards(
     Batches may cut traces and mix them; rows of other traces are passed over. Memory is bounded by what is incomplete
     and by `chunk` rows.
     """
-    from .standard_columns import tally
+    from .standard_columns import standard_values
     from .standard_stream import CHUNK
 
     steps = np.array([t.steps for t in totals], dtype=np.int64)
-    return of_tally(tally(batches, [h.trace_id for h in heads], steps, chunk or CHUNK), heads, totals)
+    return of_tally(standard_values(batches, [h.trace_id for h in heads], steps, chunk or CHUNK), heads, totals)
 
 
-def of_tally(found: Tally, heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
+def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
     """What was counted of these traces, and what the ledger says of them."""
 
     def totalled(name: str) -> Floats:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .columns import Bools, Floats, Ints, floats
+from .columns import Bools, Floats, Ints, as_floats
 from .standard import tool_classes
 from .standard_stream import CHUNK, coded, codes_of, encoded, whole_traces
 
@@ -42,7 +42,7 @@ _NEEDS = {
 }  # fmt: skip
 
 
-class Tally(NamedTuple):
+class StandardValues(NamedTuple):
     """One value per trace and dimension; what logs of this kind record; the tools that were called."""
 
     values: dict[str, Floats]
@@ -101,13 +101,13 @@ class _Calls(NamedTuple):
         return np.array([bool(tool_classes(n) & set(classes)) for n in self.names], dtype=bool)
 
 
-def tally(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> Tally:
+def standard_values(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> StandardValues:
     """All dimensions that steps tell of these traces; `steps` is how many each has."""
     whole = whole_traces(batches, traces, steps, chunk)
     return together(((rows, _tallied(table, starts)) for rows, table, starts in whole), len(traces))
 
 
-def together(parts: Iterable[tuple[Ints, Tally]], n: int) -> Tally:
+def together(parts: Iterable[tuple[Ints, StandardValues]], n: int) -> StandardValues:
     """One tally of n traces from tallies of some of them each, given with their places among all."""
     values: dict[str, Floats] = {name: np.zeros(n) for name in (*_COUNTED, *_BY_CLASS, *_OTHERS)}
     values["tool_time_share"][:] = np.nan
@@ -121,15 +121,15 @@ def together(parts: Iterable[tuple[Ints, Tally]], n: int) -> Tally:
             values[name][place] = value
         told |= part.told
         tools |= part.tools
-    return Tally(values, told, tools)
+    return StandardValues(values, told, tools)
 
 
-def _tallied(table: Any, starts: Ints) -> Tally:
+def _tallied(table: Any, starts: Ints) -> StandardValues:
     """The tally of whole traces, whose rows begin at `starts`."""
     steps = _steps_of(table, starts)
     calls = _calls_of(table, steps)
     told = steps.told | ({_NO_ARGUMENTS} if (calls.call >= 0).any() else frozenset())
-    return Tally(_measured(steps, calls), told, frozenset(calls.names))
+    return StandardValues(_measured(steps, calls), told, frozenset(calls.names))
 
 
 def _equal(words: list[str], codes: Any, word: str) -> Bools:
@@ -193,8 +193,8 @@ def _measured(s: _Steps, c: _Calls) -> dict[str, Floats]:
     """Every dimension of every trace at hand."""
     out = _by_kind(s) | _by_tool(c, s.n)
     ends = np.append(s.starts[1:], s.trace.size) - 1
-    out["ended_on_tool"] = floats(s.of_kind("tool")[ends])
-    out["ended_on_error"] = floats(s.failed[ends])
+    out["ended_on_tool"] = as_floats(s.of_kind("tool")[ends])
+    out["ended_on_error"] = as_floats(s.failed[ends])
     out["length_stops"] = np.zeros(s.n) if s.cut is None else _counts(s.trace[s.cut], s.n)
     out["unconfirmed_writes"] = out["writes"]
     if "user" in s.kinds:
@@ -210,14 +210,14 @@ def _measured(s: _Steps, c: _Calls) -> dict[str, Floats]:
 
 def _counts(trace: Ints, n: int) -> Floats:
     """How many rows each trace has."""
-    return floats(np.bincount(trace, minlength=n))
+    return as_floats(np.bincount(trace, minlength=n))
 
 
 def _by_kind(s: _Steps) -> dict[str, Floats]:
     """Steps by kind, and errors: from one table of traces × kinds × whether it failed."""
     width = len(s.kinds) + 1  # a step of no kind has the code -1
     key = (s.trace * width + (s.kind + 1)) * 2 + s.failed
-    counts = floats(np.bincount(key, minlength=s.n * width * 2).reshape(s.n, width, 2))
+    counts = as_floats(np.bincount(key, minlength=s.n * width * 2).reshape(s.n, width, 2))
     of = {kind: counts[:, i + 1].sum(axis=1) for i, kind in enumerate(s.kinds)}
     out = {name: of.get(kind, np.zeros(s.n)) for name, kind in _COUNTED.items()}
     return out | {"errors": counts[:, :, 1].sum(axis=1)}
@@ -225,18 +225,18 @@ def _by_kind(s: _Steps) -> dict[str, Floats]:
 
 def _by_tool(c: _Calls, n: int) -> dict[str, Floats]:
     """Calls by class of tool, and how many different tools: from a table of traces × tools, unless that is too wide."""
-    weights = {name: floats(c.tools_of(of)) for name, of in _BY_CLASS.items()}
+    weights = {name: as_floats(c.tools_of(of)) for name, of in _BY_CLASS.items()}
     width = len(c.names)
     if n * width > WIDEST:
-        out = {name: floats(np.bincount(c.trace, weights=w[c.tool], minlength=n)) for name, w in weights.items()}
+        out = {name: as_floats(np.bincount(c.trace, weights=w[c.tool], minlength=n)) for name, w in weights.items()}
         out["failed_writes"] = _counts(c.trace[c.failed & c.of_class("write")], n)
         return out | {"distinct_tools": _counts(c.trace, n) - _repeats(c.trace, c.tool, n)}
     key = (c.trace * width + c.tool) * 2 + c.failed
-    counts = floats(np.bincount(key, minlength=n * width * 2).reshape(n, width, 2))
+    counts = as_floats(np.bincount(key, minlength=n * width * 2).reshape(n, width, 2))
     failed, called = counts[:, :, 1], counts.sum(axis=2)
     out = {name: called @ w for name, w in weights.items()}
     out["failed_writes"] = failed @ weights["writes"]
-    return out | {"distinct_tools": floats((called > 0).sum(axis=1))}
+    return out | {"distinct_tools": as_floats((called > 0).sum(axis=1))}
 
 
 def _repeats(trace: Ints, value: Ints, n: int) -> Floats:
@@ -355,7 +355,7 @@ def _durations(table: Any) -> Floats:
     whole = spent.fill_null(-1).to_numpy() if spent.null_count else spent.to_numpy()
     seconds = whole / 1e9
     seconds[whole < 0] = np.nan
-    return floats(seconds)
+    return as_floats(seconds)
 
 
 def _letters(reason: str) -> str:

@@ -51,7 +51,7 @@ class Scale(NamedTuple):
         return self.sd > 0
 
 
-class Counts(NamedTuple):
+class MixedTasks(NamedTuple):
     """Successes and failures in tasks that have both, which are the ones that can tell them apart."""
 
     plus: int
@@ -102,11 +102,11 @@ def standardised(field: Field, scale: Scale) -> Floats:
     return spread.log_features(field.points[:, scale.alive]) / scale.sd[scale.alive]
 
 
-def counts(field: Field) -> Counts:
+def counts(field: Field) -> MixedTasks:
     """Successes and failures where a task has both."""
     n = log_cells(field).n.reshape(-1, CLASSES)[:, :2]
     both = (n > 0).all(axis=1)
-    return Counts(int(n[both, 1].sum()), int(n[both, 0].sum()), int(both.sum()))
+    return MixedTasks(int(n[both, 1].sum()), int(n[both, 0].sum()), int(both.sum()))
 
 
 def width(field: Field, level: float, *, scaled: bool = True) -> Estimate:
@@ -223,7 +223,7 @@ def class_contrast(field: Field) -> contrast.Contrast:
     return contrast.class_difference(spread.Cells(*(part[rows] for part in whole)))
 
 
-def too_few_per_side(sides: Counts) -> str | None:
+def too_few_per_side(sides: MixedTasks) -> str | None:
     """What is missing for a test of success against failure; None if nothing is."""
     have = f"{sides.plus} successes and {sides.minus} failures in tasks that have both"
     if sides.tasks == 0:

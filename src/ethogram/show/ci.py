@@ -10,7 +10,7 @@ from ethogram.lab.gate.confirming import Confirmation
 from ethogram.lab.gate.gating import GateResult
 from ethogram.lab.gate.moved import MovedTask
 
-from .moved import SHOWN, counted, difference, heading, reason, sentence, short_id
+from .moved import SHOWN, first_difference, heading, passes_text, reason, sentence, short_id
 
 _MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
 
@@ -133,7 +133,14 @@ def _task_table(tasks: list[MovedTask]) -> list[str]:
     for task in tasks[:SHOWN]:
         passing = task.step.passing_trace if task.step else None
         traces = [short_id(x) if x else "" for x in (task.trace, passing)]
-        cells = (task.task, counted(task.base), counted(task.candidate), *traces, reason(task), difference(task.step))
+        cells = (
+            task.task,
+            passes_text(task.base),
+            passes_text(task.candidate),
+            *traces,
+            reason(task),
+            first_difference(task.step),
+        )
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return [*lines, "", f"{len(tasks) - SHOWN} more tasks are in the JSON."] if len(tasks) > SHOWN else lines
 

@@ -14,7 +14,7 @@ def short_id(trace: str) -> str:
     return trace.removeprefix("b2:")[:12]
 
 
-def counted(arm: Counted) -> str:
+def passes_text(arm: Counted) -> str:
     """Passes of attempts, or the mean of another metric."""
     if arm.passed is not None:
         return f"{arm.passed}/{arm.of}"
@@ -27,7 +27,7 @@ def reason(task: MovedTask) -> str:
     return why if len(why) <= MOST_REASON else why[: MOST_REASON - 1] + "…"
 
 
-def difference(step: FirstDifference | None) -> str:
+def first_difference(step: FirstDifference | None) -> str:
     """Where the failing attempt first does something else than the passing one."""
     if step is None:
         return ""
@@ -38,7 +38,7 @@ def difference(step: FirstDifference | None) -> str:
 
 def sentence(task: MovedTask) -> str:
     """A task in one line."""
-    words = [f"{counted(task.base)} → {counted(task.candidate)}"]
+    words = [f"{passes_text(task.base)} → {passes_text(task.candidate)}"]
     if task.q is not None:
         words.append(f"q {task.q:.2g}")
     if task.trace:
@@ -46,7 +46,7 @@ def sentence(task: MovedTask) -> str:
     if task.step is not None and task.step.passing_trace:
         words.append(f"passing {short_id(task.step.passing_trace)}")
     told = ", ".join(words)
-    return "; ".join(x for x in (told, reason(task), difference(task.step)) if x)
+    return "; ".join(x for x in (told, reason(task), first_difference(task.step)) if x)
 
 
 def heading(tasks: list[MovedTask]) -> str:

@@ -127,7 +127,7 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
 
 def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
     """What is missing?"""
-    found = measured.reliability(load_outcomes(run, condition=clean_condition(run)), [1])
+    found = measured.estimate_reliability(load_outcomes(run, condition=clean_condition(run)), [1])
     gone = found.episodes.missing
     if not gone:
         return None

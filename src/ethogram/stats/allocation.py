@@ -25,7 +25,7 @@ COVERED = 1.15
 """Passes by whose time every task has its first attempt: a pass needs them all."""
 
 
-class Belief(NamedTuple):
+class ShrunkRates(NamedTuple):
     """Rates drawn together: mean + trust × (seen - mean), and the mean variance p (1 - p) of the tasks."""
 
     mean: float
@@ -42,13 +42,13 @@ class Belief(NamedTuple):
 class Schedule(NamedTuple):
     """Who is attempted when: what is believed of the tasks, speeds and places, and attempts at each in a block."""
 
-    belief: Belief
+    belief: ShrunkRates
     speed: Floats
     place: Floats
     block: int
 
 
-class Walk(NamedTuple):
+class OrderInformation(NamedTuple):
     """Looks along an order: the information of the score and of the mean difference, and the bias of the former.
 
     Information is that at the rates to plan by; of the mean there is none before every task was attempted.
@@ -66,23 +66,23 @@ class Played(NamedTuple):
     runs: Ints
 
 
-def believe(successes: Numbers, attempts: Numbers) -> Belief:
+def shrunk_rates(successes: Numbers, attempts: Numbers) -> ShrunkRates:
     """How far the counts of a first arm can be trusted to tell its tasks apart (the reliability of a test score)."""
     c, n = floats(successes), floats(attempts)
     known = n > 1
     if not np.any(known):
-        return Belief(0.5, 0.0, 0.25)
+        return ShrunkRates(0.5, 0.0, 0.25)
     rate = c[known] / n[known]
     mean, seen = float(rate.mean()), float(rate.var())
     noise = float(np.mean(rate * (1 - rate) / (n[known] - 1)))
     trust = max(seen - noise, 0.0) / seen if seen > 0 else 0.0
-    plain = Belief(mean, trust, 1.0)
+    plain = ShrunkRates(mean, trust, 1.0)
     return plain._replace(variance=float(np.mean(plain.variances(c, n))))
 
 
 def schedule(successes: Numbers, attempts: Numbers, place: Numbers, block: int) -> Schedule:
     """The order that the counts of a first arm ask for."""
-    belief = believe(successes, attempts)
+    belief = shrunk_rates(successes, attempts)
     return Schedule(belief, _speed(belief, successes, attempts), floats(place), block)
 
 
@@ -106,13 +106,13 @@ def information(first: Numbers, second: Numbers, spread: Numbers) -> tuple[Float
     return np.sum(_pull(one, two) * variance, axis=-1), np.where(known, 1 / total, 0.0)
 
 
-def walk(plan: Schedule, counts: tuple[Floats, Floats], rates: Floats, looks: Ints) -> Walk:
+def walk(plan: Schedule, counts: tuple[Floats, Floats], rates: Floats, looks: Ints) -> OrderInformation:
     """What is known after these numbers of entries; `counts` are the first arm's successes and attempts per task."""
     order, tasks = ordered(plan, int(looks[-1])), plan.speed.size
     second = np.array([np.bincount(order[:now], minlength=tasks) for now in looks])
     size, mean_size = information(counts[1], second, rates * (1 - rates))
     weight = np.maximum(np.sum(_pull(counts[1], floats(second)), axis=-1), 1e-300)
-    return Walk(size, mean_size, bias(plan, counts[1], rates, looks) / weight)
+    return OrderInformation(size, mean_size, bias(plan, counts[1], rates, looks) / weight)
 
 
 def bias(plan: Schedule, attempts: Floats, rates: Floats, looks: Ints) -> Floats:
@@ -135,7 +135,7 @@ def bias(plan: Schedule, attempts: Floats, rates: Floats, looks: Ints) -> Floats
     return out
 
 
-def bounds(walked: Walk, alpha: float, power: float, delta: float) -> tuple[Floats, Floats]:
+def bounds(walked: OrderInformation, alpha: float, power: float, delta: float) -> tuple[Floats, Floats]:
     """How z is judged at each look, and how far out the bound of the mean drop lies: none until every task is seen."""
     fractions = walked.size / walked.size[-1]
     upper = sequential.wang_tsiatis(fractions, alpha, delta)
@@ -204,7 +204,7 @@ def play(
     return Played(said, runs)
 
 
-def _speed(belief: Belief, successes: Numbers, attempts: Numbers) -> Floats:
+def _speed(belief: ShrunkRates, successes: Numbers, attempts: Numbers) -> Floats:
     if belief.variance <= 0:
         return np.ones(np.broadcast(successes, attempts).shape)
     return floats(EVEN + (1 - EVEN) * belief.variances(successes, attempts) / belief.variance)

@@ -24,7 +24,7 @@ _ROUNDS = 9
 _MISSED = 0.005
 
 
-class Limits(NamedTuple):
+class ClusteredInterval(NamedTuple):
     """The two ends, and the number of independent trials that the table itself is worth."""
 
     low: Floats
@@ -32,14 +32,14 @@ class Limits(NamedTuple):
     effective: Floats
 
 
-def mean_limits(values: Numbers, weights: Numbers, groups: Numbers, level: float) -> Limits:
+def mean_limits(values: Numbers, weights: Numbers, groups: Numbers, level: float) -> ClusteredInterval:
     """Both ends for the mean of `values` over the axis before the last; `weights` says how many tasks share a value.
 
     `groups` are the disjoint groups of attempts behind all values together: the effective n is never above that.
     """
     v, w = np.broadcast_arrays(floats(values), floats(weights))
     high, effective = _upper(v, w, floats(groups), level)
-    return Limits(1 - _upper(1 - v, w, floats(groups), level)[0], high, effective)
+    return ClusteredInterval(1 - _upper(1 - v, w, floats(groups), level)[0], high, effective)
 
 
 class _Tables(NamedTuple):

@@ -21,7 +21,7 @@ class Scores(NamedTuple):
     below: int
 
 
-def scores(called: Bools, truth: Floats, threshold: float, indifferent: float) -> Scores:
+def score_calls(called: Bools, truth: Floats, threshold: float, indifferent: float) -> Scores:
     """Score calls of "above" against known rates; points within `indifferent` of the threshold do not count.
 
     The zone is the precision of Locatelli et al. (2016). A point exactly at the threshold is not above it.

@@ -39,7 +39,7 @@ def log_evidence(belief: Belief, n: Floats, fails: Floats) -> Floats:
     return floats(np.logaddexp.reduce(terms, axis=0))
 
 
-def weights(
+def opinion_weights(
     beliefs: Sequence[Belief], shares: Sequence[float], n: Ints, fails: Ints, lone: float
 ) -> tuple[Floats, Floats]:
     """The weight of each opinion at each point (opinions × points), and the chance that none of them applies there.

@@ -52,7 +52,7 @@ class Effect(NamedTuple):
     tasks: int
 
 
-class Plan(NamedTuple):
+class StagedPlan(NamedTuple):
     """A staged comparison: the passes of each fresh arm at every look, and how z is judged at each.
 
     z of the drop at or above `upper` is a find; the drop plus `reach` standard errors below the margin rules it out.
@@ -83,7 +83,7 @@ class _Spread(NamedTuple):
     skewness: Floats
 
 
-def noise_floor(passes: Numbers) -> Floor:
+def pass_floor(passes: Numbers) -> Floor:
     """The floor from repeated passes of one version, (passes, tasks), NaN where missing (A/A runs; Miller 2024).
 
     Within tasks: the mean of the tasks' own variances (n - 1). Of sessions: what the means of passes vary beyond that.
@@ -174,7 +174,7 @@ def passes_needed(effect: Effect, alpha: float, power: float, stored: float) -> 
 
 def sequential_plan(
     effect: Effect, alpha: float, power: float, *, every: float, delta: float, stored: float
-) -> Plan | None:
+) -> StagedPlan | None:
     """The fewest passes of a comparison that looks after `every` of a pass; None where `stored` passes cannot do.
 
     Bounds c t^(delta - 1/2) (Wang and Tsiatis 1987); ruling out spends (1 - power) t² as a repeated confidence bound
@@ -217,7 +217,7 @@ def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Flo
     return at[np.unique(np.searchsorted(information, wanted * (1 - 1e-12)))]
 
 
-def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> Plan:
+def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> StagedPlan:
     """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out.
 
     Power and length by integration (Armitage, McPherson and Rowe 1969).
@@ -239,14 +239,14 @@ def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: fl
     low = straighten(-out * np.maximum(1.0, 1 / scale), real.skewness) + centre
     true = sequential.crossing(fractions, high, np.minimum(low, high), drift / float(scale[-1]))
     lengths = [float(at @ (x.upper + x.lower) + at[-1] * max(1 - (x.upper + x.lower).sum(), 0.0)) for x in (none, true)]
-    return Plan(at, fractions, upper, reach, float(true.upper.sum()), lengths[0], lengths[1])
+    return StagedPlan(at, fractions, upper, reach, float(true.upper.sum()), lengths[0], lengths[1])
 
 
 def simulate(
     first: Numbers,
     second: Numbers,
     attempts: tuple[Ints, Ints],
-    plan: Plan,
+    plan: StagedPlan,
     margin: float,
     rng: np.random.Generator,
     *,

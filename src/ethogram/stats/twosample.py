@@ -72,7 +72,7 @@ def energy(distances: Floats, labels: Floats) -> Floats:
     return np.asarray(n * m / (n + m) * (2 * crossing / (n * m) - inside_first / n**2 - inside_second / m**2))
 
 
-def compare(tasks: Sequence[TaskSample], draws: int, rng: np.random.Generator) -> TwoSample:
+def compare_samples(tasks: Sequence[TaskSample], draws: int, rng: np.random.Generator) -> TwoSample:
     """Hold the two sides against labels dealt at random within each task; every task needs runs on both sides."""
     width = tasks[0].features.shape[1]
     far, apart, spread, own = np.zeros(draws + 1), np.zeros((draws + 1, width)), np.zeros(width), np.zeros(draws + 1)

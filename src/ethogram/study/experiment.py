@@ -11,7 +11,7 @@ import msgspec
 
 from ethogram.errors import BadUsage
 from ethogram.lab.experiment.experiments import experiment_results
-from ethogram.lab.experiment.records import ExperimentResults, Refused, Treatment
+from ethogram.lab.experiment.records import ExperimentResults, NotApplied, Treatment
 from ethogram.measure.floor import USUAL_RERUNS
 from ethogram.plan import Condition
 from ethogram.result import Result
@@ -35,7 +35,7 @@ class ExperimentPlan(Result, kw_only=True):
     reruns: int
     conditions: list[str]
     changes: list[PlannedChange]
-    not_applicable: list[Refused]
+    not_applicable: list[NotApplied]
     episodes: int
     cost_usd_at_most: float | None
     why: str | None = None
@@ -135,7 +135,7 @@ class Experiment:
         return self.treated.treatments
 
     @property
-    def not_applicable(self) -> list[Refused]:
+    def not_applicable(self) -> list[NotApplied]:
         """What cannot be done, and why."""
         return self.treated.refused
 

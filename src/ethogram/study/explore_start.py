@@ -11,7 +11,7 @@ import msgspec
 from ethogram.cluster import check_engine
 from ethogram.decide.acquire import EPISODES_PER_UNIT
 from ethogram.decide.explore import POCKET, StopRule
-from ethogram.decide.strategies import SEEDS_OWN, Rounds
+from ethogram.decide.strategies import SEEDS_OWN, RoundSizes
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.explore.exploration import Metadata, same_grid
 from ethogram.plan.grid import Grid
@@ -90,12 +90,12 @@ def check_options(options: ExploreOptions) -> None:
         raise BadUsage(f"the level must lie between 0.5 and 1, not {options.level}")
 
 
-def round_sizes(options: ExploreOptions) -> Rounds:
+def round_sizes(options: ExploreOptions) -> RoundSizes:
     """Rounds of the first version are fixed; others grow with what was spent."""
     unit = EPISODES_PER_UNIT * options.episodes_per_budget_unit
     if options.strategy in SEEDS_OWN:
-        return Rounds(targets=options.targets_per_round, episodes=unit)
-    return Rounds(targets=options.targets_per_round)
+        return RoundSizes(targets=options.targets_per_round, episodes=unit)
+    return RoundSizes(targets=options.targets_per_round)
 
 
 def stop_rule(options: ExploreOptions) -> StopRule | None:

@@ -21,14 +21,14 @@ from ethogram.decide.explore import (
     problem_of,
     progress,
 )
-from ethogram.decide.strategies import SEEDS_OWN, Rounds, make_strategy
+from ethogram.decide.strategies import SEEDS_OWN, RoundSizes, make_strategy
 from ethogram.decide.tube import MISLEADS, tube_metrics
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.plan.grid import Grid
 from ethogram.result import Result
 from ethogram.run.grid import GridWorld
-from ethogram.stats.levelset import scores
+from ethogram.stats.levelset import score_calls
 
 SHIPPED = "-shipped"
 """A strategy of the first version with this ending buys 64 × 256 episodes a round, as it was shipped."""
@@ -143,7 +143,7 @@ def race_on(
     """Race strategies on a map of known rates."""
     if seeds < 1 or max_episodes < 1:
         raise BadUsage("a race needs at least one seed and one episode")
-    strict = scores(np.zeros(problem.points, dtype=bool), truth, problem.tau, 0.0)
+    strict = score_calls(np.zeros(problem.points, dtype=bool), truth, problem.tau, 0.0)
     for strategy in strategies:
         entrant(strategy, problem)
     curves, standings = [], []
@@ -169,7 +169,7 @@ def entrant(name: str, problem: Problem) -> Strategy:
     plain = name.removesuffix(SHIPPED)
     if plain != name and plain in SEEDS_OWN:
         return make_strategy(plain, problem)
-    return make_strategy(name, problem, Rounds())
+    return make_strategy(name, problem, RoundSizes())
 
 
 def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, most: int) -> Iterator[Look]:
@@ -189,7 +189,7 @@ def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, 
         tally = Tally(n, fails)
         player.look(tally)
         posterior = player.posterior()
-        found = scores(posterior.called, truth, problem.tau, problem.zone)
+        found = score_calls(posterior.called, truth, problem.tau, problem.zone)
         seen.append(progress(posterior, tally, problem, rule.level))
         enough = enough or is_enough(rule, seen, problem.points)
         yield Look(

@@ -11,7 +11,7 @@ import msgspec
 
 from ethogram.errors import BadUsage
 from ethogram.lab.experiment.operators import AnyOperator, load_operator, plugged_operators
-from ethogram.lab.experiment.records import Refused, Treatment
+from ethogram.lab.experiment.records import NotApplied, Treatment
 from ethogram.perturb import ALL, FILES, NotApplicable, PromptOperator, ToolOperator, format_of
 from ethogram.plan import Condition, Task, derived_seed
 from ethogram.run.disturb import Disturbance, damaged
@@ -46,7 +46,7 @@ class Treated(msgspec.Struct, frozen=True, kw_only=True):
     treatments: list[Treatment] = []
     conditions: list[Condition] = []
     changes: list[PlannedChange] = []
-    refused: list[Refused] = []
+    refused: list[NotApplied] = []
 
 
 class _Named(NamedTuple):
@@ -90,7 +90,7 @@ def _add(
         try:
             summary, where = _preview(wanted, named.operator, task, loaded)
         except NotApplicable as why:
-            refused = Refused(operator=named.name, task=task.id, why=str(why), file=wanted.file)
+            refused = NotApplied(operator=named.name, task=task.id, why=str(why), file=wanted.file)
             if refused not in made.refused:  # the same at every intensity
                 made.refused.append(refused)
             continue
@@ -146,7 +146,7 @@ def _preview(wanted: Disturbance, operator: AnyOperator, task: Task, loaded: Loa
 
 
 def _targets(
-    tasks: Sequence[Task], files: Sequence[str], wishes: Wishes, refused: list[Refused]
+    tasks: Sequence[Task], files: Sequence[str], wishes: Wishes, refused: list[NotApplied]
 ) -> list[tuple[_Named, str | None]]:
     """Operators with the file that each is to change; tools and prompts have none."""
     if not wishes.operators:
@@ -170,7 +170,7 @@ def _targets(
             raise BadUsage(f"{named.name} changes {_or(named.formats)} files, and the tasks have none")
         targets += [(named, f) for f in fitting]
         refused += [
-            Refused(operator=named.name, task=t.id, why=f"the task has no {_or(named.formats)} file")
+            NotApplied(operator=named.name, task=t.id, why=f"the task has no {_or(named.formats)} file")
             for t in tasks
             if not set(t.files) & set(fitting)
         ]

@@ -153,7 +153,7 @@ class Messages:
         parts = [msgspec.convert(next(files, p), File) if isinstance(p, File) else p for p in parts]
         if speaker == "tool":
             error = failure(item.get("error") or item.get("tool_error"))
-            words = flat_text(parts) or error or ""
+            words = words_of_parts(parts) or error or ""
             name = as_name(item.get("function")) or None
             result = ToolResult(words, name, as_name(item.get("tool_call_id")) or None, bool(error))
             return Message("tool", (result,), named)
@@ -178,7 +178,7 @@ class Messages:
         """The words of a tool's return value, which may be a number or parts with pictures."""
         if isinstance(value, dict | list):
             typed = [v for v in (value if isinstance(value, list) else [value]) if isinstance(v, dict) and "type" in v]
-            return flat_text(self.parts(value)) if typed else to_json(value)
+            return words_of_parts(self.parts(value)) if typed else to_json(value)
         return as_text(value)
 
     def _part(self, item: dict[str, Any]) -> list[Part]:
@@ -224,7 +224,7 @@ def message_key(message: Message) -> str:
     return text_ref(pack_message(message, text_ref))
 
 
-def flat_text(parts: list[Part]) -> str:
+def words_of_parts(parts: list[Part]) -> str:
     """The words of parts; pictures become their short description."""
     words = []
     for part in parts:

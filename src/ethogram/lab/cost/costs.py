@@ -14,7 +14,7 @@ import numpy as np
 
 from ethogram.cost.contexts import CHARS_PER_TOKEN, breaks_of, chain_of, tool_use
 from ethogram.cost.prices import PriceList, Quote, moment
-from ethogram.cost.resolved import Episodes, cost_share, per_resolved, per_run, product, resolution
+from ethogram.cost.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.cost.routing import parse_route, routed_calls
 from ethogram.cost.settings import Prices, as_prices
 from ethogram.cost.usage import (
@@ -184,11 +184,11 @@ class _Costing:
                 sums[i] = recorded or 0.0
         return known, sums
 
-    def _columns(self) -> Episodes:
+    def _columns(self) -> PricedEpisodes:
         tasks: dict[str, int] = {}
         task = [tasks.setdefault(task_name(e.head), len(tasks)) for e in self.entries]
         resolved = [is_resolved(e) for e in self.entries]
-        return Episodes(
+        return PricedEpisodes(
             np.asarray(task, dtype=np.int64),
             self.known,
             np.asarray([np.nan if r is None else float(r) for r in resolved], dtype=np.float64),

@@ -19,7 +19,7 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
 from ethogram.trace import Missing, Scored, Totals, Trace
 
-from .readings import How, answer_of, load_readings, passed, tells_of_crash, unusable, usual_signature
+from .readings import ReadingOptions, final_answer, load_readings, passed, tells_of_crash, unusable, usual_signature
 
 Overhead = float | Literal["unavailable"]
 MOST_RERUNS = 50
@@ -152,7 +152,7 @@ def diff(
     """
     both = [_find(trace_a, run, home), _find(trace_b, against or run, home)]
     usual = usual_signature([f.entry for f in both if f.entry is not None], reading)
-    how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     first, second = (_read(f, how) for f in both)
     facts = compare_pair(_run(first), _run(second), by_lane=by_lane)
     found, flow, shown = facts.divergence, facts.flow, facts.showing
@@ -223,11 +223,11 @@ def _find(wanted: Trace | str, run: str | None, home: Home | str | None) -> _Fou
     return _Found(place.trace(entry), place, entry)
 
 
-def _read(found: _Found, how: How) -> _One:
+def _read(found: _Found, how: ReadingOptions) -> _One:
     reading = read(found.trace, how.reading, how.function())
     if found.run is None or found.entry is None:
         return _One(found.trace, reading, None, None, found.trace.answer, False)
-    answer, known = answer_of(found.run, found.entry)
+    answer, known = final_answer(found.run, found.entry)
     return _One(found.trace, reading, found.run, found.entry, answer, not known)
 
 
@@ -256,7 +256,7 @@ def _side(one: _One, other: Reading) -> Side:
     )
 
 
-def _floor(first: _One, second: _One, found: Divergence, how: How) -> tuple[NoiseFloor, AgainstFloor]:
+def _floor(first: _One, second: _One, found: Divergence, how: ReadingOptions) -> tuple[NoiseFloor, AgainstFloor]:
     """The first trace's distances to its re-runs, and what they say of the second."""
     reruns = [] if first.run is None or first.entry is None else _reruns(first.run, first.entry, second)
     if not reruns or first.run is None:

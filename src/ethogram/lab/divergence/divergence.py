@@ -35,11 +35,11 @@ from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
 from .readings import (
     UNKNOWN_TASK,
-    Episode,
-    How,
-    Loaded,
-    answer_of,
+    EpisodeReading,
+    LoadedReadings,
+    ReadingOptions,
     by_version,
+    final_answer,
     listed,
     load_readings,
     passed,
@@ -147,7 +147,7 @@ def divergence(
     found = run_of(run, lake)
     base = None if against is None else run_of(against, lake)
     usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
-    how = How(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     mine = load_readings(found, how, condition=condition)
     if base is None:
         return _repeats(found, mine, how)
@@ -158,10 +158,10 @@ def divergence(
     return _versus(found, mine, base, load_readings(base, how, condition=against_condition), how, draws, seed)
 
 
-def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str | None = None) -> NoiseFloor:
+def baseline_floor(run: str | Run, *, how: ReadingOptions | None = None, home: Home | str | None = None) -> NoiseFloor:
     """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
     found = run_of(run, home)
-    how = how or How(signature=usual_signature(found.entries))
+    how = how or ReadingOptions(signature=usual_signature(found.entries))
     record = kept_floor(found, _groups(listed(found)), how)
     if record is not None:
         return record.noise_floor
@@ -169,12 +169,12 @@ def baseline_floor(run: str | Run, *, how: How | None = None, home: Home | str |
     return floor_of(groups, own_distances(found, groups, how))
 
 
-def _groups(loaded: Loaded) -> list[list[Episode]]:
+def _groups(loaded: LoadedReadings) -> list[list[EpisodeReading]]:
     """Repeats of each task, version by version."""
     return [repeats for episodes in loaded.tasks.values() for repeats in by_version(episodes)]
 
 
-def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
+def _repeats(run: Run, mine: LoadedReadings, how: ReadingOptions) -> DivergenceResult:
     """Every pair of repeats of each task."""
     groups = _groups(mine)
     squares = own_distances(run, groups, how)
@@ -202,7 +202,9 @@ def _repeats(run: Run, mine: Loaded, how: How) -> DivergenceResult:
     )
 
 
-def _versus(run: Run, mine: Loaded, base: Run, theirs: Loaded, how: How, draws: int, seed: int) -> DivergenceResult:
+def _versus(
+    run: Run, mine: LoadedReadings, base: Run, theirs: LoadedReadings, how: ReadingOptions, draws: int, seed: int
+) -> DivergenceResult:
     letters = Alphabet()
     shared = [t for t in theirs.tasks if t in mine.tasks]
     tasks, pairs = {}, []
@@ -263,7 +265,9 @@ def _nameless(missing: Mapping[str, int]) -> list[str]:
     ]
 
 
-def _told(shared: Sequence[str], mine: Loaded, theirs: Loaded, floor: NoiseFloor, sealed: int) -> list[str]:
+def _told(
+    shared: Sequence[str], mine: LoadedReadings, theirs: LoadedReadings, floor: NoiseFloor, sealed: int
+) -> list[str]:
     told = _nameless(_sum(mine.missing, theirs.missing))
     alone = len(set(mine.tasks) ^ set(theirs.tasks))
     if not shared:
@@ -284,7 +288,7 @@ def _told(shared: Sequence[str], mine: Loaded, theirs: Loaded, floor: NoiseFloor
     return told
 
 
-def _matched(base: Sequence[Episode], mine: Sequence[Episode]) -> list[tuple[int, int]]:
+def _matched(base: Sequence[EpisodeReading], mine: Sequence[EpisodeReading]) -> list[tuple[int, int]]:
     """Which run goes with which: the same attempt, since attempts share their seed; by order where that fails."""
     place = {e.entry.head.attempt: i for i, e in enumerate(base)}
     attempts = [e.entry.head.attempt for e in mine]
@@ -295,14 +299,14 @@ def _matched(base: Sequence[Episode], mine: Sequence[Episode]) -> list[tuple[int
 
 def pair_row(
     task: str,
-    first: tuple[Run, Episode],
-    second: tuple[Run, Episode],
+    first: tuple[Run, EpisodeReading],
+    second: tuple[Run, EpisodeReading],
     own: np.ndarray[Any, np.dtype[np.float64]],
-    how: How,
+    how: ReadingOptions,
 ) -> PairRow:
     """Everything that is said of one pair: a baseline episode and the other, and `own`, the floor of the first."""
     (base, one), (run, two) = first, second
-    (before, one_known), (after, two_known) = answer_of(base, one.entry), answer_of(run, two.entry)
+    (before, one_known), (after, two_known) = final_answer(base, one.entry), final_answer(run, two.entry)
     facts = compare_pair(
         PairSide(one.reading, before, one.entry.totals, one_known, one.crashed, passed(base, one.entry.head.outcome)),
         PairSide(two.reading, after, two.entry.totals, two_known, two.crashed, passed(run, two.entry.head.outcome)),

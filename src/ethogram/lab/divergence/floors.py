@@ -24,7 +24,7 @@ from ethogram.store import DERIVED, Run
 from ethogram.trace.ids import digest
 from ethogram.trace.signature import SIGNATURES
 
-from .readings import Episode, How
+from .readings import EpisodeReading, ReadingOptions
 
 VERSION = 2
 """Raised when a signature or the distance is defined anew: older records then fit no longer."""
@@ -53,7 +53,7 @@ class FloorRecord(msgspec.Struct, frozen=True, kw_only=True):
     digest: str = ""
 
 
-def own_distances(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> list[Floats]:
+def own_distances(run: Run, groups: Sequence[Sequence[EpisodeReading]], how: ReadingOptions) -> list[Floats]:
     """The square matrix of distances of each group of repeats: from the run's record if it fits, else computed.
 
     It is NaN where no repeat of a group recorded a step: nothing is known of how far apart those are.
@@ -69,13 +69,13 @@ def own_distances(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> li
     return found
 
 
-def floor_of(groups: Sequence[Sequence[Episode]], squares: Sequence[Floats]) -> NoiseFloor:
+def floor_of(groups: Sequence[Sequence[EpisodeReading]], squares: Sequence[Floats]) -> NoiseFloor:
     """The summary; a task that several versions were run on is one task."""
     tasks = {g[0].entry.head.task for g in groups}
     return msgspec.structs.replace(noise_floor(squares), tasks=len(tasks))
 
 
-def kept_floor(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> FloorRecord | None:
+def kept_floor(run: Run, groups: Sequence[Sequence[EpisodeReading]], how: ReadingOptions) -> FloorRecord | None:
     """The record of these groups, if the run has one that is whole; readings are not looked at."""
     path = _path(run, groups, how)
     if not _storable(how) or not run.files.exists(path):
@@ -88,11 +88,11 @@ def kept_floor(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> Floor
     return record if whole else None
 
 
-def _storable(how: How) -> bool:
+def _storable(how: ReadingOptions) -> bool:
     return isinstance(how.signature, str) and how.signature in SIGNATURES
 
 
-def _store(run: Run, groups: Sequence[Sequence[Episode]], how: How, found: Sequence[Floats]) -> None:
+def _store(run: Run, groups: Sequence[Sequence[EpisodeReading]], how: ReadingOptions, found: Sequence[Floats]) -> None:
     record = FloorRecord(
         version=VERSION,
         reading=how.reading,
@@ -108,7 +108,7 @@ def _store(run: Run, groups: Sequence[Sequence[Episode]], how: How, found: Seque
     run.files.publish(_path(run, groups, how), msgspec.json.encode(record))
 
 
-def _path(run: Run, groups: Sequence[Sequence[Episode]], how: How) -> str:
+def _path(run: Run, groups: Sequence[Sequence[EpisodeReading]], how: ReadingOptions) -> str:
     rule = (f"floor {VERSION}", how.reading, how.name, str(how.by_lane))
     named = digest(*rule, *("\n".join(_ids(g)) for g in groups))
     return f"{run.path}/{DERIVED}/floor-{named.rpartition(':')[2]}.json"
@@ -118,7 +118,7 @@ def _digest(record: FloorRecord) -> str:
     return digest(msgspec.json.encode(msgspec.structs.replace(record, digest="")))
 
 
-def _ids(group: Sequence[Episode]) -> list[str]:
+def _ids(group: Sequence[EpisodeReading]) -> list[str]:
     return [e.entry.head.trace_id for e in group]
 
 

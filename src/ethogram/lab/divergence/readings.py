@@ -24,7 +24,7 @@ UNKNOWN_TASK = "no task named"
 _BETWEEN = "\x1f"
 
 
-class Episode(msgspec.Struct, frozen=True):
+class EpisodeReading(msgspec.Struct, frozen=True):
     """One committed episode, how it reads, and whether the agent's own crash ended it."""
 
     entry: Entry
@@ -32,14 +32,14 @@ class Episode(msgspec.Struct, frozen=True):
     crashed: bool = False
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedReadings(msgspec.Struct, frozen=True):
     """Episodes that show what an agent did, by task, in order of attempt; the others are counted by reason."""
 
-    tasks: dict[str, list[Episode]]
+    tasks: dict[str, list[EpisodeReading]]
     missing: dict[str, int]
 
 
-class How(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How to read: by steps or messages, with which signature, lane by lane or not."""
 
     reading: str = "steps"
@@ -75,8 +75,8 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_readings(
-    run: Run, how: How, *, condition: str | None = None, only: Collection[TraceId] | None = None
-) -> Loaded:
+    run: Run, how: ReadingOptions, *, condition: str | None = None, only: Collection[TraceId] | None = None
+) -> LoadedReadings:
     """All episodes of a run that left behaviour to look at, as they read."""
     found = listed(run, condition=condition, only=only)
     wanted = [e.entry for episodes in found.tasks.values() for e in episodes]
@@ -88,20 +88,20 @@ def load_readings(
         readings = iter([read(run.trace(e), how.reading, function) for e in wanted])
     crashed = {label.trace_id for label in run.labels() if tells_of_crash(label)}
     tasks = {
-        task: [Episode(e.entry, next(readings), e.entry.head.trace_id in crashed) for e in episodes]
+        task: [EpisodeReading(e.entry, next(readings), e.entry.head.trace_id in crashed) for e in episodes]
         for task, episodes in found.tasks.items()
     }
-    return Loaded(tasks, found.missing)
+    return LoadedReadings(tasks, found.missing)
 
 
-def listed(run: Run, *, condition: str | None = None, only: Collection[TraceId] | None = None) -> Loaded:
+def listed(run: Run, *, condition: str | None = None, only: Collection[TraceId] | None = None) -> LoadedReadings:
     """The same episodes as the ledger names them, not read yet.
 
     Forgotten traces are gone, and where infrastructure, a cap or the kill switch ended an episode, what it left is
     not what the agent would have done.
     """
     missing: Counter[str] = Counter()
-    tasks: dict[str, list[Episode]] = {}
+    tasks: dict[str, list[EpisodeReading]] = {}
     for entry in run.entries:
         if condition is not None and entry.head.condition != condition:
             continue
@@ -111,10 +111,10 @@ def listed(run: Run, *, condition: str | None = None, only: Collection[TraceId] 
         if reason is not None:
             missing[reason] += 1
         else:
-            tasks.setdefault(entry.head.task, []).append(Episode(entry, EMPTY))
+            tasks.setdefault(entry.head.task, []).append(EpisodeReading(entry, EMPTY))
     for episodes in tasks.values():
         episodes.sort(key=lambda e: (e.entry.head.attempt, e.entry.head.trace_id))
-    return Loaded({t: tasks[t] for t in sorted(tasks, key=natural)}, dict(sorted(missing.items())))
+    return LoadedReadings({t: tasks[t] for t in sorted(tasks, key=natural)}, dict(sorted(missing.items())))
 
 
 EMPTY = Reading(signatures=(), kinds=(), names=(), failed=(), agents=(), lanes=())
@@ -150,7 +150,7 @@ def usual_signature(entries: Iterable[Entry], reading: str = "steps") -> str:
     return "traxr" if formats == {"traxr"} and reading == "steps" else "structural"
 
 
-def answer_of(run: Run, entry: Entry) -> tuple[str | None, bool]:
+def final_answer(run: Run, entry: Entry) -> tuple[str | None, bool]:
     """The final answer of an episode, where the log has one, and whether it can be read: steps can without a key."""
     ref = entry.head.answer
     if ref is None:
@@ -243,9 +243,9 @@ def _span(kind: str, name: str, tool: str, status: str, stop: str, requested: st
     )
 
 
-def by_version(episodes: list[Episode]) -> Iterator[list[Episode]]:
+def by_version(episodes: list[EpisodeReading]) -> Iterator[list[EpisodeReading]]:
     """Episodes of one task that are repeats of each other: the same condition and the same agent."""
-    groups: dict[tuple[str, str], list[Episode]] = {}
+    groups: dict[tuple[str, str], list[EpisodeReading]] = {}
     for episode in episodes:
         groups.setdefault((episode.entry.head.condition, episode.entry.head.agent), []).append(episode)
     return iter(groups.values())

@@ -155,10 +155,10 @@ def _lost(attempts: Attempts, conditions: Sequence[str], pairs: Sequence[Experim
     parts = [o for o in disturbed.values() if o.value.size]
     if not parts or not attempts.clean.scored.any():
         return none
-    both = joined(parts)
+    both = joined_outcomes(parts)
     if not both.scored.any() or not decided.shared_tasks(attempts.clean, both):
         return none
-    found = decided.compare(attempts.clean, both).difference
+    found = decided.compare_outcomes(attempts.clean, both).difference
     if found.value is None or found.low is None or found.high is None:
         return found
     return msgspec.structs.replace(found, value=0.0 - found.value, low=0.0 - found.high, high=0.0 - found.low)
@@ -170,7 +170,7 @@ def _reached(outcomes: Outcomes, condition: str, pairs: Sequence[ExperimentPair]
     return outcomes.where(np.array([(outcomes.tasks[t], a) not in missed for t, a in places], dtype=bool))
 
 
-def joined(parts: Sequence[Outcomes]) -> Outcomes:
+def joined_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
     """Several sets of outcomes as one; attempts are numbered on, so that none stands for another."""
     tasks = tuple(dict.fromkeys(t for o in parts for t in o.tasks))
     aligned = [o.only(tasks) for o in parts]

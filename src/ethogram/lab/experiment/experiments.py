@@ -9,11 +9,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.errors import BadUsage
-from ethogram.errors import Refused as Refusal
+from ethogram.errors import BadUsage, Refused
 from ethogram.lab.divergence.divergence import PairRow, pair_row
 from ethogram.lab.divergence.floors import own_distances
-from ethogram.lab.divergence.readings import Episode, How, load_readings
+from ethogram.lab.divergence.readings import EpisodeReading, ReadingOptions, load_readings
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.divergence import repeat_distances, upper
 from ethogram.measure.floor import NoiseFloor, noise_floor, warning
@@ -24,7 +23,7 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run, run_of
 
 from .aggregates import Attempts, aggregates_of, by_task, doses_of
-from .records import ExperimentPair, ExperimentResults, Refused, Treatment, Undelivered
+from .records import ExperimentPair, ExperimentResults, NotApplied, Treatment, Undelivered
 
 CLEAN = ""
 """The condition without a disturbance."""
@@ -39,7 +38,7 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
     treatments = msgspec.convert(plan["treatments"], list[Treatment])
     conditions = {e.head.condition for e in found.entries}
     if CLEAN not in conditions:
-        raise Refusal(
+        raise Refused(
             f"no clean episode of the experiment {found.name!r} is done yet; go on with: {_go_on(found)}",
             have=0,
             need=1,
@@ -70,7 +69,7 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
         aggregates=aggregates_of(treatments, pairs, attempts),
         by_task=by_task(pairs),
         dose_response=doses_of(treatments, pairs, attempts),
-        not_applicable=msgspec.convert(plan["not_applicable"], list[Refused]),
+        not_applicable=msgspec.convert(plan["not_applicable"], list[NotApplied]),
         missing={reason: n for reason, n in sorted(missing.items()) if n},
         warnings=_warnings(found, plan, floor, pairs, planned),
     )
@@ -85,8 +84,8 @@ def _paired(run: Run, treatments: Sequence[Treatment]) -> tuple[list[ExperimentP
 
     The traces are read once, whatever the number of conditions.
     """
-    how = How()
-    by_place: dict[tuple[str, str], list[Episode]] = {}
+    how = ReadingOptions()
+    by_place: dict[tuple[str, str], list[EpisodeReading]] = {}
     for task, episodes in load_readings(run, how).tasks.items():
         for episode in episodes:
             by_place.setdefault((episode.entry.head.condition, task), []).append(episode)
@@ -105,7 +104,7 @@ def _paired(run: Run, treatments: Sequence[Treatment]) -> tuple[list[ExperimentP
     return pairs, noise_floor(list(squares.values())), _floor_t_star(clean, how)
 
 
-def _floor_t_star(clean: Mapping[str, Sequence[Episode]], how: How) -> Spread:
+def _floor_t_star(clean: Mapping[str, Sequence[EpisodeReading]], how: ReadingOptions) -> Spread:
     """Where clean attempts at a task first differ from each other."""
     letters, parts = Alphabet(), []
     for episodes in clean.values():
@@ -115,7 +114,7 @@ def _floor_t_star(clean: Mapping[str, Sequence[Episode]], how: How) -> Spread:
     return spread_of(parts)
 
 
-def _pair(treatment: Treatment, before: Episode, after: Episode, row: PairRow) -> ExperimentPair:
+def _pair(treatment: Treatment, before: EpisodeReading, after: EpisodeReading, row: PairRow) -> ExperimentPair:
     one, two = before.entry.head, after.entry.head
     changed = two.meta.get("perturbed_calls")
     calls = changed if isinstance(changed, int) else None

@@ -30,7 +30,7 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     summary: str = ""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class NotApplied(msgspec.Struct, frozen=True, kw_only=True):
     """An operator that was not applied to a task, and why: known before anything ran."""
 
     operator: str
@@ -145,7 +145,7 @@ class ExperimentResults(Result, kw_only=True):
     aggregates: list[Aggregate]
     by_task: list[OperatorTask]
     dose_response: list[Dose]
-    not_applicable: list[Refused]
+    not_applicable: list[NotApplied]
     missing: dict[str, int]
     warnings: list[str]
 

@@ -11,7 +11,7 @@ from ethogram.measure.projection import project
 from ethogram.result import Result
 from ethogram.store import Home, Run, run_of
 
-from .files import How, load, usable_names
+from .files import FieldOptions, measure_traces, usable_names
 
 
 class CloudPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,8 +42,8 @@ def field_cloud(
     run: str | Run = "latest", *, home: Home | str | None = None, preset: str = "standard", condition: str | None = None
 ) -> Cloud:
     """The points of a run's field."""
-    found, how = run_of(run, home), How(preset=preset)
-    loaded = load([found], [chosen_entries(found, condition, None)], how)
+    found, how = run_of(run, home), FieldOptions(preset=preset)
+    loaded = measure_traces([found], [chosen_entries(found, condition, None)], how)
     names, _ = usable_names([loaded], how, None)
     field = loaded.field(names)
     flat = project(field)

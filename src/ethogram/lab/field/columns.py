@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ethogram.cluster import Cluster
 from ethogram.measure.columns import Ints
 from ethogram.measure.milestones import Milestones
-from ethogram.measure.standard_columns import COLUMNS, Tally, tally, together
+from ethogram.measure.standard_columns import COLUMNS, StandardValues, standard_values, together
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import state_labels
 from ethogram.measure.standard_stream import PLACE
@@ -39,7 +39,7 @@ class SpanRows(NamedTuple):
     trace: Ints
 
 
-class Part(NamedTuple):
+class FileGroup(NamedTuple):
     """Traces whose rows lie in the same files; `places` says where they stand among all."""
 
     files: list[SpanRows]
@@ -47,27 +47,27 @@ class Part(NamedTuple):
     steps: Ints
     places: Ints
 
-    def tally(self, homes: Mapping[str, Files]) -> Tally:
+    def tally(self, homes: Mapping[str, Files]) -> StandardValues:
         """What the steps of these traces tell."""
-        return tally(span_columns(self.files, COLUMNS, homes), self.traces, self.steps)
+        return standard_values(span_columns(self.files, COLUMNS, homes), self.traces, self.steps)
 
     def labels(self, homes: Mapping[str, Files], stones: Milestones) -> list[tuple[str, ...]]:
         """The state of each step of each trace."""
         return state_labels(span_columns(self.files, STATE_COLUMNS, homes), self.traces, self.steps, stones)
 
 
-class Columns:
+class StoredSteps:
     """The steps of some stored traces, to be counted here or on a cluster."""
 
     def __init__(self, kept: Sequence[tuple[Run, Entry]], cluster: Cluster | None = None) -> None:
         self._homes = {run.files.reach: run.files for run in {id(run): run for run, _ in kept}.values()}
         traces = [e.head.trace_id for _, e in kept]
         steps = np.array([e.totals.steps for _, e in kept], dtype=np.int64)
-        self._whole = Part(span_rows(kept), traces, steps, np.arange(len(kept)))
+        self._whole = FileGroup(span_rows(kept), traces, steps, np.arange(len(kept)))
         self._cluster = cluster
-        self._parts = [] if cluster is None else parts_of(self._whole, PART_ROWS)
+        self._parts = [] if cluster is None else file_groups(self._whole, PART_ROWS)
 
-    def tally(self) -> Tally:
+    def tally(self) -> StandardValues:
         """All dimensions that steps tell."""
         if self._cluster is None:
             return self._whole.tally(self._homes)
@@ -86,15 +86,15 @@ class Columns:
         return out
 
 
-def _tally_there(part: Part) -> Tally:
+def _tally_there(part: FileGroup) -> StandardValues:
     return part.tally(_opened(part))
 
 
-def _labels_there(part: Part, stones: Milestones) -> list[tuple[str, ...]]:
+def _labels_there(part: FileGroup, stones: Milestones) -> list[tuple[str, ...]]:
     return part.labels(_opened(part), stones)
 
 
-def _opened(part: Part) -> dict[str, Files]:
+def _opened(part: FileGroup) -> dict[str, Files]:
     """The homes of a part, opened where the work is done."""
     return {home: files_at(home) for home in {f.home for f in part.files}}
 
@@ -117,11 +117,11 @@ def span_rows(kept: Sequence[tuple[Run, Entry]]) -> list[SpanRows]:
     ]
 
 
-def parts_of(whole: Part, rows: int) -> list[Part]:
+def file_groups(whole: FileGroup, rows: int) -> list[FileGroup]:
     """The same traces by groups of files of about `rows` rows; files that share a trace stay together."""
     group = _groups([f.trace for f in whole.files], len(whole.traces))
     order = sorted(range(len(group)), key=group.__getitem__)
-    parts: list[Part] = []
+    parts: list[FileGroup] = []
     taken: list[SpanRows] = []
     size = 0
     for i, file in enumerate(order):
@@ -154,10 +154,10 @@ def _groups(traces: Sequence[Ints], n: int) -> list[int]:
     return [root(file) for file in range(len(traces))]
 
 
-def _part(whole: Part, files: Sequence[SpanRows]) -> Part:
+def _part(whole: FileGroup, files: Sequence[SpanRows]) -> FileGroup:
     places = np.unique(np.concatenate([f.trace for f in files]))
     own = [f._replace(trace=np.searchsorted(places, f.trace)) for f in files]
-    return Part(own, [whole.traces[i] for i in places.tolist()], whole.steps[places], places)
+    return FileGroup(own, [whole.traces[i] for i in places.tolist()], whole.steps[places], places)
 
 
 def span_columns(files: Sequence[SpanRows], columns: Sequence[str], homes: Mapping[str, Files]) -> Iterator[Any]:

@@ -29,7 +29,16 @@ from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run, run_of
 
-from .files import CorridorFile, How, Loaded, load, load_corridor, milestones_file, save_corridor, usable_names
+from .files import (
+    CorridorFile,
+    FieldOptions,
+    MeasuredTraces,
+    load_corridor,
+    measure_traces,
+    milestones_file,
+    save_corridor,
+    usable_names,
+)
 from .results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 
 NOT_SET = "not set"
@@ -95,10 +104,10 @@ def field_of(
     other = None if against is None else run_of(against, home)
     picked = [_some(_entries(r, condition, agent, every), traces, r) for r in runs]
     with place as cluster:
-        mine = load(runs, picked, how, cluster)
+        mine = measure_traces(runs, picked, how, cluster)
         loaded = [mine]
         if other is not None:
-            loaded.append(load([other], [_entries(other, condition, agent, every)], how, cluster))
+            loaded.append(measure_traces([other], [_entries(other, condition, agent, every)], how, cluster))
     wanted = None if ruler is None or how.field is not None else _of_corridor(ruler)
     names, left_out = ([], {}) if how.field is not None else usable_names(loaded, how, wanted)
     tasks = _strata(mine) if ablation else None
@@ -136,18 +145,20 @@ def _how(
     dimensions: Sequence[str],
     states: Milestones | None,
     ruler: CorridorFile | None,
-) -> How:
+) -> FieldOptions:
     """As asked; what was not said is taken from the corridor, so that both are measured alike."""
     if ruler is not None and field is None and preset is None and not dimensions:
         field, preset = ruler.field, ruler.preset
         reading = ruler.reading if reading == "steps" else reading
-    how = How(field=field, reading=reading, preset=preset or "standard", dimensions=tuple(dimensions), states=states)
+    how = FieldOptions(
+        field=field, reading=reading, preset=preset or "standard", dimensions=tuple(dimensions), states=states
+    )
     if field is None:
         how.names  # noqa: B018 - an unknown preset is told before anything is read
     return how
 
 
-def _engine(name: str, how: How) -> AbstractContextManager[Cluster | None]:
+def _engine(name: str, how: FieldOptions) -> AbstractContextManager[Cluster | None]:
     """Where the lake is read; a cluster is joined only once it is entered."""
     check_engine(name)
     if name == "local":
@@ -183,12 +194,12 @@ def _some(entries: Sequence[Entry], wanted: Sequence[str], run: Run) -> list[Ent
     return [e for e in entries if e.head.trace_id.startswith(tuple(wanted))]
 
 
-def _strata(loaded: Loaded) -> list[str]:
+def _strata(loaded: MeasuredTraces) -> list[str]:
     """Task and condition together: runs under other settings are no repeats of each other."""
     return [f"{e.head.task} under {e.head.condition or 'no condition'}" for e in loaded.entries]
 
 
-def _mixture(loaded: Loaded) -> list[str]:
+def _mixture(loaded: MeasuredTraces) -> list[str]:
     agents = sorted({e.head.agent for e in loaded.entries})
     if len(agents) < 2:
         return []
@@ -318,7 +329,7 @@ def _against_corridor(
     )
 
 
-def _ablated(loaded: Loaded, names: Sequence[str], runs: Sequence[Run], level: float) -> Ablation:
+def _ablated(loaded: MeasuredTraces, names: Sequence[str], runs: Sequence[Run], level: float) -> Ablation:
     settings = _settings(runs, sorted({e.head.condition for e in loaded.entries}))
     field = loaded.field(names, loaded.tasks)
     parts = conditions_of(field, [settings[e.head.condition] for e in loaded.entries])

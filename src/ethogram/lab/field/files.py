@@ -24,14 +24,14 @@ from ethogram.measure.standard_states import default_states
 from ethogram.store import Entry, Run
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
-from .columns import Columns
+from .columns import StoredSteps
 
 MOST_LABELLED = 20_000
 """Above this number of traces a preset's own states are not read unasked: labels are objects, one per step."""
 NO_STEPS = "no steps"
 
 
-class How(msgspec.Struct, frozen=True, kw_only=True):
+class FieldOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How trajectories are measured: through a class of the user's own, or through the standard field."""
 
     field: str | type[Field] | None = None
@@ -63,7 +63,7 @@ class How(msgspec.Struct, frozen=True, kw_only=True):
         return chosen(self.dimensions) if self.dimensions else of_preset(self.preset)
 
 
-class Loaded:
+class MeasuredTraces:
     """Traces of one or several runs, measured: a field of the user's, or standard dimensions yet to be chosen."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Loaded:
 
 
 def usable_names(
-    loaded: Sequence[Loaded], how: How, wanted: Sequence[str] | None = None
+    loaded: Sequence[MeasuredTraces], how: FieldOptions, wanted: Sequence[str] | None = None
 ) -> tuple[list[str], dict[str, str]]:
     """Standard dimensions that every part records and that occur in one of them; the others with the reason."""
     names = list(wanted) if wanted is not None else how.names
@@ -141,7 +141,9 @@ def _twins(names: Sequence[str], parts: Sequence[Standards]) -> dict[str, str]:
     return found
 
 
-def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How, cluster: Cluster | None = None) -> Loaded:
+def measure_traces(
+    runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: FieldOptions, cluster: Cluster | None = None
+) -> MeasuredTraces:
     """Measure the scored traces of some runs, here or on a cluster; what cannot be used is counted by reason."""
     cls = None if how.field is None else field_class(how.field)
     gone: Counter[str] = Counter()
@@ -164,13 +166,13 @@ def load(runs: Sequence[Run], entries: Sequence[Sequence[Entry]], how: How, clus
             estimate=Estimate(value=None, of="traces", missing=dict(gone), why="no trace is scored"),
         )
     notes: list[str] = []
-    loaded = Loaded([e for _, e in kept], gone, notes, _threshold(runs, notes))
+    loaded = MeasuredTraces([e for _, e in kept], gone, notes, _threshold(runs, notes))
     if note := without_task(loaded.tasks):
         notes.append(note)
     if cls is not None:
         _through_own(loaded, kept, cls, how)
     else:
-        _through_columns(loaded, Columns(kept, cluster), how)
+        _through_columns(loaded, StoredSteps(kept, cluster), how)
     return loaded
 
 
@@ -219,7 +221,7 @@ class CorridorFile(msgspec.Struct, frozen=True, kw_only=True):
     reading: str
 
 
-def save_corridor(path: str | Path, corridor: Corridor, how: How) -> None:
+def save_corridor(path: str | Path, corridor: Corridor, how: FieldOptions) -> None:
     """Write a corridor with what is needed to measure others alike."""
     data = {
         "kind": "ethogram corridor",
@@ -320,7 +322,9 @@ def _score(entry: Entry, threshold: float) -> float:
     return value if threshold == SUCCESS_AT else float(value >= threshold)
 
 
-def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Field], how: How) -> None:
+def _through_own(
+    loaded: MeasuredTraces, kept: Sequence[tuple[Run, Entry]], cls: type[Field], how: FieldOptions
+) -> None:
     """Add every trace to a field of the user's class; what goes wrong there names the trace."""
     made = cls if how.states is None else how.states.on(cls)
     try:
@@ -349,7 +353,7 @@ def _through_own(loaded: Loaded, kept: Sequence[tuple[Run, Entry]], cls: type[Fi
     loaded.own = field
 
 
-def _through_columns(loaded: Loaded, columns: Columns, how: How) -> None:
+def _through_columns(loaded: MeasuredTraces, columns: StoredSteps, how: FieldOptions) -> None:
     """The standard dimensions and states, from the columns of the lake."""
     how.names  # noqa: B018 - a name that is wrong should cost no reading
     entries = loaded.entries

@@ -61,7 +61,7 @@ def compare(
             agents=(base_agent or agent, agent),
             metrics=[metric],
         )
-        found = decided.compare(*arms, name=metric, level=level, design=design)
+        found = decided.compare_outcomes(*arms, name=metric, level=level, design=design)
         theirs = facts_of(one), facts_of(two)
         moved = moved_tasks(found.tasks, metric, regression=found.verdict == "regression")
         ours = Arm(one, condition, base_agent or agent), Arm(two, condition, agent)

@@ -23,7 +23,7 @@ from ethogram.estimate import Estimate
 from ethogram.lab.divergence.divergence import divergence
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.floor import NoiseFloor
-from ethogram.measure.noise import OutcomeFloor, noise_floor
+from ethogram.measure.noise import OutcomeFloor, outcome_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.result import Result
 from ethogram.store import Home, Run
@@ -47,7 +47,7 @@ class Needed(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+class GateEvidence(msgspec.Struct, frozen=True, kw_only=True):
     """What the verdict rests on."""
 
     why: str
@@ -87,7 +87,7 @@ class GateResult(Result, kw_only=True):
     settings: GateSettings
     margin: float
     difference: Estimate
-    evidence: Evidence
+    evidence: GateEvidence
     needed: Needed
     quarantined: list[Quarantined]
     tasks: list[MovedTask] = []
@@ -321,7 +321,7 @@ def gate_result(
     if found.looks:
         after = after.upto(np.array(found.attempts, dtype=np.int64))
     changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
-    floor = noise_floor(before, settings.metric)
+    floor = outcome_floor(before, settings.metric)
     warnings = [floor.why] if floor.why and plan.stored else []
     if not plan.reachable:
         warnings.append(
@@ -336,7 +336,7 @@ def gate_result(
         settings=settings,
         margin=plan.margin,
         difference=found.difference,
-        evidence=Evidence(
+        evidence=GateEvidence(
             why=found.why,
             looks=found.looks,
             planned_looks=len(plan.looks),
@@ -368,13 +368,13 @@ def _without_baseline(
         settings=settings,
         margin=settings.margin,
         difference=Estimate(value=None, of="tasks", missing=before.missing(), why=why),
-        evidence=Evidence(
+        evidence=GateEvidence(
             why=why,
             looks=[],
             planned_looks=0,
             decided_at=None,
             power=0.0,
-            noise_floor=noise_floor(before, settings.metric),
+            noise_floor=outcome_floor(before, settings.metric),
             bounds=missing_bounds(before, after) if settings.metric == "success" else None,
             missing_base=before.missing(),
             missing_candidate=after.missing(),
@@ -408,13 +408,13 @@ def _watched(
         settings=settings,
         margin=settings.margin,
         difference=found.difference,
-        evidence=Evidence(
+        evidence=GateEvidence(
             why=found.why,
             looks=[],
             planned_looks=0,
             decided_at=found.alarm_at,
             power=settings.power,
-            noise_floor=noise_floor(first, settings.metric),
+            noise_floor=outcome_floor(first, settings.metric),
             bounds=missing_bounds(first, second) if settings.metric == "success" else None,
             missing_base=first.missing(),
             missing_candidate=second.missing(),

@@ -72,7 +72,7 @@ def plan_runs(
         rates, name = planning_rates(outcomes), found.name
         if settings.usd_per_run is None:
             settings = msgspec.structs.replace(settings, usd_per_run=price_of(outcomes))
-    made = planner.plan_runs(rates, settings, np.random.default_rng(seed))
+    made = planner.plan_comparison(rates, settings, np.random.default_rng(seed))
     return PlanResult(
         **msgspec.structs.asdict(made),
         pilot=name,

@@ -12,7 +12,7 @@ from ethogram.lab.logs.imports import ImportResult, import_logs
 from ethogram.result import Result
 from ethogram.store import Home, home_of
 
-from .queries import Answer, sql
+from .queries import QueryResult, sql
 from .runs import EpisodeRow, RunSummary, TraceTree, show_run, show_trace
 
 RUN = "demo"
@@ -31,7 +31,7 @@ class DemoResult(Result, kw_only=True):
     shown: RunSummary
     trace: TraceTree
     query: str
-    answer: Answer
+    answer: QueryResult
     next: list[str]
 
 

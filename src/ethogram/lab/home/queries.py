@@ -12,7 +12,7 @@ from ethogram.result import Result
 from ethogram.store import Home, Lake, home_of
 
 
-class Answer(Result, kw_only=True):
+class QueryResult(Result, kw_only=True):
     """Rows that answer a query; `more` says that the limit cut them."""
 
     columns: list[str]
@@ -26,7 +26,7 @@ class Answer(Result, kw_only=True):
 
 def sql(
     query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
-) -> Answer:
+) -> QueryResult:
     """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages` of all or some runs."""
     table = arrow(query, runs=runs, home=home, limit=limit)
     more = limit is not None and table.num_rows > limit
@@ -34,7 +34,7 @@ def sql(
         table = table.slice(0, limit)
     table = table.rename_columns(_unlike(table.column_names))
     records = [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
-    return Answer(columns=table.column_names, records=records, more=more)
+    return QueryResult(columns=table.column_names, records=records, more=more)
 
 
 def _unlike(names: Sequence[str]) -> list[str]:

@@ -156,7 +156,7 @@ def rotate_keys(runs: Sequence[str] = (), *, home: Home | str | None = None) -> 
     return list_keys(home=lake)
 
 
-class Check(msgspec.Struct, frozen=True):
+class HealthCheck(msgspec.Struct, frozen=True):
     """One thing that was looked at; `ok` is None where it is neither good nor bad."""
 
     name: str
@@ -169,7 +169,7 @@ class Health(Result, kw_only=True):
     """Whether this machine is fit for work."""
 
     ok: bool
-    checks: list[Check]
+    checks: list[HealthCheck]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per check."""
@@ -196,15 +196,15 @@ def check_health(*, home: Home | str | None = None) -> Health:
     from ethogram import __version__
 
     checks = [
-        Check("ethogram", True, __version__),
-        Check("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer is needed"),
+        HealthCheck("ethogram", True, __version__),
+        HealthCheck("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer is needed"),
     ]
     for package in _NEEDED:
         version = _version(package)
-        checks.append(Check(package, version is not None, version or "not installed", f"pip install {package}"))
+        checks.append(HealthCheck(package, version is not None, version or "not installed", f"pip install {package}"))
     for extra, package in _EXTRAS.items():
         version = _version(package)
-        checks.append(Check(f"extra {extra}", None if version is None else True, version or "not installed"))
+        checks.append(HealthCheck(f"extra {extra}", None if version is None else True, version or "not installed"))
     checks.extend(_home_checks(home))
     return Health(ok=all(c.ok is not False for c in checks), checks=checks)
 
@@ -216,30 +216,32 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _home_checks(home: Home | str | None) -> list[Check]:
+def _home_checks(home: Home | str | None) -> list[HealthCheck]:
     try:
         lake = home_of(home)
         names = lake.names()
     except (EthogramError, OSError) as error:
-        return [Check("home", False, str(error), "set ETHOGRAM_HOME to a folder or an object-store address")]
-    checks = [Check("home", True, f"{lake.files.address}, {len(names)} run(s)")]
+        return [HealthCheck("home", False, str(error), "set ETHOGRAM_HOME to a folder or an object-store address")]
+    checks = [HealthCheck("home", True, f"{lake.files.address}, {len(names)} run(s)")]
     if isinstance(lake.files, LocalFiles):
         checks.append(_disk(lake.files.root))
     try:
         keys, active = lake.keys.ids(), lake.keys.active()
         found = f"{len(keys)} key(s) in {lake.keys.path}" if keys else "none: payloads are stored unsealed"
-        checks.append(Check("keys", None if active is None else True, found, None if keys else "ethogram keys new"))
+        checks.append(
+            HealthCheck("keys", None if active is None else True, found, None if keys else "ethogram keys new")
+        )
     except EthogramError as error:
-        checks.append(Check("keys", False, str(error)))
+        checks.append(HealthCheck("keys", False, str(error)))
     return checks
 
 
-def _disk(root: Path) -> Check:
+def _disk(root: Path) -> HealthCheck:
     existing = next(p for p in (root, *root.parents) if p.exists())
     free = shutil.disk_usage(existing).free
     writable = os.access(existing, os.W_OK)
     advice = "free some space, or set ETHOGRAM_HOME elsewhere"
-    return Check(
+    return HealthCheck(
         "disk",
         free > 1 << 30 and writable,
         f"{free / 2**30:.1f} GiB free{'' if writable else ', not writable'}",

@@ -56,7 +56,7 @@ def reliability(
     found = run_of(run, home)
     with gc_paused():
         outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])
-        told = measured.reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
+        told = measured.estimate_reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)
         facts = facts_of(found)
     return ReliabilityResult(
         **msgspec.structs.asdict(told),
