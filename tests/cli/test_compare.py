@@ -11,9 +11,9 @@ def test_what_people_see(call, ran):
     ran("new", "bad", 8)
     said = call("compare", "old", "new")
     assert said.code == 0, "a comparison tells; only the gate judges"
-    assert "old → new  regression" in said.out
+    assert "REGRESSION  old → new" in said.out
     assert "difference -0." in said.out
-    assert "80 pairs (80 with the same seed)" in said.out
+    assert re.search(r"^pairs  same seed .*\n +80 +80 ", said.out, re.MULTILINE)
     assert "exact p" in said.out
     assert "… and 8 more tasks; --limit 0 shows all" in call("compare", "old", "new", "--limit", "2").out
 

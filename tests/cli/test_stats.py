@@ -60,7 +60,7 @@ def test_missing_attempts_both_ways(call, ran):
     ran("night", "torn", 5)
     left_out, failed = call("stats", "night"), call("stats", "night", "--missing", "failure")
     assert "infrastructure.network" in left_out.out
-    assert "were all missing to fail or to pass:" in left_out.out
+    assert "pass@1 if all missing attempts failed:" in left_out.out
     assert "missing attempts are counted as failures (--missing failure)" in failed.out
     assert (left_out.code, failed.code) == (0, 0)
 

@@ -70,8 +70,8 @@ def command(
 def _print(result: CompareResult, limit: int) -> None:
     out = stdout()
     style = verdict_style(result.verdict)
-    out.print(versions(result.base_run, result.base_agent, result.candidate_run, result.agent), end="  ")
-    out.print(f"[{style}]{result.verdict}[/{style}]")
+    compared = versions(result.base_run, result.base_agent, result.candidate_run, result.agent)
+    out.print(f"[{style}]{result.verdict.upper()}[/{style}]  {compared}")
     before, after = result.base.value, result.candidate.value
     if before is not None and after is not None:
         out.print(f"{result.metric} ({result.unit}) {before:.4g} → {after:.4g}, mean over {result.difference.n} tasks")
@@ -85,14 +85,12 @@ def _print(result: CompareResult, limit: int) -> None:
     out.print(", ".join(t for t in tests if t), style="dim")
     if result.pairs is not None:
         p = result.pairs
-        out.print(
-            f"{p.pairs} pairs ({p.same_seed} with the same seed): {p.lost} lost, {p.gained} gained, "
-            f"{p.both_passed} passed twice, {p.both_failed} failed twice; lost for one gained: {p.odds}",
-            markup=False,
-        )
+        columns = ["pairs", "same seed", "lost", "gained", "passed twice", "failed twice", "lost per gained"]
+        out.print()
+        out.print(table(columns, [[p.pairs, p.same_seed, p.lost, p.gained, p.both_passed, p.both_failed, str(p.odds)]]))
     if result.bounds is not None and result.difference.missing:
         ends = f"{result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}"
-        out.print(f"with what is missing, tasks counted alike, anywhere from {ends}")
+        out.print(f"missing attempts are left out; with them the difference lies anywhere from {ends}")
     differ = {k: v for k, v in result.facts.items() if v[0] != v[1]}
     for name, (one, two) in differ.items():
         out.print(f"{name}: {one} → {two}", markup=False)

@@ -175,8 +175,8 @@ def _print(result: CostReport, limit: int) -> None:
     if result.paid_per_resolved is not None and result.missing:
         spent = sum(result.missing_usd.values())
         out.print(
-            f"{'missing outcomes':<22}{usd(spent)} were spent on them; with that, {usd(result.paid_per_resolved)} were "
-            "paid per resolved task",
+            f"{'missing outcomes':<22}{usd(spent)} spent on them; {usd(result.paid_per_resolved)} per resolved task "
+            "with that included",
             markup=False,
             soft_wrap=True,
         )
@@ -212,7 +212,8 @@ def _head(out: Console, result: CostReport) -> None:
     )
     by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
     calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
-    out.print(f"{usd(result.cost_usd)} in all; {calls}; tokens: {tokens or 'unknown'}")
+    total = "cost unknown" if result.cost_usd is None else f"{usd(result.cost_usd)} in all"
+    out.print(f"{total}; {calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
     if cache.hit_rate is not None:
         idle = f", {cache.idle} of them after more than five idle minutes" if cache.idle else ""

@@ -16,7 +16,6 @@ from .out import (
     JsonOption,
     LimitOption,
     first,
-    plural,
     print_json,
     print_rest,
     printable,
@@ -71,15 +70,12 @@ def _print(result: DivergenceResult, limit: int) -> None:
     out = stdout()
     against = f" against {result.baseline}" if result.baseline else ", repeats of each task"
     out.print(f"{result.run}{against} ({result.reading}, {result.signature})", style="bold", markup=False)
+    if result.baseline is not None:
+        p = "" if result.p_value is None else f" (p = {result.p_value:.2g})"
+        style = "bold red" if result.verdict == "different" else "bold yellow"
+        out.print(f"{result.verdict}{p}: {printable(result.evidence or '')}", style=style, markup=False)
+    _print_distances(out, result)
     _print_tasks(out, result, limit)
-    floor = result.noise_floor
-    if floor.measured and floor.mean is not None and floor.q95 is not None and floor.max is not None:
-        out.print(
-            f"noise floor: mean {floor.mean:.3f}, 95 % below {floor.q95:.3f}, largest {floor.max:.3f} "
-            f"({plural(floor.pairs, 'pair')} of {plural(floor.runs, 'run')}, {plural(floor.tasks, 'task')})"
-        )
-    if result.mean_of_means is not None:
-        out.print(f"mean over tasks of the mean d_norm: {result.mean_of_means:.3f}")
     if result.baseline is not None:
         _print_comparison(out, result, limit)
     if result.missing:
@@ -87,6 +83,20 @@ def _print(result: DivergenceResult, limit: int) -> None:
         out.print(f"not looked at: {left}", style="dim", markup=False)
     for told in result.warnings:
         stderr().print(f"warning: {printable(told)}", style="bold yellow", markup=False)
+
+
+def _print_distances(out: Console, result: DivergenceResult) -> None:
+    """How far runs are apart, and how far repeats of an unchanged version are: the noise floor."""
+    floor, rows = result.noise_floor, []
+    if result.mean_of_means is not None:
+        what = "repeats" if result.baseline is None else "the two runs"
+        pairs = sum(task.pairs for task in result.tasks.values())
+        rows.append([f"{what}, mean over tasks", result.mean_of_means, None, None, pairs])
+    if floor.measured:
+        rows.append(["noise floor", floor.mean, floor.q95, floor.max, floor.pairs])
+    if rows:
+        out.print(table(["d_norm", "mean", "95 % below", "largest", "pairs"], rows))
+        out.print()
 
 
 def _print_tasks(out: Console, result: DivergenceResult, limit: int) -> None:
@@ -138,6 +148,3 @@ def _print_comparison(out: Console, result: DivergenceResult, limit: int) -> Non
                 f"t*/T between: median {spread.median:.2f}, 10–90 % {spread.q10:.2f}–{spread.q90:.2f}; "
                 f"{spread.never} of {spread.pairs} pairs never differ"
             )
-    p = "" if result.p_value is None else f" (p = {result.p_value:.2g})"
-    style = "bold red" if result.verdict == "different" else "bold yellow"
-    out.print(f"{result.verdict}{p}: {printable(result.evidence or '')}", style=style, markup=False)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
+from rich.markup import escape
+
 from ethogram.lab.explore.effects import Effects, Neighbours, Slice
 from ethogram.lab.explore.exploration import RoundMetrics
 from ethogram.lab.explore.maps import ExplorationMap
@@ -12,6 +16,9 @@ from .out import stderr, stdout, table
 
 SHOWN = 20
 """Points of a map that are printed; the whole map is in `--json` and in `explore export`."""
+
+ANSWERS = {"budget": "NOT ENOUGH IS KNOWN", "no outcomes": "NOTHING WAS SCORED"}
+"""The answer of an exploration that stopped for this reason before enough was known."""
 
 RACE_COLUMNS = {
     "strategy": "strategy",
@@ -40,26 +47,40 @@ def print_round(metrics: RoundMetrics) -> None:
 
 
 def print_exploration(result: ExploreResult) -> None:
-    """What is established, then how it was reached."""
-    out = stdout()
-    tube, truth = result.metrics.tube, result.metrics.truth
+    """The answer, the figures behind it, then what may be claimed."""
+    out, known = stdout(), result.metrics.certainty
+    answer = "ENOUGH IS KNOWN" if result.enough else ANSWERS.get(result.stopped, "ROUNDS DONE")
     out.print(
-        f"run [bold]{result.run}[/bold]: round {result.rounds} ({result.new_rounds} new), {result.episodes:,} episodes "
-        f"on {result.points} points, strategy {result.strategy}, stopped: {result.stopped}"
+        f"[bold]{answer}[/bold]  run {escape(result.run)}: {known.safe} safe, {known.unsafe} unsafe and "
+        f"{known.undecided} undecided of {result.points} points; stopped: {result.stopped}"
     )
-    out.print(result.established, markup=False)
-    if truth is not None and truth.recall.value is not None and truth.specificity.value is not None:
-        out.print(
-            f"against the known truth, beyond ± {truth.zone:g}: balanced accuracy {truth.balanced_accuracy:.3f}, "
-            f"recall of unsafe {truth.recall.value:.3f}, specificity {truth.specificity.value:.3f}",
-            markup=False,
-        )
-    out.print(
-        f"mean tube: tube_var_sum {tube.tube_var_sum:.6f}, tube_coverage {tube.tube_coverage:.3f}, "
-        f"{result.metrics.status}"
-    )
-    out.print(tube.misleads, style="dim", markup=False)
+    out.print(table(["figure", "value"], _figures(result)))
+    for sentence in (*re.split(r"(?<=[a-z)0-9]\.) (?=[A-Z0-9])", result.established), result.metrics.tube.misleads):
+        out.print(f"note: {sentence}", style="dim", markup=False)
     out.print(f"next: ethogram explore map {result.run}", style="dim", markup=False)
+
+
+def _figures(result: ExploreResult) -> list[list[str]]:
+    """The figures of an exploration, as rows."""
+    tube, truth = result.metrics.tube, result.metrics.truth
+    expected = result.metrics.certainty.expected_balanced_accuracy
+    rows = [
+        ["strategy", result.strategy],
+        ["rounds", f"{result.rounds} ({result.new_rounds} new)"],
+        ["episodes", f"{result.episodes:,}"],
+        ["expected balanced accuracy", "–" if expected is None else f"{expected:.3f}"],
+    ]
+    if truth is not None and truth.recall.value is not None and truth.specificity.value is not None:
+        rows += [
+            [f"known truth beyond ± {truth.zone:g}: balanced accuracy", f"{truth.balanced_accuracy:.3f}"],
+            ["known truth: recall of unsafe", f"{truth.recall.value:.3f}"],
+            ["known truth: specificity", f"{truth.specificity.value:.3f}"],
+        ]
+    return [
+        *rows,
+        ["tube_var_sum of the mean tube", f"{tube.tube_var_sum:.6f} ({result.metrics.status})"],
+        ["tube_coverage of the mean tube", f"{tube.tube_coverage:.3f}"],
+    ]
 
 
 def print_race(result: RaceResult) -> None:

@@ -123,7 +123,7 @@ def command(
         with watcher(quiet=json) as watching:
             found = made.run(watcher=watching)
     except RunInterrupted:
-        stderr().print(f"interrupted; go on with: ethogram run --resume {made.name}", style="yellow")
+        stderr().print(f"interrupted; resume with: ethogram run --resume {made.name}", style="yellow")
         return 130
     code = _show(found, out, json, limit)
     return 130 if made.session is not None and made.session.stopped == "killed" else code
@@ -232,7 +232,7 @@ def _print_floor(found: ExperimentResults) -> None:
             f"({plural(floor.pairs, 'pair')}, {plural(floor.reruns, 're-run')})"
         )
     elif found.deterministic and found.overall.mean_d_norm is not None:
-        out.print("noise floor: none, for a scripted agent does the same with the same seed")
+        out.print("noise floor: none; a scripted agent does the same with the same seed")
 
 
 def _pair(p: ExperimentPair) -> list[object]:

@@ -132,7 +132,7 @@ def _options(said: dict[str, Any], workers: int | None) -> RunOptions:
 
 
 STOPPED = {
-    "killed": "the kill switch was pulled",
+    "killed": "the kill switch is on",
     "interrupted": "interrupted from the keyboard",
     "cap.experiment": "the experiment's budget is used up",
 }
@@ -170,11 +170,11 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
     if result.stopped:
         more = HINTS.get(result.stopped, "")
         why = result.why or STOPPED.get(result.stopped, result.stopped)
-        told = f"stopped: {why}; go on with: ethogram run --resume {result.run}{more}"
+        told = f"stopped: {why}; resume with: ethogram run --resume {result.run}{more}"
         out.print(told, style="yellow", markup=False)
     broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
     if broken and not result.stopped:
-        out.print(f"what the world broke is run again with: ethogram run --resume {result.run} {broken}", style="dim")
+        out.print(f"to run infrastructure failures again: ethogram run --resume {result.run} {broken}", style="dim")
     effects = f"ethogram field {result.run} --ablate; " if conditions > 1 else ""
     out.print(f"next: {effects}ethogram show {result.run}", style="dim")
     return code

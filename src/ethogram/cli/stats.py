@@ -64,7 +64,9 @@ def _print(result: ReliabilityResult, limit: int) -> None:
         f"{sum(episodes.missing.values())} missing{f' ({gone})' if gone else ''}"
     )
     if episodes.missing and result.convention == "bounds" and result.bounds.worst is not None:
-        out.print(f"pass@1, were all missing to fail or to pass: {result.bounds.worst:.3f} to {result.bounds.best:.3f}")
+        out.print(
+            f"pass@1 if all missing attempts failed: {result.bounds.worst:.3f}; if all passed: {result.bounds.best:.3f}"
+        )
     elif episodes.missing:
         out.print("missing attempts are counted as failures (--missing failure)")
     out.print()
@@ -74,11 +76,10 @@ def _print(result: ReliabilityResult, limit: int) -> None:
         out.print(f"score, mean over tasks {result.score}", markup=False)
     if result.compounding is not None:
         c = result.compounding
-        out.print(
-            f"per step {c.per_step:.4f} without error over {c.steps:.1f} steps would give {c.predicted:.3f} end to end "
-            f"were errors fatal; of all attempts {c.observed:.3f} passed",
-            markup=False,
-        )
+        columns = ["steps without error", "steps per attempt", "passed if errors were fatal", "passed"]
+        figures = [f"{c.per_step:.4f}", f"{c.steps:.1f}", f"{c.predicted:.3f}", f"{c.observed:.3f}"]
+        out.print()
+        out.print(table(columns, [figures]))
     out.print()
     rows = [[t.task, t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
     out.print(table(["task", "n", "c", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows))

@@ -185,18 +185,18 @@ def established(known: Certainty, certificate: Certificate, points: int, tau: fl
     )
     expected = known.expected_balanced_accuracy
     if expected is None:
-        side = f"; fewer than {FEW:g} points on both sides are expected beyond the zone"
+        side = f". Fewer than {FEW:g} points on both sides are expected beyond the zone"
     else:
-        side = f"; the posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}"
+        side = f". The posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}"
     unseen = points - known.visited
     caveat = (
-        f"; {unseen} points were never visited, so what is said of them rests on their neighbours or on the prior alone"
+        f". {unseen} points were never visited: what is said of them rests on their neighbours or on the prior alone"
         if unseen
         else ""
     )
     return (
-        f"{claim}{side}{caveat}. {certificate.said()} The counts are posterior statements, given the model: they may "
-        "be read at any time without a correction for peeking, but they are not a bound on error rates over repeated "
+        f"{claim}{side}{caveat}. {certificate.said()} The counts are posterior statements, given the model. They may "
+        "be read at any time without a correction for peeking. They are not a bound on error rates over repeated "
         "explorations."
     )
 

@@ -27,7 +27,7 @@ SCHEMA_VERSION = 3
 BLOCK = 1 << 17
 LINES, COLUMNS = ".jsonl.zst", ".parquet"
 MANY = 1_000
-"""A segment with so many entries is Parquet: it takes less room than lines then, and counting reads a column or two."""
+"""A segment with this many entries or more is Parquet: smaller than lines, and counting reads a column or two."""
 _LEVEL = 6
 _DIGITS = 32
 
