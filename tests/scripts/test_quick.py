@@ -74,9 +74,9 @@ def test_the_nearest_tests_come_first(quick: ModuleType, checkout: Path) -> None
         {
             "tests/high/test_d.py": "tests/high/test_d.py changed",
             "tests/middle/test_uses.py": "imports or is named after low.b",
-            "tests/architecture/test_imports.py": "tests of architecture",
             "tests/low/test_a.py": "tests of low",
             "tests/low/test_other.py": "tests of low",
+            "tests/architecture/test_imports.py": "tests of architecture",
             "tests/middle/test_c.py": "middle may import low",
         }.items()
     )
