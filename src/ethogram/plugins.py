@@ -12,7 +12,7 @@ A plug-in that cannot be used is left out with one sentence that names its packa
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ DOORS: Mapping[str, str] = {
     "ethogram.writers": "writer",
     "ethogram.metrics": "metric",
     "ethogram.dimensions": "dimension",
-    "ethogram.checks": "check",
+    "ethogram.checks": "kind of check",
     "ethogram.operators": "operator",
     "ethogram.parts": "report part",
 }
@@ -55,10 +55,29 @@ class Plugged(NamedTuple, Generic[T]):
         """The things themselves, by the names of their entry points."""
         return {plugin.name: plugin.value for plugin in self.working}
 
-    def missing(self, name: str, known: Iterable[str]) -> BadInput:
+    def missing(self, name: str, known: Iterable[str], noun: str | None = None) -> BadInput:
         """The error for a name that nothing in use has: why the plug-in of that name is left out, or what is known."""
         why = next((sentence for broken, sentence in self.broken if broken == name), None)
-        return NotFound.named(self.noun, name, [*known]) if why is None else BadInput(why)
+        return NotFound.named(noun or self.noun, name, [*known]) if why is None else BadInput(why)
+
+
+class Known(Mapping[str, T]):
+    """Things by name: Ethogram's own, found without looking further, then those of installed packages."""
+
+    def __init__(self, own: Mapping[str, T], added: Callable[[], Mapping[str, T]]) -> None:
+        """`added` gives what came through the door; it is asked anew each time, for what it reads is kept elsewhere."""
+        self.own = own
+        self._added = added
+
+    def __getitem__(self, name: str) -> T:
+        return self.own[name] if name in self.own else self._added()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self.own
+        yield from self._added()
+
+    def __len__(self) -> int:
+        return len(self.own) + len(self._added())
 
 
 _problems: dict[str, None] = {}

@@ -81,7 +81,7 @@ def test_the_same_bits_however_the_lake_is_cut(tmp_path, rows, count):
 
 def test_a_dimension_that_only_one_part_records_is_recorded():
     def part(calls: float, told: set[str]) -> StandardValues:
-        return StandardValues({"tool_calls": np.array([calls])}, frozenset(told), frozenset())
+        return StandardValues({"tool_calls": np.array([calls])}, frozenset(told), frozenset(), {})
 
     silent, idle = part(2.0, set()), part(0.0, set())
     wants = silent.unrecorded["repeats"]

@@ -12,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, Damaged, NotFound
+from ethogram.measure.catalogue import METRICS
 from ethogram.measure.standard import (
-    BY_NAME,
     DIMENSIONS,
     PRESETS,
     TOOL_CLASSES,
     Standards,
     chosen,
+    dimensions,
     of_preset,
     standards,
     tool_classes,
@@ -200,7 +201,7 @@ def measured(traces: list[Trace], batches: list[Any], chunk: int | None = None) 
 
 
 def same(found: Standards, traces: list[Trace]) -> None:
-    assert set(found.values) == set(BY_NAME)
+    assert set(found.values) == set(dimensions())
     for i, trace in enumerate(traces):
         for name, value in by_hand(trace).items():
             got = found.values[name][i]
@@ -285,7 +286,7 @@ def test_loops_by_hand(calls, repeats, backtracks, streak, longest_loop):
 def test_what_a_log_never_says_is_left_out_with_a_reason():
     trace = plain([("get_order", ""), ("update_order", "")])
     found = measured([trace], cut([trace], 100))
-    gaps = found.gaps(list(BY_NAME))
+    gaps = found.gaps(list(dimensions()))
     assert gaps["errors"] == "no step says whether it went well"
     assert gaps["repeats"] == "no tool call records its arguments"
     assert gaps["length_stops"] == "no model step says why it stopped"
@@ -356,7 +357,9 @@ def test_the_table_is_whole():
     assert {"page_visits", "clicks"} <= own["web"] - own["standard"]
     assert all(words for words in TOOL_CLASSES.values())
     assert set(DEFAULT_STATES) == set(PRESETS)
-    assert BY_NAME["seconds"].dimension.description == "end of the trace minus its start (seconds)"
+    assert dimensions()["repeats"].dimension.description.endswith("of an earlier one (calls)")
+    for name in ("steps", "tool_calls", "errors", "seconds"):
+        assert dimensions()[name].formula == METRICS[name].formula
 
 
 def test_names_are_checked():

@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 
 from ethogram.lab.gate.comparison import CompareResult, compare
+from ethogram.lab.outcomes.metrics import metric_names
 
 from .moved import print_moved
 from .out import (
@@ -24,13 +25,13 @@ from .out import (
     verdict_style,
 )
 
+MetricOption = Annotated[str, typer.Option(help=f"What is compared: {metric_names()}.")]
+
 
 def command(
     base: Annotated[str, typer.Argument(help="The run to compare with: a directory, a name, or latest.")],
     candidate: Annotated[str, typer.Argument(help="The run in question.")],
-    metric: Annotated[
-        str, typer.Option(help="success, score, cost, steps, tokens, seconds, tool_calls or errors.")
-    ] = "success",
+    metric: MetricOption = "success",
     design: Annotated[
         Literal["within", "between"],
         typer.Option(help="Speak of exactly these tasks (within), or of the population they come from (between)."),

@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage
 from ethogram.lab.gate.gating import GateResult, GateSettings, Look, behaviour_of, gate_runs
 from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
-from .compare import versions
+from .compare import MetricOption, versions
 from .moved import print_moved
 from .out import HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
 from .running import (
@@ -39,7 +39,7 @@ def command(
     ] = 0.05,
     alpha: Annotated[float, typer.Option(help="How often an unchanged version may be called a regression.")] = 0.05,
     power: Annotated[float, typer.Option(help="How often a drop of the margin must be found.")] = 0.8,
-    metric: Annotated[str, typer.Option(help="success, score, cost, steps, tokens, seconds, …")] = "success",
+    metric: MetricOption = "success",
     every: Annotated[
         float | None,
         typer.Option(help="Passes over the tasks between two looks; by default 0.25, or 0.5 below 40 tasks."),

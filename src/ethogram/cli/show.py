@@ -9,7 +9,20 @@ import typer
 from ethogram.lab import RunSummary, show_run
 from ethogram.lab.home.runs import EpisodeRow
 
-from .out import HomeOption, JsonOption, LimitOption, first, known, print_json, print_rest, size, stdout, table, when
+from .out import (
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    cell,
+    first,
+    known,
+    print_json,
+    print_rest,
+    size,
+    stdout,
+    table,
+    when,
+)
 
 
 def command(
@@ -69,7 +82,8 @@ def _print_totals(result: RunSummary) -> None:
         if value is not None
     ]
     out.print(
-        f"{totals.spans:,} spans, {totals.steps:,} steps, {totals.tool_calls:,} tool calls, {totals.errors:,} errors"
+        f"{totals.spans:,} spans, {totals.steps:,} steps, {cell(totals.tool_calls)} tool calls, "
+        f"{cell(totals.errors)} errors"
     )
     cost = known(result.cost_usd, result.at_least_usd, "${:.4f}")
     out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}")

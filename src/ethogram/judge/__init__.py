@@ -2,14 +2,16 @@
 
 from . import custom, endstate, structured, text, toolcalls
 from .checks import CHECKS, CheckFunction, Evidence, Verdict
-from .settings import KINDS, definition, settings_of
+from .settings import KINDS, CheckKind, CheckSettings, definition, settings_of
 from .verdicts import CheckResult, combine, label_names
 
 __all__ = [
     "CHECKS",
     "KINDS",
     "CheckFunction",
+    "CheckKind",
     "CheckResult",
+    "CheckSettings",
     "Evidence",
     "Verdict",
     "combine",

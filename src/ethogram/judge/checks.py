@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.plugins import Known
 from ethogram.trace import ToolCall, Trace
 
 
@@ -38,7 +39,17 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 CheckFunction = Callable[[Evidence, dict[str, Any]], Verdict]
-CHECKS: dict[str, CheckFunction] = {}
+
+
+def _plugged() -> dict[str, CheckFunction]:
+    from .settings import plugged_checks
+
+    return {name: added.check for name, added in plugged_checks().values().items()}
+
+
+_own: dict[str, CheckFunction] = {}
+CHECKS: Known[CheckFunction] = Known(_own, _plugged)
+"""The function of every kind of check that looks at the answer, the calls or the trace."""
 
 MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8,32}\]")
 _WHOLE = re.compile(r"\[REDACTED:(?:field|hash):[0-9a-f]{8,32}\]")
@@ -48,9 +59,9 @@ def register(kind: str) -> Callable[[CheckFunction], CheckFunction]:
     """Enter a check under its kind; a second one of the same kind is a mistake."""
 
     def enter(function: CheckFunction) -> CheckFunction:
-        if kind in CHECKS:
+        if kind in _own:
             raise ValueError(f"there is a check of kind {kind!r} already")
-        CHECKS[kind] = function
+        _own[kind] = function
         return function
 
     return enter

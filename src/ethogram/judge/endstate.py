@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .settings import KINDS, CheckSettings, Layer, TextRule, bad_name, bad_rule, suite_files
+from .settings import OWN_KINDS, CheckSettings, Layer, TextRule, bad_name, bad_rule, suite_files
 
 
 class FilesCheck(CheckSettings):
@@ -167,4 +167,4 @@ class NamedTests(CheckSettings):
         return list(dict.fromkeys(t.partition("::")[0] for t in self.tests))
 
 
-KINDS.update(files=FilesCheck, sql_row=SqlRow, http_state=HttpState, command=Command, tests=NamedTests)
+OWN_KINDS.update(files=FilesCheck, sql_row=SqlRow, http_state=HttpState, command=Command, tests=NamedTests)

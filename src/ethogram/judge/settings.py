@@ -9,12 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import msgspec
 
-from ethogram.errors import BadInput, NotFound
+from ethogram.errors import BadInput
+from ethogram.plugins import Known, Plugged, plugged
 from ethogram.trace import digest
+
+from .checks import CheckFunction
+
+GROUP = "ethogram.checks"
 
 Layer = Literal["L0", "L1", "L3"]
 Which = Literal["first", "last", "only", "any"]
@@ -233,7 +238,33 @@ def expected_calls(value: Any) -> list[ExpectedCall]:
     return found
 
 
-KINDS: dict[str, type[CheckSettings]] = {
+class CheckKind(NamedTuple):
+    """A kind of check as an installed package adds it: the shape of its settings, and its function."""
+
+    settings: type[CheckSettings]
+    check: CheckFunction
+
+
+def plugged_checks() -> Plugged[CheckKind]:
+    """The kinds of check that installed packages add."""
+    return plugged(GROUP, _checked, taken=KINDS.own)
+
+
+def _checked(loaded: Any, name: str) -> CheckKind:
+    if not isinstance(loaded, CheckKind) or not callable(loaded.check):
+        raise BadInput("it is not an ethogram.judge.CheckKind with the settings and the function of a check")
+    if not isinstance(loaded.settings, type) or not issubclass(loaded.settings, CheckSettings):
+        raise BadInput("its settings are no subclass of ethogram.judge.CheckSettings")
+    if loaded.settings.layer == "L3":
+        raise BadInput("its layer is L3, and only Ethogram runs checks in a workspace; look at evidence.workspace")
+    return loaded
+
+
+def _plugged() -> dict[str, type[CheckSettings]]:
+    return {name: added.settings for name, added in plugged_checks().values().items()}
+
+
+OWN_KINDS: dict[str, type[CheckSettings]] = {
     "contains": Contains,
     "regex": Regex,
     "equals": Equals,
@@ -245,13 +276,15 @@ KINDS: dict[str, type[CheckSettings]] = {
     "custom": Custom,
     "tool_calls": ToolCalls,
 }
+KINDS: Known[type[CheckSettings]] = Known(OWN_KINDS, _plugged)
+"""The settings of every kind of check."""
 
 
 def settings_of(kind: str, settings: Mapping[str, Any]) -> CheckSettings:
     """The settings of a check, typed; refuses unknown kinds and settings with the nearest that exists."""
     shape = KINDS.get(kind)
     if shape is None:
-        raise NotFound.named("kind of check", kind, list(KINDS))
+        raise plugged_checks().missing(kind, KINDS)
     unknown = next((name for name in settings if name not in shape.__struct_fields__), None)
     if unknown is not None:
         known = [f for f in shape.__struct_fields__ if f != "sources"]
@@ -272,7 +305,9 @@ def definition(kind: str, settings: Mapping[str, Any], expected: Any) -> str:
     """A short hash of what a check demands: labels of different demands are never taken for each other."""
     own = {"contains": ("expected", "all", "any", "none"), "tool_calls": ("calls",)}.get(kind, ("expected",))
     comparing = ("contains", "equals", "one_of", "numeric", "classifies", "tool_calls")
-    leans = kind == "custom" or (kind in comparing and not any(name in settings for name in own))
+    # what a function of others looks at is not known: it may be all
+    unknown = kind == "custom" or kind not in OWN_KINDS
+    leans = unknown or (kind in comparing and not any(name in settings for name in own))
     parts = [kind, settings, expected if leans else None]
     return digest("check", msgspec.json.encode(parts, order="deterministic", enc_hook=str)).partition(":")[2][:8]
 

@@ -9,7 +9,7 @@ compared by their content hash, never read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -17,25 +17,34 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.plugins import Plugged, plugged
 from ethogram.trace import Head, Totals, TraceId
 
+from .catalogue import METRICS, metrics
 from .columns import Floats
 from .field import Dimension
 
 if TYPE_CHECKING:
-    from .standard_columns import StandardValues
+    from .standard_columns import StandardValues, Steps
+
+GROUP = "ethogram.dimensions"
 
 Preset = Literal["standard", "coding", "service", "web"]
 
 
 class Standard(msgspec.Struct, frozen=True):
-    """One standard dimension: what it is called, what it counts in, and how it is computed."""
+    """One standard dimension: what it is called, what it counts in, and how it is computed.
+
+    `of` takes the steps of some traces and gives one number per trace, NaN where a trace does not record it. Those of
+    Ethogram have none: they are counted together, in `standard_columns`.
+    """
 
     name: str
     unit: str
     formula: str
     presets: tuple[str, ...]
+    of: Callable[[Steps], Floats] | None = None
 
     @property
     def dimension(self) -> Dimension:
@@ -75,14 +84,22 @@ NOT_A_CHANGE = ("todo", "think", "plan", "memory", "final_answer", "finish")
 """Tools with these words neither read nor change the world: an agent's notes to itself."""
 
 ALL = tuple(PRESETS)
+
+
+def _metric(name: str) -> Standard:
+    """A metric of the catalogue as a dimension."""
+    kind = METRICS[name]
+    return Standard(kind.name, kind.unit, kind.formula, ALL)
+
+
 _ANY, _CODE, _TALK, _WEB = ("standard",), ("coding",), ("service",), ("web",)
 
 DIMENSIONS: tuple[Standard, ...] = (
-    Standard("steps", "steps", "steps of the linear reading", ALL),
+    _metric("steps"),
     Standard("model_calls", "steps", "steps of kind model", ALL),
-    Standard("tool_calls", "steps", "steps of kind tool", ALL),
+    _metric("tool_calls"),
     Standard("distinct_tools", "tools", "different tools called", ALL),
-    Standard("errors", "steps", "steps that ended in an error", ALL),
+    _metric("errors"),
     Standard("reads", "calls", "calls of tools that read, by name", (*_ANY, *_TALK)),
     Standard("writes", "calls", "calls of tools that change something, by name", (*_ANY, *_TALK)),
     Standard("failed_writes", "calls", "writes that ended in an error", _TALK),
@@ -118,13 +135,12 @@ DIMENSIONS: tuple[Standard, ...] = (
     Standard("output_tokens", "tokens", "output, reasoning included", ALL),
     Standard("reasoning_tokens", "tokens", "reasoning, a part of output", ALL),
     Standard("cost_usd", "USD", "what the log says that model calls cost", ALL),
-    Standard("seconds", "seconds", "end of the trace minus its start", ALL),
+    _metric("seconds"),
     Standard("seconds_per_step", "seconds", "seconds / steps", ALL),
     Standard("tool_time_share", "share", "seconds in tool steps / seconds in all steps", ALL),
 )
-"""The one table of standard dimensions: presets choose from it, screens and pages print it; the plainest come first."""
+"""Ethogram's own standard dimensions: presets choose from them, screens and pages print them; the plainest first."""
 
-BY_NAME = {d.name: d for d in DIMENSIONS}
 _TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd")
 
 
@@ -157,18 +173,46 @@ class Standards(NamedTuple):
         return np.stack([self.values[n] for n in names], axis=1)
 
 
+def dimensions() -> dict[str, Standard]:
+    """Every standard dimension by its name: Ethogram's own, those of installed packages, and every other metric."""
+    found = {d.name: d for d in (*DIMENSIONS, *plugged_dimensions().values().values())}
+    for kind in metrics().values():
+        if kind.is_dimension:
+            found.setdefault(kind.name, Standard(kind.name, kind.unit, kind.formula, ALL))
+    return found
+
+
+def plugged_dimensions() -> Plugged[Standard]:
+    """The dimensions of installed packages."""
+    return plugged(GROUP, _checked, taken={*METRICS, *(d.name for d in DIMENSIONS)})
+
+
+def _checked(loaded: Any, name: str) -> Standard:
+    if not isinstance(loaded, Standard):
+        raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.measure.standard.Standard")
+    if loaded.name != name:
+        raise BadInput(f"its entry point is named {name!r} and the dimension {loaded.name!r}; give both one name")
+    if not callable(loaded.of):
+        raise BadInput("its function 'of' is missing")
+    wrong = next((p for p in loaded.presets if p not in PRESETS), None)
+    if wrong is not None or isinstance(loaded.presets, str):
+        raise BadInput(f"presets are a tuple of these names: {', '.join(PRESETS)}")
+    return loaded
+
+
 def of_preset(preset: str) -> list[str]:
     """The names of a preset's dimensions."""
     if preset not in PRESETS:
         raise NotFound.named("preset", preset, list(PRESETS))
-    return [d.name for d in DIMENSIONS if preset in d.presets]
+    return [d.name for d in dimensions().values() if preset in d.presets]
 
 
 def chosen(names: Sequence[str]) -> list[str]:
     """Standard dimensions by name, each known and named once."""
+    known = dimensions()
     for name in names:
-        if name not in BY_NAME:
-            raise NotFound.named("standard dimension", name, list(BY_NAME))
+        if name not in known:
+            raise NotFound.named("standard dimension", name, list(known))
     if not names or len(set(names)) != len(names):
         raise BadUsage("name at least one dimension, and each only once")
     return list(names)
@@ -190,25 +234,37 @@ def standards(
 
 
 def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
-    """What was counted of these traces, and what the ledger says of them."""
+    """What was counted of these traces, what the ledger says of them, and the metrics that follow from both."""
+    values = dict(found.values)
+    amounts = amounts_of(heads, totals)
+    silent = np.fromiter(map(attrgetter("model_calls"), totals), np.float64, len(totals)) == 0
+    for name, said in amounts.items():
+        # a trace without a model call used no tokens, whatever its log can say
+        values[name] = np.where(silent & np.isnan(said), 0.0, said) if name in _TOKENS else said
+    with np.errstate(invalid="ignore", divide="ignore"):
+        per_step = values["seconds"] / values["steps"]
+    values["seconds_per_step"] = np.where(values["steps"] > 0, per_step, np.nan)
+    unrecorded = dict(found.unrecorded)
+    for kind in metrics().values():
+        if kind.is_dimension and kind.name not in values:
+            try:
+                values[kind.name] = kind.measured({**values, **amounts})
+            except BadInput as error:
+                values[kind.name], unrecorded[kind.name] = np.full(len(heads), np.nan), str(error)
+    return Standards([h.trace_id for h in heads], values, unrecorded, tuple(sorted(found.tools)))
+
+
+def amounts_of(heads: Sequence[Head], totals: Sequence[Totals]) -> dict[str, Floats]:
+    """Steps, tokens, cost and seconds as the ledger has them, NaN where they are unknown."""
 
     def totalled(name: str) -> Floats:
         return np.fromiter(map(attrgetter(name), totals), np.float64, len(totals))  # None becomes NaN
 
-    values = dict(found.values)
-    steps = values["steps"] = totalled("steps")
-    silent = totalled("model_calls") == 0
-    for name in _TOKENS:
-        said = totalled(name)
-        # a trace without a model call used no tokens, whatever its log can say
-        values[name] = np.where(silent & np.isnan(said), 0.0, said)
+    found = {name: totalled(name) for name in ("steps", *_TOKENS)}
     spent = [None if h.start_ns is None or h.end_ns is None else h.end_ns - h.start_ns for h in heads]
     took = np.array(spent, dtype=np.float64)
-    values["seconds"] = np.where(took >= 0, took / 1e9, np.nan)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        per_step = values["seconds"] / steps
-    values["seconds_per_step"] = np.where(steps > 0, per_step, np.nan)
-    return Standards([h.trace_id for h in heads], values, found.unrecorded, tuple(sorted(found.tools)))
+    found["seconds"] = np.where(took >= 0, took / 1e9, np.nan)
+    return found
 
 
 @lru_cache(maxsize=65_536)

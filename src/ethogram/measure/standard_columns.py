@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .columns import Bools, Floats, Ints, as_floats
-from .standard import tool_classes
+from .standard import Standard, plugged_dimensions, tool_classes
 from .standard_stream import CHUNK, coded, codes_of, encoded, whole_traces
 
 COLUMNS = (
@@ -43,22 +43,31 @@ _NEEDS = {
 
 
 class StandardValues(NamedTuple):
-    """One value per trace and dimension; what logs of this kind record; the tools that were called."""
+    """One value per trace and dimension; what logs of this kind record; the tools that were called.
+
+    `broken` says of dimensions of installed packages why they could not be computed.
+    """
 
     values: dict[str, Floats]
     told: frozenset[str]
     tools: frozenset[str]
+    broken: dict[str, str]
 
     @property
     def unrecorded(self) -> dict[str, str]:
         """Why a dimension says nothing."""
         called = bool(self.values["tool_calls"].any())
-        return {name: why for name, why in _NEEDS.items() if why not in self.told and (why != _NO_ARGUMENTS or called)}
+        silent = {n: why for n, why in _NEEDS.items() if why not in self.told and (why != _NO_ARGUMENTS or called)}
+        return silent | self.broken
 
 
-class _Steps(NamedTuple):
-    """Steps of whole traces, by trace and position; the rows of a trace begin at its `starts`."""
+class Steps(NamedTuple):
+    """Steps of whole traces, by trace and position; the rows of a trace begin at its `starts`.
 
+    What a dimension of an installed package gets: `per_trace(which)` turns a mask over steps into one number per trace.
+    """
+
+    table: Any
     starts: Ints
     trace: Ints
     kinds: list[str]
@@ -74,8 +83,17 @@ class _Steps(NamedTuple):
         return self.starts.size
 
     def of_kind(self, kind: str) -> Bools:
-        """Which steps are of a kind."""
+        """Which steps are of a kind: model, tool, user, retrieval, memory or handoff."""
         return _equal(self.kinds, self.kind, kind)
+
+    def words(self, column: str) -> list[str | None]:
+        """The name, tool, status, lane or stop_reason of every step; None where there is none."""
+        words: list[str | None] = self.table.column(column).to_pylist()
+        return words
+
+    def per_trace(self, which: Bools) -> Floats:
+        """How many of these steps each trace has."""
+        return _counts(self.trace[which], self.n)
 
 
 class _Calls(NamedTuple):
@@ -104,13 +122,16 @@ class _Calls(NamedTuple):
 def standard_values(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> StandardValues:
     """All dimensions that steps tell of these traces; `steps` is how many each has."""
     whole = whole_traces(batches, traces, steps, chunk)
-    return together(((rows, _tallied(table, starts)) for rows, table, starts in whole), len(traces))
+    added = tuple(plugged_dimensions().values().values())
+    return together(((rows, _tallied(table, starts, added)) for rows, table, starts in whole), len(traces))
 
 
 def together(parts: Iterable[tuple[Ints, StandardValues]], n: int) -> StandardValues:
     """One tally of n traces from tallies of some of them each, given with their places among all."""
     values: dict[str, Floats] = {name: np.zeros(n) for name in (*_COUNTED, *_BY_CLASS, *_OTHERS)}
     values["tool_time_share"][:] = np.nan
+    values |= {name: np.full(n, np.nan) for name in plugged_dimensions().values()}
+    broken: dict[str, str] = {}
     told: frozenset[str] = frozenset()
     tools: frozenset[str] = frozenset()
     for rows, part in parts:
@@ -121,15 +142,24 @@ def together(parts: Iterable[tuple[Ints, StandardValues]], n: int) -> StandardVa
             values[name][place] = value
         told |= part.told
         tools |= part.tools
-    return StandardValues(values, told, tools)
+        broken |= part.broken
+    return StandardValues(values, told, tools, broken)
 
 
-def _tallied(table: Any, starts: Ints) -> StandardValues:
-    """The tally of whole traces, whose rows begin at `starts`."""
+def _tallied(table: Any, starts: Ints, added: Sequence[Standard]) -> StandardValues:
+    """The tally of whole traces, whose rows begin at `starts`; `added` are dimensions of installed packages."""
     steps = _steps_of(table, starts)
     calls = _calls_of(table, steps)
     told = steps.told | ({_NO_ARGUMENTS} if (calls.call >= 0).any() else frozenset())
-    return StandardValues(_measured(steps, calls), told, frozenset(calls.names))
+    values, broken = _measured(steps, calls), {}
+    for dimension in added:
+        try:
+            assert dimension.of is not None
+            values[dimension.name] = np.broadcast_to(as_floats(dimension.of(steps)), (steps.n,))
+        except Exception as error:  # the code of others may raise anything
+            values[dimension.name] = np.full(steps.n, np.nan)
+            broken[dimension.name] = f"its function fails: {type(error).__name__}: {error}"
+    return StandardValues(values, told, frozenset(calls.names), broken)
 
 
 def _equal(words: list[str], codes: Any, word: str) -> Bools:
@@ -137,7 +167,7 @@ def _equal(words: list[str], codes: Any, word: str) -> Bools:
     return np.equal(codes, words.index(word)) if word in words else np.zeros(codes.size, dtype=bool)
 
 
-def _steps_of(table: Any, starts: Ints) -> _Steps:
+def _steps_of(table: Any, starts: Ints) -> Steps:
     kinds, kind = coded(table.column("kind"))
     statuses, status = coded(table.column("status"))
     stops = encoded(table.column("stop_reason"))
@@ -147,7 +177,8 @@ def _steps_of(table: Any, starts: Ints) -> _Steps:
         _NO_STATUS: bool(failed.any() or _equal(statuses, status, "ok").any()),
         _NO_STOP: stops.null_count < len(stops),
     }
-    return _Steps(
+    return Steps(
+        table=table,
         starts=starts,
         trace=np.repeat(np.arange(starts.size), np.diff(starts, append=table.num_rows)),
         kinds=kinds,
@@ -159,7 +190,7 @@ def _steps_of(table: Any, starts: Ints) -> _Steps:
     )
 
 
-def _calls_of(table: Any, s: _Steps) -> _Calls:
+def _calls_of(table: Any, s: Steps) -> _Calls:
     rows = np.flatnonzero(s.of_kind("tool"))
     names, tool = _tools(table, rows)
     content = codes_of(encoded(table.column("arguments")), rows)
@@ -189,7 +220,7 @@ def _tools(table: Any, rows: Ints) -> tuple[list[str], Ints]:
     return distinct, np.array([place.get(n, -1) for n in names], dtype=np.int64)[tool]
 
 
-def _measured(s: _Steps, c: _Calls) -> dict[str, Floats]:
+def _measured(s: Steps, c: _Calls) -> dict[str, Floats]:
     """Every dimension of every trace at hand."""
     out = _by_kind(s) | _by_tool(c, s.n)
     ends = np.append(s.starts[1:], s.trace.size) - 1
@@ -213,7 +244,7 @@ def _counts(trace: Ints, n: int) -> Floats:
     return as_floats(np.bincount(trace, minlength=n))
 
 
-def _by_kind(s: _Steps) -> dict[str, Floats]:
+def _by_kind(s: Steps) -> dict[str, Floats]:
     """Steps by kind, and errors: from one table of traces × kinds × whether it failed."""
     width = len(s.kinds) + 1  # a step of no kind has the code -1
     key = (s.trace * width + (s.kind + 1)) * 2 + s.failed
@@ -255,7 +286,7 @@ def _paired(group: Ints, value: Ints) -> Any:
     return key.astype(np.int32) if (int(group[-1]) + 1) * base < 1 << 31 else key
 
 
-def _asked_before(s: _Steps) -> Bools:
+def _asked_before(s: Steps) -> Bools:
     """Whether a user spoke between a step and the tool call before it, in the same trace."""
     at = np.arange(s.trace.size)
     first = s.starts[s.trace]
@@ -324,7 +355,7 @@ def _longest(at: Ints, trace: Ints, fresh: Bools, n: int) -> Floats:
     return out
 
 
-def _time_share(s: _Steps) -> Floats:
+def _time_share(s: Steps) -> Floats:
     """Seconds in tools over seconds in all steps; NaN where a model or tool step has no times.
 
     A log whose model steps all take no time has moments, not durations, and says nothing either.

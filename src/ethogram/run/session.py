@@ -161,7 +161,7 @@ def _used(entry: Entry) -> Amounts:
     return Amounts(
         usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
         tokens=sum(c or 0 for c in counts) + _number(meta.get("wasted_tokens")),
-        steps=totals.model_calls + totals.tool_calls,
+        steps=max(totals.steps, totals.model_calls + (totals.tool_calls or 0)),
     )
 
 

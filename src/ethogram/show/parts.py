@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.errors import EthogramError
+from ethogram.errors import BadInput, EthogramError
+from ethogram.plugins import Plugin, plugged
 from ethogram.store import Home, Run, run_of
 
 from .part_experiment import experiment_part
@@ -28,7 +30,7 @@ from .views import (
 
 
 class Part(NamedTuple):
-    """A question, and what answers it."""
+    """A question, and what answers it: a function of the run that gives a section and its cards, or None."""
 
     id: str
     title: str
@@ -93,6 +95,37 @@ PARTS: tuple[Part, ...] = (
 )
 
 
+GROUP = "ethogram.parts"
+
+
+def plugged_parts() -> list[Part]:
+    """The parts that installed packages add, after ours; one that fails says so in its place."""
+    added = plugged(GROUP, _checked, taken={part.id for part in PARTS})
+    return [plugin.value._replace(make=partial(_guarded, plugin)) for plugin in added.working]
+
+
+def _checked(loaded: Any, name: str) -> Part:
+    if not isinstance(loaded, Part) or not callable(loaded.make):
+        raise BadInput("it is not an ethogram.show.parts.Part with an id, a title and a function of a run")
+    if loaded.id != name:
+        raise BadInput(f"its entry point is named {name!r} and the part {loaded.id!r}; give both one name")
+    return loaded
+
+
+def _guarded(plugin: Plugin[Part], run: Run) -> tuple[Section, list[Card]] | None:
+    part = plugin.value
+    try:
+        made = part.make(run)
+        if made is None or (isinstance(made[0], Section) and all(isinstance(card, Card) for card in made[1])):
+            return made
+        why = "it gives no (Section, list of Cards)"
+    except EthogramError:
+        raise
+    except Exception as error:  # the code of others may raise anything
+        why = f"{type(error).__name__}: {error}"
+    return Section(id=part.id, title=part.title, notes=[f"the part {part.id!r} of {plugin.package} failed: {why}"]), []
+
+
 OF_EXPLORATIONS = ("explore", "cost")
 """An exploration buys attempts where they say most: a pass rate over them, or a field, would describe the buying."""
 
@@ -100,7 +133,7 @@ OF_EXPLORATIONS = ("explore", "cost")
 def _asked(run: Run) -> list[Part]:
     """The questions that a run can be asked; a world that is no suite has nothing to price."""
     if run.info.kind != "explore":
-        return list(PARTS)
+        return [*PARTS, *plugged_parts()]
     return [p for p in PARTS if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
 
 

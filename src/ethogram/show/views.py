@@ -9,6 +9,7 @@ import msgspec
 
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes.columns import UNKNOWN, load_outcomes
+from ethogram.lab.outcomes.metrics import MetricMeans, metric_means
 from ethogram.lab.outcomes.reliability import ReliabilityResult, reliability
 from ethogram.measure import reliability as measured
 from ethogram.measure.outcomes import Outcomes
@@ -151,7 +152,33 @@ def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
     rows = _matrix(outcomes)
     notes = [] if len(rows) == len(outcomes.tasks) else [f"the first {len(rows)} of {len(outcomes.tasks)} tasks"]
     lead = "Every attempt once: ● passed, ○ failed, · missing. Point at one for its score or reason."
-    return Section(id="attempts", title="Tasks and attempts", paragraphs=[lead], matrix=rows, notes=notes), []
+    section = Section(
+        id="attempts",
+        title="Tasks and attempts",
+        paragraphs=[lead],
+        matrix=rows,
+        notes=notes,
+        tables=[_metrics(metric_means(run, condition=clean_condition(run)))],
+    )
+    return section, []
+
+
+def _metrics(found: MetricMeans) -> TableView:
+    rows = [
+        [
+            m.name,
+            "–" if m.mean.value is None else f"{m.mean.value:.4g}",
+            m.unit,
+            m.better,
+            m.formula if m.mean.value is not None else f"{m.formula} ({m.mean.why})",
+        ]
+        for m in found.metrics
+    ]
+    return TableView(
+        columns=["metric", "mean over tasks", "unit", "better", "what is counted"],
+        rows=rows,
+        caption="What a scored attempt took",
+    )
 
 
 def picture(chart: Chart) -> Picture:

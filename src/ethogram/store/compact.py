@@ -21,6 +21,7 @@ from ethogram.trace import TraceId
 from . import lease, ledger
 from .lake import Run
 from .ledger import DataFile, Entry, Place, Segment
+from .recount import recounted
 from .segment import damage, open_parquet
 from .verify import sweep
 from .writer import publish_lines, publish_table
@@ -81,7 +82,8 @@ def _small(found: Sequence[Segment]) -> list[Segment]:
 
 
 def _whole(run: Run, name: str) -> Segment:
-    return ledger.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
+    found = ledger.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
+    return msgspec.structs.replace(found, entries=recounted(run.files, run.path, found.entries))
 
 
 def _is_small(segment: Segment) -> bool:

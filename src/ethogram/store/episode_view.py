@@ -19,6 +19,7 @@ from .batch import Batch, distinct
 from .entry import Entry, Header, Segment
 from .lake import Run
 from .ledger_columns import ids_of
+from .recount import recounted
 from .scan import scan
 from .tables import episode_schema, episode_table
 
@@ -58,10 +59,11 @@ def define(connection: Any, runs: Iterable[Run]) -> tuple[str, list[str]]:
         lines = [s for s in segments if isinstance(s, Segment)]
         if columns and _all_count(columns, lines):
             urls += [run.files.url(f"{run.path}/{ledger.FOLDER}/{s.name}") for s in columns]
-            entries += [(run.name, e) for s in lines for e in s.entries]
+            few = recounted(run.files, run.path, [e for s in lines for e in s.entries])
+            entries += [(run.name, e) for e in few]
         elif columns or lines:
             standing = ledger.standing(ledger.in_force(lines)) if not columns else run.standing
-            entries += [(run.name, e) for e in standing.live]
+            entries += [(run.name, e) for e in recounted(run.files, run.path, standing.live)]
         batches += [(run.name, b) for b in distinct(b for s in lines for b in s.batches)]
     connection.register("_episodes", episode_table(entries))
     parts = ["SELECT * FROM _episodes"]

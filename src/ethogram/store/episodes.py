@@ -38,7 +38,9 @@ _TOTALS = (
     "cost_usd",
 )
 _COUNTS = 4
-"""The first totals, this many, are counts: an absent one is 0. The others are unknown where the log never said."""
+"""The first totals are counts: an absent one is 0. The others are unknown where the log never said."""
+_OVER_STEPS = ("tool_calls", "errors")
+"""Counts that earlier versions of the ledger took over all spans: there they are unknown, unless they are 0."""
 FIGURES = (*_TOTALS, "seconds")
 """What was counted of an episode, and can be asked for."""
 NAMED = ("task", "condition", "agent")
@@ -52,7 +54,8 @@ class Episodes:
     `task`, `condition` and `agent` are numbers of a row's name in `names["task"]` and so on. `value` is NaN where the
     outcome is missing, and `reason` says why. `figures` holds those that were asked for, NaN where the log never said.
     `said` is what traces say of their `model`, `temperature` and `scaffold`. `replaced` counts entries that another one
-    took the place of; `files` are those that the ledger makes visible. Rows stand in the order of `Run.entries`; the
+    took the place of; `uncounted` names figures that an earlier version of the ledger did not count over steps; `files`
+    are those that the ledger makes visible. Rows stand in the order of `Run.entries`; the
     episodes of batches follow after.
     """
 
@@ -69,10 +72,15 @@ class Episodes:
     said: dict[str, frozenset[str]]
     replaced: int
     files: tuple[DataFile, ...]
+    uncounted: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         """How many episodes."""
         return int(self.task.size)
+
+    def recount(self, name: str, counts: Sequence[int | None]) -> None:
+        """Take over a figure of the entries that was counted elsewhere; None where it is unknown."""
+        self.figures[name][: len(counts)] = np.array(counts, dtype=float)
 
 
 class _Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -126,6 +134,10 @@ class _Reader:
             made.traces.extend([h.trace_id for h in heads])
             made.superseded.update(e.supersedes for e in entries if e.supersedes and e.supersedes != e.head.trace_id)
             made.columns.append(self.columns(entries, heads))
+            if made.header.schema_version < ledger_file.STEP_COUNTS:
+                for name in set(_OVER_STEPS) & set(self.figures):
+                    column = made.columns[-1][name]
+                    column[column > 0] = np.nan
         return made
 
     def _from_columns(self, name: str, data: bytes) -> _Segment:
@@ -153,7 +165,7 @@ class _Reader:
             start, end = (found.column(n) for n in times)
             columns["seconds"] = np.array(
                 [
-                    np.nan if a is None or b is None else (b - a) / 1e9
+                    np.nan if a is None or b is None or b < a else (b - a) / 1e9
                     for a, b in zip(start.to_pylist(), end.to_pylist(), strict=True)
                 ]
             )
@@ -234,11 +246,12 @@ def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> E
             columns = {name: np.concatenate([column, more[name]]) for name, column in columns.items()}
     return Episodes(
         names={name: tuple(numbers) for name, numbers in reader.numbers.items()},
-        figures={name: columns.pop(name) for name in figures},
+        figures={name: columns[name] for name in figures},
         said={name: _said(facts, name) for name in ("model", "temperature", "scaffold")},
         replaced=len(episodes) - len(live),
         files=tuple(f for s in segments for f in s.header.files),
-        **columns,
+        uncounted=tuple(f for f in _OVER_STEPS if f in figures and np.isnan(columns[f][: len(live)]).any()),
+        **{name: column for name, column in columns.items() if name not in figures},
     )
 
 
@@ -261,7 +274,7 @@ def _shape(figures: tuple[str, ...]) -> tuple[Any, Any]:
         head += [("start_ns", int | None, None), ("end_ns", int | None, None)]
     made = msgspec.defstruct("Head", head, frozen=True, gc=False)
     entry: list[Any] = [("head", made), ("at_ns", int), ("supersedes", str | None, None)]
-    totals = [(f, float, 0.0 if _TOTALS.index(f) < _COUNTS else np.nan) for f in figures if f in _TOTALS]
+    totals = [(f, float | None, 0.0 if _TOTALS.index(f) < _COUNTS else np.nan) for f in figures if f in _TOTALS]
     if totals:
         entry.append(("totals", msgspec.defstruct("Totals", totals, frozen=True, gc=False)))
     shape = msgspec.defstruct("Entry", entry, frozen=True, gc=False, tag="episode", kw_only=True)
@@ -281,7 +294,8 @@ def _figure(entries: Sequence[Any], name: str) -> Any:
                 column[i] = np.nan
         return column
     times = [(e.head.start_ns, e.head.end_ns) for e in entries]
-    return np.array([np.nan if a is None or b is None else (b - a) / 1e9 for a, b in times], dtype=float)
+    # a trace that ends before it starts has no known duration
+    return np.array([np.nan if a is None or b is None or b < a else (b - a) / 1e9 for a, b in times], dtype=float)
 
 
 def _is_unmetered(facts: _Facts, figure: str) -> bool:

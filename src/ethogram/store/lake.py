@@ -21,6 +21,7 @@ from .detectors import SECRET_KINDS
 from .files import Files, LocalFiles, files_at
 from .lease import Lease, is_alive, leases
 from .ledger import DataFile, Entry, Standing
+from .recount import recounted
 from .redact import Policy, Redactor, policy_from
 from .rows import SpanReader
 from .seal import Keyring
@@ -201,7 +202,8 @@ class Run:
     def standing(self) -> Standing:
         """What the ledger says, as of the first time it was asked."""
         with ledger.gc_paused():
-            return ledger.standing(self.segments())
+            standing = ledger.standing(self.segments())
+        return msgspec.structs.replace(standing, live=recounted(self.files, self.path, standing.live))
 
     @cached_property
     def visible(self) -> Standing:
@@ -221,6 +223,8 @@ class Run:
             from .episodes import read_episodes  # needs numpy
 
             held = read_episodes(self.files, self.path, sorted(set(figures)))
+            for name in held.uncounted:  # of an earlier version of the ledger
+                held.recount(name, [getattr(entry.totals, name) for entry in self.entries])
             self.__dict__["_episodes"] = held
         return held
 

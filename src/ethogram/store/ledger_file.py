@@ -23,7 +23,8 @@ from .entry import End, Entry, Header, Place, Revision, Segment
 from .files import Files
 
 SCHEMA_VERSION = 3
-"""Version 2 added batches, version 3 compressed lines and Parquet."""
+"""Version 2 added batches, version 3 compressed lines and Parquet; it counts tool calls and errors over steps only."""
+STEP_COUNTS = 3
 BLOCK = 1 << 17
 LINES, COLUMNS = ".jsonl.zst", ".parquet"
 MANY = 1_000
@@ -108,8 +109,19 @@ def decode_segment(name: str, data: bytes) -> Segment:
             return Segment(name, header, ledger_columns.entries_of(table))
     header, *records = (r for block in decode_blocks(name, data, _decoder) for r in block)
     entries = tuple(r for r in records if isinstance(r, Entry))
+    if header.schema_version < STEP_COUNTS:
+        entries = tuple(map(_uncounted, entries))
     revisions = tuple(r for r in records if isinstance(r, Revision))
     return Segment(name, header, entries, revisions, tuple(r for r in records if isinstance(r, Batch)))
+
+
+def _uncounted(entry: Entry) -> Entry:
+    """An entry of an earlier version: what it counted over all spans is not known of its steps, unless it is 0."""
+    old = entry.totals
+    if not old.tool_calls and not old.errors:
+        return entry
+    totals = msgspec.structs.replace(old, tool_calls=None if old.tool_calls else 0, errors=None if old.errors else 0)
+    return msgspec.structs.replace(entry, totals=totals)
 
 
 def decode_places(name: str, data: bytes) -> Segment:

@@ -23,6 +23,7 @@ from . import lease, ledger
 from .compact import REPLACED, compact
 from .lake import DERIVED, Run
 from .ledger import DataFile, Entry, Place, Segment
+from .recount import recounted
 from .segment import TextRow, text_table
 from .verify import sweep
 from .writer import publish_lines, publish_table
@@ -196,7 +197,8 @@ class _Rewriter:
         found = ledger.read_all(run.files, run.path, ledger.decode_segment)
         segments = ledger.in_force(found)
         standing = ledger.standing(segments)
-        entries = [self._entry(e, forget(e)) for e in standing.live]
+        # counted anew, if need be, while the spans are still there
+        entries = [self._entry(e, forget(e)) for e in recounted(run.files, run.path, standing.live)]
         entries += _paid(segments, {e.head.trace_id for e in standing.live})
         self._flush_texts()
         self._flush_spans()

@@ -49,14 +49,14 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Sums over a trace. Tokens and cost come from leaf model spans only, because parents repeat children;
-    None means that the log never said, which is not zero."""
+    """Sums over a trace. Calls of tools and errors are counted over its steps, tokens and cost over leaf model spans,
+    because parents repeat children; None means that the log never said, which is not zero."""
 
     spans: int = 0
     steps: int = 0
     model_calls: int = 0
-    tool_calls: int = 0
-    errors: int = 0
+    tool_calls: int | None = 0
+    errors: int | None = 0
     input_tokens: int | None = None
     cache_read_tokens: int | None = None
     cache_write_tokens: int | None = None
@@ -184,14 +184,17 @@ def total(spans: Iterable[Span], placed: Sequence[Placed] | None = None) -> Tota
     """Sums over spans, counted once each; a stream of spans needs their places beforehand."""
     if placed is None:
         spans = placed = tuple(spans)
+    steps = step_order(placed)
+    is_step = {s.span_id for s in steps}
     above_model = inner_ids(placed, frozenset({"model"}))
     counts = dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), 0)
     sums: dict[str, Any] = dict.fromkeys(TOKEN_FIELDS)
     cost: float | None = None
     for span in spans:
         counts["spans"] += 1
-        counts["tool_calls"] += span.kind == "tool"
-        counts["errors"] += span.status == "error"
+        if span.span_id in is_step:
+            counts["tool_calls"] += span.kind == "tool"
+            counts["errors"] += span.status == "error"
         if span.kind != "model" or span.span_id in above_model:
             continue
         counts["model_calls"] += 1
@@ -200,4 +203,4 @@ def total(spans: Iterable[Span], placed: Sequence[Placed] | None = None) -> Tota
                 sums[field] = (sums[field] or 0) + value
         if span.cost_usd is not None:
             cost = (cost or 0.0) + span.cost_usd
-    return Totals(steps=len(step_order(placed)), cost_usd=cost, **counts, **sums)
+    return Totals(steps=len(steps), cost_usd=cost, **counts, **sums)

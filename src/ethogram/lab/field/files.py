@@ -19,7 +19,7 @@ from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
 from ethogram.measure.milestones import Milestones, milestones_from
 from ethogram.measure.reading import READINGS
-from ethogram.measure.standard import BY_NAME, Standards, chosen, of_preset, of_tally
+from ethogram.measure.standard import Standards, chosen, dimensions, of_preset, of_tally
 from ethogram.measure.standard_states import default_states
 from ethogram.store import Entry, Run
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
@@ -83,7 +83,8 @@ class MeasuredTraces:
         if self.own is not None and tasks is None:
             return self.own
         whole = self.own
-        dims = whole.dimensions() if whole is not None else [BY_NAME[n].dimension for n in names or ()]
+        known = dimensions()
+        dims = whole.dimensions() if whole is not None else [known[n].dimension for n in names or ()]
         points = whole.points if whole is not None else self.standard.points(names or ())  # type: ignore[union-attr]
         made = Field.from_arrays(
             points,

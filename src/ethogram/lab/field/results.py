@@ -12,7 +12,7 @@ from ethogram.measure.chain import Chain
 from ethogram.measure.corridor import Adherence, Alarm, CorridorGap
 from ethogram.measure.fieldtests import FieldComparison
 from ethogram.measure.horizon import Rule
-from ethogram.measure.standard import DIMENSIONS, PRESETS, TOOL_CLASSES, of_preset
+from ethogram.measure.standard import PRESETS, TOOL_CLASSES, dimensions, of_preset
 from ethogram.result import Result
 
 
@@ -142,7 +142,7 @@ def standard_table(preset: str | None = None) -> StandardTable:
         preset=preset,
         dimensions=[
             StandardDimension(name=d.name, unit=d.unit, formula=d.formula, presets=list(d.presets))
-            for d in DIMENSIONS
+            for d in dimensions().values()
             if names is None or d.name in names
         ],
         presets=dict(PRESETS),

@@ -287,7 +287,9 @@ def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Hom
     """What the looks are planned from: the stored baseline, or the pilot of two fresh arms, or nothing."""
     if not settings.fresh and before is not None:
         return before
-    return outcomes_of([]) if settings.pilot is None else load_outcomes(settings.pilot, home=home)
+    if settings.pilot is None:
+        return outcomes_of([])
+    return load_outcomes(settings.pilot, home=home, metrics=[settings.metric])
 
 
 def _begun(one: Run, two: Run) -> Promise | None:

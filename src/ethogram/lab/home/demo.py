@@ -94,7 +94,7 @@ def _run_name(lake: Home) -> str:
 
 def _telling(row: EpisodeRow) -> tuple[bool, int]:
     """A scored failure with many errors says most."""
-    return row.score is not None and row.score < 0.5, row.totals.errors
+    return row.score is not None and row.score < 0.5, row.totals.errors or 0
 
 
 def _next(run: str, shown: RunSummary, where: str) -> list[str]:

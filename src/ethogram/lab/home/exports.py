@@ -6,9 +6,10 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.capture.writers import Writer, plugged_writers
+from ethogram.errors import BadInput, BadUsage, EthogramError
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Lake, Run, episode_table, home_of
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
@@ -39,8 +40,7 @@ def export_run(
     home: Home | str | None = None,
 ) -> ExportResult:
     """Write a run, or some of its traces, in another format. An existing file is never overwritten."""
-    if to not in FORMATS:
-        raise NotFound.named("export format", to, list(FORMATS))
+    writer = None if to in FORMATS else _plugged(to)
     lake = home_of(home)
     found = lake.resolve(run)
     entries = [e for e in found.entries if not e.forgotten]
@@ -49,28 +49,53 @@ def export_run(
     if to in ("parquet", "csv"):
         folder = Path(out or f"{found.name}-{to}")
         return _tables(found, to, folder, entries if traces else None)
-    target = Path(out or found.name + _ENDINGS[to])
+    target = Path(out or found.name + (_ENDINGS[to] if writer is None else writer.ending))
     if target.exists():
         raise BadUsage(f"{target} exists already; choose another name with --out")
     target.parent.mkdir(parents=True, exist_ok=True)
-    lost = _write(to, (found.trace(e) for e in entries), target)
+    lost = _write(to, writer, (found.trace(e) for e in entries), target)
     return ExportResult(run=found.name, format=to, files=[str(target)], traces=len(entries), lost=lost)
 
 
-def _write(to: str, traces: Iterable[Trace], target: Path) -> dict[str, int]:
+def export_formats() -> list[str]:
+    """The formats of Ethogram and of installed packages."""
+    return [*FORMATS, *plugged_writers(FORMATS).values()]
+
+
+def _plugged(to: str) -> Writer:
+    added = plugged_writers(FORMATS)
+    found = added.values().get(to)
+    if found is None:
+        raise added.missing(to, export_formats(), "export format")
+    return found
+
+
+def _write(to: str, writer: Writer | None, traces: Iterable[Trace], target: Path) -> dict[str, int]:
     """Write through a draft, so that a crash leaves no half file under the final name."""
-    writer = import_module(f"ethogram.capture.writers.{to}")
+    write: Any = import_module(f"ethogram.capture.writers.{to}").write if writer is None else writer.write
     draft = target.with_name(f".{target.name}.tmp")
     try:
         if to == "inspect":
-            lost: dict[str, int] = writer.write(traces, draft)
+            lost: dict[str, int] = write(traces, draft)
         else:
             with draft.open("wb") as stream:
-                lost = writer.write(traces, stream)
+                lost = _written(to, write, traces, stream, ours=writer is None)
         os.replace(draft, target)
     finally:
         draft.unlink(missing_ok=True)
     return lost
+
+
+def _written(to: str, write: Any, traces: Iterable[Trace], stream: BinaryIO, *, ours: bool) -> dict[str, int]:
+    """What a writer could not say; the failure of one that is not ours is one sentence."""
+    try:
+        return dict(write(traces, stream) or {})
+    except (EthogramError, OSError):
+        raise
+    except Exception as error:
+        if ours:
+            raise
+        raise BadInput(f"the writer {to!r} failed: {type(error).__name__}: {error}") from error
 
 
 def _tables(run: Run, to: str, folder: Path, chosen: Sequence[Entry] | None) -> ExportResult:

@@ -264,12 +264,17 @@ def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...]) -> list[TaskR
 
 def _sum(totals: Iterator[Totals]) -> Totals:
     sums: dict[str, Any] = dict.fromkeys(Totals.__struct_fields__)
+    uncounted: set[str] = set()
     for one in totals:
         for field in sums:
             value = getattr(one, field)
             if value is not None:
                 sums[field] = (sums[field] or 0) + value
-    counts = {f: sums[f] or 0 for f in ("spans", "steps", "model_calls", "tool_calls", "errors")}
+            else:
+                uncounted.add(field)
+    counts = {f: sums[f] or 0 for f in ("spans", "steps", "model_calls")}
+    # a part of the episodes must not be read as all of them
+    counts |= {f: None if f in uncounted else sums[f] or 0 for f in ("tool_calls", "errors")}
     return Totals(**{**sums, **counts})
 
 

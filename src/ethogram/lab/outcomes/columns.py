@@ -9,25 +9,18 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import BadUsage, NotFound
+from ethogram.measure.catalogue import OUTCOME, Metric, metric
+from ethogram.measure.columns import Floats
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run, run_of
-from ethogram.store.episodes import Episodes
+from ethogram.store.episodes import FIGURES, Episodes
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Head
 
 from .names import natural, task_name
 
 UNKNOWN = "unknown"
-_PARTS: Mapping[str, tuple[str, ...]] = {
-    "cost": ("cost_usd",),
-    "steps": ("steps",),
-    "tokens": ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
-    "seconds": ("seconds",),
-    "tool_calls": ("tool_calls",),
-    "errors": ("errors",),
-}
-"""What the ledger holds of each metric; parts are added."""
 
 
 def load_outcomes(
@@ -36,12 +29,13 @@ def load_outcomes(
     home: Home | str | None = None,
     condition: str | None = None,
     agent: str | None = None,
-    metrics: Sequence[str] = tuple(_PARTS),
+    metrics: Sequence[str] = (),
 ) -> Outcomes:
-    """The outcomes of a run, with what these metrics need; one with several conditions must be told which is meant."""
+    """The outcomes of a run, with these metrics; a run with several conditions must be told which is meant."""
     found = run_of(run, home)
-    counted = [m for m in metrics if m in _PARTS]
-    rows = found.episodes([part for m in counted for part in _PARTS[m]])
+    wanted_metrics = [m for m in map(metric, metrics) if m.name not in OUTCOME]
+    needs = {column for m in wanted_metrics for column in m.needs}
+    rows = found.episodes(sorted(needs & set(FIGURES)))
     chosen = _choose(found.name, rows, condition, agent)
     held, task = np.unique(rows.task[chosen], return_inverse=True)
     names = [rows.names["task"][i] for i in held]
@@ -63,7 +57,7 @@ def load_outcomes(
         value=rows.value[chosen],
         reason=rows.reason[chosen],
         planned=np.maximum(seen, wanted),
-        figures={m: _figure(rows, chosen, _PARTS[m]) for m in counted},
+        figures=_measured(wanted_metrics, _columns(found, rows, chosen, needs)),
         seed=rows.seed[chosen],
         at_ns=rows.at_ns[chosen],
         success_at=success_at(found),
@@ -161,12 +155,35 @@ def _attempts(given: Any, task: Any, planned: bool) -> Any:
     return out
 
 
-def _figure(rows: Episodes, chosen: Any, parts: Sequence[str]) -> Any:
-    """The sum of the parts that are known, NaN where none is."""
-    if len(parts) == 1:
-        return rows.figures[parts[0]][chosen]
-    known = np.stack([rows.figures[part][chosen] for part in parts])
-    return np.where(np.all(np.isnan(known), axis=0), np.nan, np.nansum(known, axis=0))
+def _measured(metrics: Sequence[Metric], columns: Mapping[str, Floats]) -> dict[str, Floats]:
+    return {m.name: m.measured(columns) for m in metrics}
+
+
+def _columns(run: Run, rows: Episodes, chosen: Any, needs: set[str]) -> dict[str, Floats]:
+    """The columns that metrics need: of the outcome, of the ledger, and what only the steps of the traces tell."""
+    value = rows.value[chosen]
+    columns = {"score": value, "success": np.where(np.isnan(value), np.nan, value >= success_at(run))}
+    columns |= {name: rows.figures[name][chosen] for name in needs & set(FIGURES)}
+    unread = needs - columns.keys()
+    return columns | _from_steps(run, chosen, unread) if unread else columns
+
+
+def _from_steps(run: Run, chosen: Any, names: set[str]) -> dict[str, Floats]:
+    """Standard dimensions of the chosen episodes; NaN where a log does not record one, or the spans are gone."""
+    from ethogram.lab.field.columns import StoredSteps
+    from ethogram.measure.standard import of_tally
+
+    entries = run.entries
+    own = [(row, entries[i]) for row, i in enumerate(chosen.tolist()) if i < len(entries)]
+    own = [(row, entry) for row, entry in own if entry.spans and entry.totals.steps]
+    tallied = StoredSteps([(run, entry) for _, entry in own]).tally()
+    found = of_tally(tallied, [e.head for _, e in own], [e.totals for _, e in own])
+    out = {}
+    for name in names & found.values.keys():
+        out[name] = np.full(len(chosen), np.nan)
+        if name not in found.unrecorded:
+            out[name][[row for row, _ in own]] = found.values[name]
+    return out
 
 
 def _said(run: Run, name: str) -> set[str]:
