@@ -11,7 +11,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import new_home, plain_writer, table, verdict
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.parse import to_json
 from ethogram.trace import Message, Origin, Scored, Text, ToolCall, ToolResult, Trace
 

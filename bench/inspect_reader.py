@@ -59,9 +59,9 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def generate(file: Path, samples: int, turns: int, *, pooled: bool) -> int:
+def generate(file: Path, samples: int, turns: int, *, pooled: bool, seed: int = 0) -> int:
     """Write a log as Inspect lays it out and give the number of bytes of its JSON."""
-    rng = random.Random(0)
+    rng = random.Random(seed)
     spec = {
         **{"eval_id": "bench", "run_id": "bench", "created": "2026-01-01T00:00:00+00:00", "task": "bench"},
         **{
@@ -76,7 +76,7 @@ def generate(file: Path, samples: int, turns: int, *, pooled: bool) -> int:
     total = 0
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for number in range(samples):
-            data = json.dumps(sample(number, turns, rng, pooled=pooled)).encode()
+            data = json.dumps(sample(number + seed * samples, turns, rng, pooled=pooled)).encode()
             total += len(data)
             archive.writestr(f"samples/{number}_epoch_1.json", data)
         archive.writestr("header.json", json.dumps(header))

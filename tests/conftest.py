@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.plugins import new_problems
 from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
 from ethogram.store.files import LocalFiles

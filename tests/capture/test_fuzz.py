@@ -26,7 +26,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ethogram.capture.intake import MAX_NS, SourceReport
+from ethogram.capture.builder import MAX_NS
+from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.readers import MODULES
 from ethogram.capture.source import bytes_source

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.intake import MAX_NS, Draft, Intake, Skipped, SourceReport, without_surrogates
+from ethogram.capture.builder import MAX_NS
+from ethogram.capture.draft import Draft, without_surrogates
+from ethogram.capture.intake import Intake, Skipped, SourceReport
 from ethogram.capture.memory import MemorySink
 from ethogram.errors import Unreadable
 from ethogram.trace import Head, Message, Missing, Origin, Scored, Text, ToolCall, ToolResult, Trace, episode_id

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.intake import Draft
+from ethogram.capture.draft import Draft
 from ethogram.capture.semconv import Understood, understand
 from ethogram.capture.telemetry.bag import Bag, flat, nest
 from ethogram.capture.telemetry.messages import last_words, messages_of

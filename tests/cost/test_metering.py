@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.capture.intake import Draft
+from ethogram.capture.draft import Draft
 from ethogram.cost import Amounts, Budget, CallPrices, Caps, Metering, OwnPrice, PriceList, Unmetered, own_rates
 from ethogram.cost.usage import COLUMNS, calls_of, charge, gather, steps_of
 

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from genai_prices import Usage, calc_price
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, retain_runs, show_run

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.home.runs import show_run
 from ethogram.lab.outcomes.scoring import rescore

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import EthogramError, Locked
 from ethogram.store import COMMIT_WINDOW, Home, Keyring, Lake, Limits, Policy, Redactor, Run, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,15 +10,17 @@ import msgspec
 
 from ethogram.trace import Message, ToolResult
 
-from .intake import Draft, TraceBuilder
+from .builder import TraceBuilder
+from .draft import Draft
 from .pairing import OpenCalls
 
+_ERROR = re.compile(r"\s*Error")
 FailureTest = Callable[[ToolResult], bool]
 
 
 def says_error(result: ToolResult) -> bool:
     """The common convention: a failed tool says so, or its answer begins with the word."""
-    return result.failed or result.content.lstrip().startswith("Error")
+    return result.failed or _ERROR.match(result.content) is not None
 
 
 class ChatBuilder:

@@ -44,7 +44,7 @@ def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable
     for file in _files_below(root, report):
         name = file[len(str(root)) :].lstrip(os.sep).replace(os.sep, "/")
         try:
-            source = file_source(Path(file), name)
+            source = file_source(file, name)
         except OSError as error:
             report(name, f"cannot be read: {error.strerror or error}")
             continue

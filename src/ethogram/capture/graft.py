@@ -15,8 +15,10 @@ from ethogram.cost.budget import Resource
 from ethogram.errors import Unreadable
 from ethogram.trace import LabelSource, Missing, Origin, SpanId
 
+from .builder import TraceBuilder
 from .discover import sources
-from .intake import Draft, Intake, SourceReport, TraceBuilder
+from .draft import Draft
+from .intake import Intake, SourceReport
 from .readers import recognise
 from .recorder import Recorder, current_span
 from .source import file_source

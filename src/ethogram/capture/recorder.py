@@ -15,8 +15,9 @@ from ethogram.cost.budget import Resource
 from ethogram.cost.metering import tokens_of
 from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult
 
+from .builder import TraceBuilder
 from .clock import Clock, SystemClock
-from .intake import Draft, TraceBuilder
+from .draft import Draft
 from .parse import to_json
 
 _current: ContextVar[str | None] = ContextVar("ethogram_span", default=None)

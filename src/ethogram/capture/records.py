@@ -18,19 +18,24 @@ from .salvage import BAD_JSON, documents, parse, without_commas
 from .source import CHUNK, MAX_DOCUMENT, Source
 
 
-def records(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
+def records(source: Source, intake: Intake, *, announce: bool = True) -> Iterator[tuple[str, Any]]:
     """Place and value of each record: JSON lines, the elements of an array, or documents one after another.
 
+    With `announce`, the strings of a record are expected to be stored as they are, and searched for secrets together.
     Raises `Unreadable` for a source without JSON and for a document that is too large.
     """
     shape = peek_at(source).shape
-    if shape == "lines":
-        return lines(source, intake)
-    if shape == "array":
-        return _elements(source, intake)
-    if shape == "object":
-        return _documents(source, intake)
+    read = {"lines": lines, "array": _elements, "object": _documents}.get(shape)
+    if read is not None:
+        found = read(source, intake)
+        return _announced(found, intake) if announce else found
     raise Unreadable.at(source.name, f"{'empty' if shape == 'empty' else 'no JSON in it'}")
+
+
+def _announced(found: Iterator[tuple[str, Any]], intake: Intake) -> Iterator[tuple[str, Any]]:
+    for place, value in found:
+        intake.expect(value)
+        yield place, value
 
 
 def objects(found: Iterable[tuple[str, Any]], intake: Intake) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -17,7 +17,7 @@ import msgspec
 
 from ethogram.trace import Message
 
-from .intake import Draft
+from .draft import Draft
 from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, from_json
 from .telemetry.bag import Bag
 from .telemetry.facts import Note, notes_of, take_facts
@@ -250,9 +250,11 @@ _GAVE = (
 
 def _first(bag: Bag, keys: tuple[str, ...]) -> Any:
     """The first of several attributes that may hold the same thing; the others stay unless they are equal."""
+    if bag.rest.keys().isdisjoint(keys):
+        return None
     for key in keys:
-        if key in bag and bag.rest[key] != "":
-            value = bag.rest[key]
+        value = bag.rest.get(key)
+        if value is not None and value != "":
             for other in keys:
                 if bag.rest.get(other) == value:
                     del bag.rest[other]

@@ -43,7 +43,7 @@ class Source:
     `place` tells it from others of its name: where it lies on this machine, nothing for a stream.
     """
 
-    def __init__(self, name: str, opener: Callable[[], BinaryIO], size: int, path: Path | None = None) -> None:
+    def __init__(self, name: str, opener: Callable[[], BinaryIO], size: int, path: str | Path | None = None) -> None:
         """`name` is what the user sees; `opener` gives the packed bytes; `size` is their number."""
         self.name = name
         self.size = size
@@ -88,6 +88,11 @@ class Source:
     def compression(self) -> str:
         """`gz`, `xz`, `zst`, `bz2` or nothing, by the first bytes."""
         return compression_of(self._start[0])
+
+    @property
+    def held(self) -> bool:
+        """Whether all packed bytes are in memory."""
+        return self._start[1]
 
     @property
     def whole(self) -> bytes | None:
@@ -198,7 +203,7 @@ class _Watched(io.RawIOBase):
         super().close()
 
 
-def file_source(path: Path, name: str) -> Source:
+def file_source(path: str | Path, name: str) -> Source:
     """A file on disk."""
     return Source(name, lambda: open(path, "rb"), os.stat(path).st_size, path)
 

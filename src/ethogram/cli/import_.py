@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ethogram.capture.readers import formats
 from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs, watch_logs
 
 from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, stderr, stdout, table
@@ -15,7 +16,10 @@ from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, 
 def command(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders, archives, or - for standard input.")],
     run: Annotated[str | None, typer.Option(help="Name of the run; by default from the first path.")] = None,
-    format: Annotated[str | None, typer.Option(help="Format of the logs; recognised by content if not given.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"Format of the logs, by default recognised by content: {', '.join(formats())}."),
+    ] = None,
     task_from: Annotated[
         str | None, typer.Option(help="Where tasks come from: name:REGEX, meta:KEY, label:NAME or csv:FILE[:COLUMN].")
     ] = None,

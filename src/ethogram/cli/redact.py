@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from ethogram.capture.readers import formats
 from ethogram.lab.logs.redaction import preview_redaction
 
 from .out import HomeOption, JsonOption, print_json, stdout, table
@@ -14,7 +15,10 @@ from .out import HomeOption, JsonOption, print_json, stdout, table
 
 def command(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders or archives of logs.")],
-    format: Annotated[str | None, typer.Option(help="Format of the logs; recognised by content if not given.")] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(help=f"Format of the logs, by default recognised by content: {', '.join(formats())}."),
+    ] = None,
     redact: Annotated[str, typer.Option(help="default, secrets (no personal data), or none.")] = "default",
     pattern: Annotated[list[str] | None, typer.Option(help="Also redact NAME=REGEX; may be repeated.")] = None,
     json: JsonOption = False,

@@ -18,8 +18,9 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.clock import Clock, SystemClock
-from ethogram.capture.intake import Intake, SourceReport, TraceBuilder
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.recorder import Recorder
 from ethogram.cost import Amounts, Budget, CapReached, Caps, Metering, Unmetered
 from ethogram.cost.budget import Resource

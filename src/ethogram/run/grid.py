@@ -17,7 +17,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ethogram.capture.intake import Draft, Intake, SourceReport, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.cost import Amounts, Budget, Caps
 from ethogram.errors import MachineFailure
 from ethogram.plan import hashed_seeds

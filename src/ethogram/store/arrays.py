@@ -17,8 +17,13 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    valid = np.fromiter((v is not None for v in values), dtype=bool, count=len(values))
-    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    missing = values.count(None)
+    if missing == len(values):
+        return pa.nulls(len(values), kind)
+    mask = None
+    if missing:
+        valid = np.fromiter([v is not None for v in values], dtype=bool, count=len(values))
+        mask = pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_string(kind):
         buffers = _strings(values)
     elif pa.types.is_fixed_size_binary(kind):

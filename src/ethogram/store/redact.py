@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from difflib import get_close_matches
 from hashlib import blake2b
@@ -44,6 +44,7 @@ _MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:(?:[0-9a-f]{32}|[0-9a-f]{8})\]")
 _WHOLE = re.compile(r"\[REDACTED:(?:field:[0-9a-f]{8}|hash:[0-9a-f]{32})\]")
 _RESERVED = ("field", "hash")
 _LONG = 100_000
+_BETWEEN = "\n\0\n"
 _SHORTEST = 6
 _PASSES = 32  # two are usual; more only for texts that are made to chain
 _BARE = re.compile(r"(\\*[\"'])\s*:\s*$")
@@ -185,6 +186,8 @@ class Redactor:
                     if row.sweep in ("raw", "word")]  # fmt: skip
         places = dict.fromkeys((words, anchor) for words, anchor, _ in frequent)
         self._texts = [(*place, [each for *where, each in frequent if tuple(where) == place]) for place in places]
+        self.idle = not (self._on or self._patterns or policy.fields)
+        """Whether nothing is ever redacted."""
         self._numbers = not self._on.isdisjoint(PERSONAL_KINDS)
         self._secrets = not self._on.isdisjoint(SECRET_KINDS)
 
@@ -216,10 +219,18 @@ class Redactor:
             fresh = [hit[:2] for hit in found]
         return tuple(self._finding(text, hit) for hit in sorted(hits))
 
+    def are_clean(self, texts: Sequence[str]) -> bool:
+        """Whether there is nothing to redact in any of some short texts: one search instead of one for each.
+
+        What is found in one of them alone is found here too, since no pattern crosses the NUL between them. More may be
+        found, so after a False each text is to be asked alone.
+        """
+        return self.idle or not (self._patterns or self.find(_BETWEEN.join(texts)))
+
     def redact(self, text: str, field: str = "") -> Redacted:
         """The text as it may be stored in this field."""
         action = self.policy.fields.get(field, "redact")
-        if action == "keep" or not text:
+        if action == "keep" or not text or self.idle:
             return Redacted(text)
         if action in ("drop", "hash"):
             if _WHOLE.fullmatch(text):

@@ -65,7 +65,7 @@ SPAN_COLUMNS: dict[str, str] = {
 _FIELDS = [c for c in SPAN_COLUMNS if c != "step"]
 
 
-class TextRow(msgspec.Struct, frozen=True):
+class TextRow(msgspec.Struct, frozen=True, gc=False):
     """A text as it is stored; `chars` is its length and `mark` its keyed hash before redaction."""
 
     ref: Ref

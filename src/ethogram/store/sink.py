@@ -42,6 +42,8 @@ class Host(Protocol):
     path: str
     redactor: Redactor
     limits: Limits
+    added: int
+    """How many traces came in: a trace that was alone need not ask again what is stored."""
 
     def where(self, ref: Ref) -> str | None:
         """The segment that holds a text already."""
@@ -88,6 +90,7 @@ class Done(msgspec.Struct):
     places: tuple[Place, ...] = ()
     steps: dict[str, int] = {}
     supersedes: TraceId | None = None
+    began: int = -1
 
 
 class TraceWriter:
@@ -98,6 +101,7 @@ class TraceWriter:
         self._run = run
         self._trace = trace
         self.supersedes = supersedes
+        self._began = run.added
         self._spans: list[Span] = []
         self._texts: dict[Ref, TextRow] = {}
         self._chars = 0
@@ -165,6 +169,7 @@ class TraceWriter:
             files=self._files,
             spilled=self._gone,
             supersedes=self.supersedes,
+            began=self._began,
         )
         if self._parts is None:
             done.spans = self._spans

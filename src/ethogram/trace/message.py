@@ -12,19 +12,19 @@ from .ids import Ref
 Role = Literal["system", "user", "assistant", "tool", "other"]
 
 
-class Text(msgspec.Struct, frozen=True, tag="text"):
+class Text(msgspec.Struct, frozen=True, gc=False, tag="text"):
     """Words."""
 
     text: str
 
 
-class Reasoning(msgspec.Struct, frozen=True, tag="reasoning"):
+class Reasoning(msgspec.Struct, frozen=True, gc=False, tag="reasoning"):
     """Thinking that the model showed apart from its answer."""
 
     text: str
 
 
-class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, gc=False, tag="tool_call", omit_defaults=True):
     """A request to run a tool; `arguments` is JSON text, exactly as the model wrote it."""
 
     name: str
@@ -32,7 +32,7 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool_call", omit_defaults=True)
     call_id: str | None = None
 
 
-class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=True):
+class ToolResult(msgspec.Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):
     """What a tool answered."""
 
     content: str
@@ -41,7 +41,7 @@ class ToolResult(msgspec.Struct, frozen=True, tag="tool_result", omit_defaults=T
     failed: bool = False
 
 
-class File(msgspec.Struct, frozen=True, tag="file", omit_defaults=True):
+class File(msgspec.Struct, frozen=True, gc=False, tag="file", omit_defaults=True):
     """An image, a sound or a document: where it is, not its bytes."""
 
     media_type: str
@@ -53,7 +53,7 @@ class File(msgspec.Struct, frozen=True, tag="file", omit_defaults=True):
 Part = Text | Reasoning | ToolCall | ToolResult | File
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One turn: who speaks, and in which parts."""
 
     role: Role
@@ -69,7 +69,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tools that this message asks for."""
-        return tuple(p for p in self.parts if isinstance(p, ToolCall))
+        return tuple([p for p in self.parts if isinstance(p, ToolCall)])
 
 
 INLINE = 64

@@ -16,7 +16,7 @@ STATUSES: tuple[str, ...] = get_args(Status)
 Param = str | int | float | bool | None
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Span(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One unit of work.
 
     `input` holds only the messages that are new: the full input of a model span is the first `keep`

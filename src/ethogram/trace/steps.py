@@ -71,8 +71,10 @@ def _circle(member: str, above: dict[str, str | None]) -> Iterator[str]:
 def inner_ids(spans: Iterable[Placed], kinds: frozenset[str] = STEP_KINDS) -> set[str]:
     """Ids of spans that have a descendant of one of these kinds."""
     spans = tuple(spans)
-    above = parents(spans)
     inner: set[str] = set()
+    if not any(s.parent_id for s in spans):
+        return inner
+    above = parents(spans)
     for span in spans:
         up = above[span.span_id] if span.kind in kinds else None
         while up is not None and up not in inner:

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from ethogram.capture.intake import Draft, Intake, SourceReport
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.readers import jsonl
 from ethogram.capture.source import bytes_source

@@ -9,7 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ethogram.capture.intake import Draft, Intake, SourceReport, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.writers import atif

@@ -13,8 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.intake import Draft, Intake, SourceReport, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import otlp as reader

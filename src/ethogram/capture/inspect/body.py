@@ -18,8 +18,8 @@ import ijson
 import msgspec
 from ijson.common import ObjectBuilder
 
+from ethogram.capture.draft import without_surrogates
 from ethogram.capture.inspect.zip import Archive, Pieces
-from ethogram.capture.intake import without_surrogates
 from ethogram.capture.parse import as_dict, as_int, as_list, as_text
 from ethogram.errors import Unreadable
 

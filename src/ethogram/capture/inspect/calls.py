@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.draft import Draft
 from ethogram.capture.inspect.messages import Lose, Messages, failure, token_fields
-from ethogram.capture.intake import Draft
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, to_json
 from ethogram.trace import Message
 

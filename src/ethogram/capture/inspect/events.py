@@ -15,11 +15,13 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
 from ethogram.capture.inspect.body import Json, raw_object
 from ethogram.capture.inspect.calls import ModelCalls
 from ethogram.capture.inspect.messages import Messages, failure
 from ethogram.capture.inspect.places import OWN, OpenSpan, Places, Scope
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.trace import Kind
 

@@ -6,14 +6,16 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
+from ethogram.capture.draft import Draft
 from ethogram.capture.inspect.body import Body
 from ethogram.capture.inspect.events import EventReader
 from ethogram.capture.inspect.log import Log
 from ethogram.capture.inspect.messages import Messages, failure, token_fields
 from ethogram.capture.inspect.places import OWN, ROOT
 from ethogram.capture.inspect.scores import add_labels, sample_outcome, scores_of
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns
 
 _NOTES = ("answer", "reason", "metadata", "history")

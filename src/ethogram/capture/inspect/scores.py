@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.inspect.log import Log
 from ethogram.capture.inspect.places import OWN
-from ethogram.capture.intake import TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text, to_json
 from ethogram.trace import REASONS, LabelSource, Missing, Outcome, Scored
 

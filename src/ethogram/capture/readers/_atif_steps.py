@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.chat import says_error
-from ethogram.capture.intake import Draft
+from ethogram.capture.draft import Draft
 from ethogram.capture.parse import (
     as_dict,
     as_float,

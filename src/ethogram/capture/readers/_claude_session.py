@@ -6,7 +6,8 @@ from contextlib import ExitStack
 from hashlib import blake2b
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_float, as_int, as_name, as_text, content_parts, from_json, iso_ns, to_json
 from ethogram.trace import Message, Part, Text, ToolCall, ToolResult
 

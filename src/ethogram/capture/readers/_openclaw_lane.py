@@ -6,7 +6,8 @@ from collections import Counter
 from hashlib import blake2b
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import (
     as_dict,
     as_float,

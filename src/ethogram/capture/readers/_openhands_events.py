@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.capture.intake import TraceBuilder
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.parse import (
     as_dict,
     as_float,

@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, chat_message
 from ethogram.trace import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
 
@@ -71,6 +73,8 @@ def usage_tokens(usage: Any) -> dict[str, int | None]:
     details say how many (OpenAI's responses); Anthropic's raw count is fresh input already.
     """
     usage = as_dict(usage)
+    if not usage:
+        return {}
     inclusive = "prompt_tokens" in usage or "input_tokens_details" in usage
     details = as_dict(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
     out = as_dict(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))

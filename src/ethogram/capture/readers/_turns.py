@@ -10,8 +10,10 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import PurePosixPath
 from typing import Any, cast
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import FailureTest, says_error
-from ethogram.capture.intake import RECORD_ERRORS, Draft, Intake, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import to_json
 from ethogram.trace import TOKEN_FIELDS, File, Message, SpanId, ToolCall, ToolResult

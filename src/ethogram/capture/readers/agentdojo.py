@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, chat_message, to_json, tool_call
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records

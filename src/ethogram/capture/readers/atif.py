@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, content_parts, iso_ns
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records

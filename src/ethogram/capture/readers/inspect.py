@@ -99,7 +99,9 @@ def _read_archive(archive: Archive, intake: Intake) -> None:
             elif archive.size(name) > WHOLE:
                 body = streamed_body(partial(archive.open, name))
             else:
-                body = whole_body(archive.read(name), report)
+                data = archive.read(name)
+                intake.expect_json(data)
+                body = whole_body(data, report)
             read_sample(body, log, intake, name)
     _missing_samples(log, found, intake)
 
@@ -131,8 +133,9 @@ def _read_document(source: Source, intake: Intake) -> None:
         for found, sample in enumerate(samples, start=1):
             where = f"sample {found - 1}"
             with intake.record(where):
-                data = sample if isinstance(sample, msgspec.Raw) else msgspec.json.encode(sample)
-                read_sample(whole_body(bytes(data), _reporter(intake, where)), log, intake, where)
+                data = bytes(sample if isinstance(sample, msgspec.Raw) else msgspec.json.encode(sample))
+                intake.expect_json(data)
+                read_sample(whole_body(data, _reporter(intake, where)), log, intake, where)
     if not found and "eval" not in header:
         intake.skip(source.name, "no header and no samples: this is not an Inspect log")
     _missing_samples(log, found, intake)

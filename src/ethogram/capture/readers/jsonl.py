@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import from_json
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
@@ -82,7 +83,7 @@ def _is_observation(item: Any) -> bool:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per trace id; traces that stand whole in one record are written at once."""
-    found = objects(records(source, intake), intake)
+    found = objects(records(source, intake, announce=False), intake)
     loose = SpanBuffer()
     try:
         with intake.record("the rest of the file"):

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records

@@ -12,8 +12,10 @@ from collections import OrderedDict
 from contextlib import AbstractContextManager
 from typing import Any
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
 from ethogram.capture.peek import Peek
@@ -165,7 +167,10 @@ def _beside(message: dict[str, Any], trace: TraceBuilder) -> dict[str, Any]:
 
 
 def _when(item: dict[str, Any]) -> int | None:
-    return next((ns for name in _STARTS if (ns := iso_ns(item.get(name))) is not None), None)
+    for name in _STARTS:
+        if (value := item.get(name)) is not None and (when := iso_ns(value)) is not None:
+            return when
+    return None
 
 
 def _rest(item: dict[str, Any], known: set[str]) -> dict[str, Any]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_name, iso_ns
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source

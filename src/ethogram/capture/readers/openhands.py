@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from ethogram.capture.intake import RECORD_ERRORS, Draft, Intake
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records

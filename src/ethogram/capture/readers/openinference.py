@@ -55,7 +55,7 @@ def sniff(peek: Peek) -> int:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per trace id."""
-    found = objects(records(source, intake), intake)
+    found = objects(records(source, intake, announce=False), intake)
     buffer = SpanBuffer()
     try:
         with intake.record("the rest of the file"):

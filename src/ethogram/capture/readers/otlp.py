@@ -46,7 +46,7 @@ _WHOLE = 16 << 20
 
 def sniff(peek: Peek) -> int:
     """Documents name their resource spans; protobuf shows a trace id and a span id where a span has them."""
-    if is_protobuf(peek.data):
+    if not peek.records and is_protobuf(peek.data):
         return 90
     found = any(isinstance(r, dict) and any(isinstance(r.get(k), list) for k in _TOPS) for r in peek.records)
     return 95 if found else 0
@@ -228,6 +228,8 @@ def _first_line_is_whole(peek: Peek) -> bool:
 
 def _getter(item: dict[str, Any]) -> Any:
     """Fields by their JSON name or, where people kept protobuf's own names, in snake case."""
+    if not any("_" in name for name in item):
+        return item.get
 
     def get(name: str) -> Any:
         value = item.get(name)

@@ -10,7 +10,9 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import (
     as_dict,
     as_float,

@@ -12,8 +12,10 @@ from typing import Any
 
 import ijson
 
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import (
     as_dict,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_list, as_name, as_text, iso_ns, tool_call
 from ethogram.trace import File, Message, Part, Role, Text, ToolCall, ToolResult

@@ -49,7 +49,7 @@ def _is_annotation(document: dict[str, Any]) -> bool:
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per document; an annotation becomes labels of its trace."""
-    for place, document in objects(records(source, intake), intake):
+    for place, document in objects(records(source, intake, announce=False), intake):
         with intake.record(place):
             if _is_annotation(document):
                 key = as_name(document.get("trace_id")) or _key_in(source.name)

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ethogram.capture.intake import Draft, Intake
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek

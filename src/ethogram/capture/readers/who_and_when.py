@@ -10,7 +10,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ethogram.capture.intake import Draft, Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_int, as_name, as_text, flat_text
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from ethogram.capture.intake import Intake, TraceBuilder
+from ethogram.capture.builder import TraceBuilder, json_text
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_name
 from ethogram.capture.semconv import Understood, understand
-from ethogram.trace import TOKEN_FIELDS
+from ethogram.trace import TOKEN_FIELDS, File, ToolCall, ToolResult
 
 from .bag import Bag
 from .facts import Note, apply_facts, take_facts
@@ -18,6 +20,8 @@ from .messages import last_words
 from .spans import RawSpan, SpanBuffer, decode_span
 from .tree import Tree
 
+TOGETHER = 64
+"""So many spans of a trace are understood before the first of them is stored."""
 Finish = Callable[[TraceBuilder, str, dict[str, str]], None]
 """Completes a trace: the builder, its key, and the new id of each span id."""
 
@@ -53,9 +57,8 @@ class _Assembly:
         tree = Tree(self._outlines)
         repeated = tree.same_calls()
         with self._intake.trace(self._key, worldwide=True) as trace:
-            for position in tree.order:
-                with self._intake.record(f"trace {self._key}, span {self._outlines[position].span_id or position}"):
-                    self._write_span(trace, tree, position, repeated)
+            for start in range(0, len(tree.order), TOGETHER):
+                self._write_spans(trace, tree, tree.order[start : start + TOGETHER], repeated)
             if trace.spans == 0:
                 raise ValueError("none of its spans could be read")
             apply_facts(trace, self._facts)
@@ -101,7 +104,27 @@ class _Assembly:
         self._buffer.add(self._key, span)
         found[position] = outline(span, events)
 
-    def _write_span(self, trace: TraceBuilder, tree: Tree, position: int, repeated: dict[int, int]) -> None:
+    def _write_spans(self, trace: TraceBuilder, tree: Tree, positions: list[int], repeated: dict[int, int]) -> None:
+        """Some spans in their order; what is in them is searched for secrets together."""
+        ready: list[tuple[int, str | None, Understood]] = []
+        for position in positions:
+            with self._intake.record(self._place(position)):
+                ready.append((position, *self._understood(trace, tree, position, repeated)))
+        self._intake.expect([_strings_of(known.draft) for _, _, known in ready])
+        for position, raw_id, known in ready:
+            with self._intake.record(self._place(position)):
+                span_id = trace.add(known.draft)
+                if raw_id:
+                    self._ids.setdefault(raw_id, span_id)
+                add_notes(trace, known.notes, span_id)
+
+    def _place(self, position: int) -> str:
+        return f"trace {self._key}, span {self._outlines[position].span_id or position}"
+
+    def _understood(
+        self, trace: TraceBuilder, tree: Tree, position: int, repeated: dict[int, int]
+    ) -> tuple[str | None, Understood]:
+        """What a span says, and the id that its log gives it."""
         raw = self._buffer.span(self._key, position)
         known = understand(raw, self._buffer.events(self._key, raw.span_id or ""))
         draft = known.draft
@@ -124,10 +147,7 @@ class _Assembly:
             rank = (draft.kind != "agent", tree.depth(position))
             if (self._answer is None or rank < self._answer[:2]) and (draft.kind == "agent" or rank[1] == 0):
                 self._answer = (*rank, last_words(draft.result))
-        span_id = trace.add(draft)
-        if raw.span_id:
-            self._ids.setdefault(raw.span_id, span_id)
-        add_notes(trace, known.notes, span_id)
+        return raw.span_id, known
 
     def _strip(self, known: Understood, kept: str | None) -> None:
         """A call that another span tells as well: neither its tokens nor its words count a second time."""
@@ -177,3 +197,18 @@ def add_notes(trace: TraceBuilder, notes: list[Note], span_id: str | None) -> No
             version=note.version,
             at_ns=note.at_ns,
         )
+
+
+def _strings_of(draft: Draft) -> list[str | None]:
+    """The strings of a draft that differ from span to span; of a context that grows, its end."""
+    found = [draft.span_id, draft.call_id, draft.arguments, draft.result, draft.error]
+    if draft.attributes:
+        found.append(json_text(draft.attributes))
+    for part in (part for message in (*draft.input[-3:], *draft.output) for part in message.parts):
+        if isinstance(part, ToolCall):
+            found += [part.arguments, part.call_id]
+        elif isinstance(part, ToolResult):
+            found += [part.content, part.call_id]
+        elif not isinstance(part, File):
+            found.append(part.text)
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -36,12 +37,16 @@ _WHOLE = frozenset(
 """Keys whose value is data of the user, never a level of the key."""
 
 
+_NUMBERED = re.compile(r"(.+?)\.([0-9]+)(?:\.|$)", re.DOTALL)
+
+
 class Bag:
     """Takes attributes out by any of their names."""
 
     def __init__(self, attributes: dict[str, Any]) -> None:
         """Nested attributes are flattened."""
         self.rest = flat(attributes)
+        self._lists: dict[str, list[tuple[str, int, str]]] | None = None
 
     def __contains__(self, key: str) -> bool:
         return self.rest.get(key) is not None
@@ -49,6 +54,8 @@ class Bag:
     def take(self, *keys: str) -> Any:
         """The value of the first name that has one; other names are consumed too if they say the same."""
         found: Any = None
+        if self.rest.keys().isdisjoint(keys):  # as it is for most names of most spans
+            return found
         for key in keys:
             value = self.rest.get(key)
             if value is None or value == "":
@@ -72,6 +79,8 @@ class Bag:
     def take_float(self, *keys: str) -> float | None:
         """A number; what is none stays where it was."""
         found: float | None = None
+        if self.rest.keys().isdisjoint(keys):
+            return found
         for key in keys:
             value = as_float(self.rest[key]) if key in self.rest else None
             if value is not None and (found is None or value == found):
@@ -81,17 +90,31 @@ class Bag:
 
     def under(self, prefix: str) -> dict[str, Any]:
         """All attributes below a prefix, by the rest of their key."""
-        return {key[len(prefix) :]: self.rest.pop(key) for key in [k for k in self.rest if k.startswith(prefix)]}
+        keys = [k for k in self.rest if k.startswith(prefix)]
+        return {key[len(prefix) :]: self.rest.pop(key) for key in keys}
 
     def indexed(self, prefix: str) -> list[Any]:
         """`prefix.0.…`, `prefix.1.…` as a list of nested values, in the order of the numbers."""
-        dotted = f"{prefix}."
+        if self._lists is None:
+            self._lists = _lists(self.rest)
         found: dict[int, dict[str, Any]] = {}
-        for key in [k for k in self.rest if k.startswith(dotted)]:
-            number, _, tail = key[len(dotted) :].partition(".")
-            if number.isascii() and number.isdigit():
-                found.setdefault(int(number), {})[tail] = self.rest.pop(key)
+        for key, number, tail in self._lists.get(prefix, ()):
+            if key in self.rest:
+                found.setdefault(number, {})[tail] = self.rest.pop(key)
         return [nest(found[i].items()) for i in sorted(found)]
+
+
+def _lists(keys: Iterable[str]) -> dict[str, list[tuple[str, int, str]]]:
+    """Keys with a number in them, by what stands before it, each with the number and what stands behind it.
+
+    Most spans have none, and a dozen prefixes are asked for: so one look serves all of them.
+    """
+    found: dict[str, list[tuple[str, int, str]]] = {}
+    for key in keys:
+        match = _NUMBERED.match(key)
+        if match is not None:
+            found.setdefault(match[1], []).append((key, int(match[2]), key[match.end() :]))
+    return found
 
 
 def flat(attributes: dict[str, Any]) -> dict[str, Any]:

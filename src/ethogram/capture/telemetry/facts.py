@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import TraceBuilder
+from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text
 from ethogram.trace import REASONS, LabelSource, Missing, Scored
 
@@ -17,6 +17,7 @@ from .spans import RawEvent
 EVALUATION = "gen_ai.evaluation.result"
 _SESSION = ("session.id", "gen_ai.conversation.id", "user.id", "traceloop.workflow.name")
 _HEAD = ("task", "attempt", "condition", "agent", "seed", "answer", "origin")
+_ABOUT_THE_TRACE = (*(f"ethogram.{name}" for name in _HEAD), *_SESSION)
 _SOURCES: dict[str, LabelSource] = {
     "llm": "judge",
     "human": "hand",
@@ -55,9 +56,10 @@ def label_source(kind: Any) -> LabelSource:
 def take_facts(bag: Bag) -> dict[str, Any]:
     """Attributes that are about the trace."""
     facts: dict[str, Any] = {}
-    for key in (*(f"ethogram.{k}" for k in _HEAD), *_SESSION):
-        if key in bag:
-            facts[key] = bag.rest.pop(key)
+    if not bag.rest.keys().isdisjoint(_ABOUT_THE_TRACE):
+        for key in _ABOUT_THE_TRACE:
+            if key in bag:
+                facts[key] = bag.rest.pop(key)
     for prefix in ("ethogram.outcome.", "ethogram.meta."):
         facts.update({prefix + k: v for k, v in bag.under(prefix).items()})
     return facts

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from ethogram.capture.parse import (
     as_dict,
     as_list,
@@ -50,6 +52,7 @@ CARRIERS = frozenset(
 _LANGCHAIN = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "system": "system", "tool": "tool"}
 _SPEAKERS = {"tool-call": "assistant", "tool_call": "assistant", "tool-response": "tool", "tool_response": "tool"}
 """Roles of smolagents, which speaks of calls and responses in words."""
+_REMEMBERED_CHARS = 4 << 20
 _URLS = ("image-url", "audio-url", "video-url", "document-url")
 
 
@@ -67,10 +70,41 @@ def decoded_json(value: Any) -> Any:
 
 def messages_of(value: Any, speaker: str) -> list[Message]:
     """The messages in a value: a list of them, a request, a response, or plain words of `speaker`."""
-    found = _gather(decoded_json(value), speaker)
+    found = _gather_list(value, speaker) if isinstance(value, str) and value[:1] == "[" else None
+    if found is None:
+        found = _gather(decoded_json(value), speaker)
     if found or value in (None, "", [], {}):
         return found
     return [] if is_definitions(decoded_json(value)) else [Message(role(speaker), (Text(as_text(value)),))]
+
+
+class _Memory:
+    """Messages of lists that were read before, by their JSON: a context is sent again at every call, and grows."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes], list[Message]] = {}
+        self._chars = 0
+
+    def gather(self, raw: bytes, speaker: str) -> list[Message]:
+        known = self._known.get((speaker, raw))
+        if known is None:
+            if self._chars > _REMEMBERED_CHARS:
+                self._known, self._chars = {}, 0
+            known = self._known[speaker, raw] = _gather([msgspec.json.decode(raw)], speaker)
+            self._chars += len(raw) + 100
+        return known
+
+
+_memory = _Memory()
+_raw_list = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+def _gather_list(value: str, speaker: str) -> list[Message] | None:
+    """The messages in a JSON list, each item of which is understood once; None if this is not such a list."""
+    try:
+        return [m for raw in _raw_list.decode(value) for m in _memory.gather(bytes(raw), speaker)]
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def _gather(value: Any, speaker: str) -> list[Message]:
@@ -220,6 +254,9 @@ def _part(item: dict[str, Any]) -> Part:
         return call_of(call)
     if isinstance(answer, dict):
         return ToolResult(_words(answer.get("response")), as_name(answer.get("name")) or None, _id(answer))
+    text = item.get("text", item.get("content"))
+    if kind in ("", "text") and isinstance(text, str) and item.get("thought") is not True:
+        return Text(text)
     if kind in ("tool_use", "tool_call", "tool-call", "server_tool_call", "server_tool_use"):
         return call_of(item)
     if kind in ("tool_result", "tool_call_response", "tool-result", "server_tool_call_response"):

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import without_surrogates
+from ethogram.capture.draft import without_surrogates
 from ethogram.trace import Kind, Status
 
 MEMORY = 64 << 20

@@ -100,9 +100,10 @@ _LANGFUSE: dict[str, tuple[str, ...]] = {
 
 def take_tokens(bag: Bag, *, exact: bool = False) -> Counts:
     """Token counts of a span; `exact` (our own writer) means that nothing has to be guessed."""
-    if not _ALL_KEYS & bag.rest.keys():
+    present = _ALL_KEYS & bag.rest.keys()
+    if not present:
         return {}
-    counts: Counts = {field: bag.take_int(*keys) for field, keys in SPELLINGS.items()}
+    counts: Counts = {field: bag.take_int(*filter(present.__contains__, keys)) for field, keys in SPELLINGS.items()}
     total = next((t for k in TOTALS if k in bag and (t := as_int(bag.rest[k])) is not None), None)
     counts = settle(counts, total, exact=exact)
     if total is not None and total == _sum(counts):

@@ -202,6 +202,8 @@ def any_value(value: Any) -> Any:
     """A typed value of OTLP as a plain one; what is plain already stays."""
     if not isinstance(value, dict) or len(value) > 1:
         return value
+    if "stringValue" in value:
+        return value["stringValue"]
     for kind, inner in value.items():
         name = kind.replace("_", "").lower()
         if name in ("stringvalue", "boolvalue", "bytesvalue"):

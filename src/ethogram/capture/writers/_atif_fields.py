@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.intake import Draft
+from ethogram.capture.draft import Draft
 from ethogram.capture.parse import as_dict
 from ethogram.capture.readers._atif_steps import PATCHABLE
 from ethogram.trace import File, Part, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ethogram.capture.intake import Draft
+from ethogram.capture.draft import Draft
 from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.readers._atif_steps import OURS, ROLES, Step, replied, spoken, step_message, used
 from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, ToolCall, Trace

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,17 @@ def read_logs(
     return _Import(lake, options, progress).read(many)
 
 
+@contextmanager
+def rare_collections() -> Iterator[None]:
+    """Python looks for garbage in cycles less often: an import makes very many records and hardly a cycle."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 20)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 class _Import:
     """One import into one run."""
 
@@ -160,7 +173,7 @@ class _Import:
         self.register = Register(run)
         result = ImportResult(run=run.name)
         try:
-            with run.writer(redactor, seal=self.options.seal, window=None) as writer:
+            with rare_collections(), run.writer(redactor, seal=self.options.seal, window=None) as writer:
                 for report in self._sources(paths, run, writer):
                     _add(result, report)
                 self.register.flush(writer)
@@ -197,7 +210,8 @@ class _Import:
         stray: list[SourceReport] = []
 
         def report(where: str, why: str) -> None:
-            stray.append(_redacted(SourceReport(source=where, skipped=[Skipped(where, why)]), writer.redactor))
+            name = _clean_name(where, writer.redactor)
+            stray.append(_redacted(SourceReport(source=name, skipped=[Skipped(where, why)]), writer.redactor))
 
         for path in paths:
             for source in sources(path, self._is_log, report):
@@ -219,15 +233,14 @@ class _Import:
         """
         report = SourceReport(source=_clean_name(source.name, writer.redactor))
         annotations: list[Annotation] = []
-        origin = self._take_in(source, writer, report, annotations)
-        if origin is None:
+        taken = self._take_in(source, writer, report, annotations)
+        if taken is None:
             return _redacted(report, writer.redactor)
-        mark = mark_of(source, writer.redactor)
         if annotations:
-            self.waiting.append(Waiting(origin, mark, report, annotations))
+            self.waiting.append(Waiting(*taken, report, annotations))
             return None
         _redacted(report, writer.redactor)
-        self.register.finish(origin, mark, report, writer)
+        self.register.finish(*taken, report, writer)
         return report
 
     def _annotated(self, run: Run, writer: RunWriter) -> Iterator[SourceReport]:
@@ -245,10 +258,10 @@ class _Import:
 
     def _take_in(
         self, source: Source, writer: RunWriter, report: SourceReport, annotations: list[Annotation]
-    ) -> Origin | None:
+    ) -> tuple[Origin, str] | None:
         """Read one source; a machine failure travels up, anything wrong with the source is reported.
 
-        Gives the origin of a source that was read to the end for the first time.
+        Gives the origin and the mark of a source that was read to the end for the first time.
         """
         try:
             found = self.reader or recognise(source)
@@ -264,7 +277,7 @@ class _Import:
                 return None
             if self.progress is not None:
                 tell, size = self.progress, source.size
-                source.on_bytes = lambda count: tell(report.source, count, size)
+                source.on_bytes = None if source.held else lambda count: tell(report.source, count, size)
             sinks: dict[TraceId, TraceWriter] = {}
 
             def open_sink(trace: TraceId) -> TraceWriter:
@@ -274,9 +287,12 @@ class _Import:
             def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
                 return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
 
-            place = self.register.place(origin, mark_of(source, writer.redactor))
-            intake = Intake(open_sink, origin, report, settle, place)
+            mark = mark_of(source, writer.redactor)
+            expect = None if writer.redactor.idle else writer.expect
+            intake = Intake(open_sink, origin, report, settle, self.register.place(origin, mark), expect)
             found.read(source, intake)
+            if self.progress is not None and source.held:
+                self.progress(report.source, source.size, source.size)
             annotations.extend(intake.annotations)
             report.end()
         except Unreadable as error:
@@ -285,7 +301,7 @@ class _Import:
         except OSError as error:
             report.skip(report.source, f"cannot be read: {error.strerror or error}")
             return None
-        return origin
+        return origin, mark
 
     def _settle(
         self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
@@ -322,8 +338,7 @@ class _Import:
 
 
 def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
-    """The report itself, with every word in it redacted: reasons and field names quote what they complain of."""
-    report.source = _clean_name(report.source, redactor)
+    """The report itself, with its words redacted: reasons and field names quote what they complain of."""
     report.skipped = [
         Skipped(_clean_name(s.where, redactor), redactor.redact(s.why, "error").text) for s in report.skipped
     ]
@@ -360,6 +375,9 @@ def _unknown(source: Source) -> str:
 
 def _clean_name(name: str, redactor: Redactor) -> str:
     """The name of a source, redacted; an ending such as `.json` must not hide what stands before it."""
+    stems = [part[:dot] for part in name.split("/") for dot, sign in enumerate(part) if sign == "." and dot]
+    if "source" not in redactor.policy.fields and redactor.are_clean([name, *stems]):
+        return name
     parts = redactor.redact(name, "source").text.split("/")
     for number, part in enumerate(parts):
         stem, dot, ending = part.rpartition(".")

@@ -1,0 +1,86 @@
+"""Drafts, which readers and recorders give with the words still in them, and sinks, which store what they become."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from ethogram.trace import Head, Kind, Label, Message, Ref, Span, Status
+
+
+class Draft(msgspec.Struct, kw_only=True, gc=False):
+    """A span with its words still in it.
+
+    `input` is the full input of a model call; with `growing`, only the messages that are new since the
+    last model call of the same lane (chat logs know this and save the comparison). `seq` is for recorders,
+    which add a span when it ends but number it when it begins.
+    """
+
+    kind: Kind
+    name: str
+    seq: int | None = None
+    span_id: str | None = None
+    parent_id: str | None = None
+    agent: str = ""
+    lane: str = ""
+    start_ns: int | None = None
+    end_ns: int | None = None
+    status: Status = "unset"
+    error: str | None = None
+    model: str | None = None
+    provider: str | None = None
+    prompt_version: str | None = None
+    params: dict[str, Any] = {}
+    input: Sequence[Message] = ()
+    growing: bool = False
+    output: Sequence[Message] = ()
+    tool: str | None = None
+    call_id: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    truncated: bool = False
+    input_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_write_tokens: int | None = None
+    output_tokens: int | None = None
+    reasoning_tokens: int | None = None
+    cost_usd: float | None = None
+    stop_reason: str | None = None
+    attributes: dict[str, Any] = {}
+
+
+class TraceSink(Protocol):
+    """Receives one trace; redaction and storage happen behind it."""
+
+    def text(self, body: str, field: str, original: str | None = None) -> Ref:
+        """Keep a text and give its address; no `field` means that it is clean already, and was `original` before."""
+        ...
+
+    def clean(self, value: str, field: str) -> str:
+        """A short piece of metadata, redacted."""
+        ...
+
+    def span(self, span: Span) -> None:
+        """Keep a span."""
+        ...
+
+    def finish(self, head: Head, labels: Sequence[Label]) -> None:
+        """The trace is complete."""
+        ...
+
+    def abort(self) -> None:
+        """Forget the trace."""
+        ...
+
+
+def without_surrogates(value: str) -> str:
+    """Text that every later reader can hold: half characters (lone surrogates) become U+FFFD."""
+    if value.isascii():
+        return value
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value
