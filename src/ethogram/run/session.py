@@ -134,8 +134,9 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
     if "usd" not in books.unmetered:
         return None
     prices = metering.calls()
+    whole = {e.head.trace_id: e for e in run.entries}  # entries of `books` do not tell where their spans are
     for entry in (e for e in books.live if "usd" in _unmetered(e, run)):
-        cost, head = _cost(run, entry, prices), entry.head
+        cost, head = _cost(run, whole[entry.head.trace_id], prices), entry.head
         if cost is None:
             return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
         more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
