@@ -9,9 +9,10 @@ import msgspec
 
 
 class Estimate(msgspec.Struct, frozen=True, kw_only=True):
-    """`low` and `high` are None where no honest interval exists, and `why` says so.
+    """A number with its uncertainty: `value` between `low` and `high` at the confidence `level`, by `method`.
 
-    `n` counts what `of` names (tasks, attempts, traces, …); `missing` counts what is not in it, by reason.
+    `low` and `high` are None where no valid interval exists, and `why` says so. `n` counts what `of` names (tasks,
+    attempts, traces, …); `missing` counts what is not in it, by reason.
     """
 
     value: float | None

@@ -35,7 +35,7 @@ else:
 
 
 class Dimension(msgspec.Struct, frozen=True):
-    """One axis of the behaviour space."""
+    """One number that a `Field` measures of every trajectory: its name, and what it means."""
 
     name: str
     description: str = ""

@@ -62,7 +62,11 @@ Blame = Literal["verify", "zero", "missing"]
 
 
 class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A frozen, versioned set of tasks (the golden set)."""
+    """A frozen, versioned set of tasks.
+
+    A score of `success_at` or more is a success. `on_crash` and `on_cap` say whether an episode that crashed or reached
+    a cap is scored by its checks (`verify`), scored 0 (`zero`), or has no outcome (`missing`).
+    """
 
     name: str
     tasks: tuple[Task, ...]

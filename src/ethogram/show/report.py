@@ -32,7 +32,13 @@ class ReportFile(Result, kw_only=True):
 def report(
     run: str | Run = "latest", path: str | Path = "report.html", *, home: Home | str | None = None
 ) -> ReportFile:
-    """Write what there is to see of a run as one self-contained file: `report("night", "night.html")`."""
+    """Write everything about a run as one HTML file that opens without a network.
+
+    Gives the file, its sections and the number of its pictures. Raises `BadUsage` for a path that is not HTML or cannot
+    be written, `NotFound` for a run that does not exist.
+
+    Example: `report("night", "night.html").sections`
+    """
     place = Path(path)
     if place.suffix.lower() not in (".html", ".htm"):
         raise BadUsage(f"a report is an HTML page; name it {place.stem}.html, not {place.name}")

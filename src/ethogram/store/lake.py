@@ -372,7 +372,12 @@ class Run:
 
 
 def open_home(address: str | None = None, keys: Keyring | None = None) -> Home:
-    """The home at an address; by default `ETHOGRAM_HOME`, else `.ethogram` in this folder."""
+    """The home at an address: a folder or `s3://…`; by default `ETHOGRAM_HOME`, else `.ethogram` in this folder.
+
+    It is created by the first run that is stored. `keys` open sealed payloads; by default those of the key folder.
+
+    Example: `open_home("lab").resolve("latest").name`
+    """
     return Home(files_at(address or os.environ.get("ETHOGRAM_HOME") or DEFAULT_HOME), keys)
 
 

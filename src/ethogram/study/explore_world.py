@@ -29,7 +29,16 @@ def explore(
     home: Home | str | None = None,
     watch: Watch | None = None,
 ) -> ExploreResult:
-    """Find where a world makes its agent fail more often than tau: `explore(ToyWorld(), ExploreOptions(…))`."""
+    """Find the settings of a world in which its agent fails more often than tau, with few episodes.
+
+    `options` say what tau is, how much may be bought and where it is stored; `grid` replaces the world's own settings.
+    `watch` is called with the metrics of every round. An exploration of the same name goes on where it stopped.
+
+    Gives the certified sets and the metrics of the last round. Raises `BadUsage` for options that make no sense or
+    differ from those of the stored exploration, `Locked` while another process explores it.
+
+    Example: `explore(ToyWorld(), ExploreOptions(max_episodes=4000)).established`
+    """
     options = options or ExploreOptions()
     chosen = grid or world.grid()
     world.check(chosen)

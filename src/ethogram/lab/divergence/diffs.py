@@ -145,10 +145,18 @@ def diff(
     by_lane: bool = True,
     home: Home | str | None = None,
 ) -> DiffResult:
-    """Compare two traces, the first being the baseline; ids are looked for in all runs, or in those that are named.
+    """Compare two traces step by step; the first is the baseline.
+
+    `trace_a` and `trace_b` are traces, ids or the start of ids; ids are looked for in all runs, or in `run` (and
+    `against`, for the second). `reading` is `steps` or `messages`, `by_lane` aligns concurrent agents lane by lane.
 
     The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
     traces of traxr are compared by its own signature unless another is named, all others by the structural one.
+
+    Gives the distance, the first step that differs, the alignment and how the difference showed. Raises `NotFound` for
+    a trace that does not exist, `BadUsage` for the start of several ids.
+
+    Example: `diff("4f1c22", "9ab01d").d_norm`
     """
     both = [_find(trace_a, run, home), _find(trace_b, against or run, home)]
     usual = usual_signature([f.entry for f in both if f.entry is not None], reading)

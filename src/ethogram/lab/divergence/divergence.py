@@ -136,8 +136,15 @@ def divergence(
 ) -> DivergenceResult:
     """How far repeats of each task are apart, or those of one run from those of another run of the same tasks.
 
-    One run can be both: `condition` and `against_condition` then say which of its episodes stand on which side. Logs
-    of traxr are compared by its own signature unless another is named, all others by the structural one.
+    `against` is the other run; without it, repeats within `run` are compared. One run can be both: `condition` and
+    `against_condition` then say which of its episodes are compared with which. `reading` is `steps` or `messages`,
+    `by_lane` aligns concurrent agents lane by lane; `draws` and `seed` are those of the permutation test. Logs of traxr
+    are compared by its own signature unless another is named, all others by the structural one.
+
+    Gives distances by task and the noise floor; with `against` also pairs, prevalences and a test. Raises `NotFound`
+    for a run that does not exist, `BadUsage` for a run that would be compared with itself.
+
+    Example: `divergence("candidate", "main").verdict`
     """
     if draws < 99:
         raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")

@@ -48,9 +48,16 @@ def compare(
     agent: str | None = None,
     base_agent: str | None = None,
 ) -> CompareResult:
-    """Two versions on the same tasks, paired and stratified by task: `compare("main", "new-prompt").verdict`.
+    """Compare two stored runs on the tasks that both have, paired and stratified by task.
 
-    `agent` chooses one agent's episodes where runs hold several, `base_agent` another one for the base.
+    `base` and `candidate` are runs, names, directories or `latest`. `metric` is a metric of the catalogue. `design` is
+    `within` for a claim about exactly these tasks, `between` for one about the population they come from. `condition`
+    and `agent` choose where runs hold several, `base_agent` is the agent of the base if it has another name.
+
+    Gives the difference (candidate minus base) with its interval, a verdict, and the tasks that moved; `difference.low`
+    is None where nothing can be claimed. Raises `NotFound` for a run that does not exist, `BadUsage` for a bad value.
+
+    Example: `compare("main", "new-prompt").verdict`
     """
     with gc_paused():
         one, two, arms = load_pair(

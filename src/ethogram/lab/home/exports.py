@@ -39,7 +39,14 @@ def export_run(
     traces: Sequence[str] = (),
     home: Home | str | None = None,
 ) -> ExportResult:
-    """Write a run, or some of its traces, in another format. An existing file is never overwritten."""
+    """Write a run, or some of its traces, in another format. An existing file is never overwritten.
+
+    `to` is one of `FORMATS` or the name of a writer of an installed package, `out` the file or folder (by default named
+    after the run), `traces` ids or starts of ids. Gives what was written and what the format could not hold. Raises
+    `NotFound` for a format, run or trace that does not exist, `BadUsage` for a place that is taken.
+
+    Example: `export_run("night", "csv", out="night-csv")`
+    """
     writer = None if to in FORMATS else _plugged(to)
     lake = home_of(home)
     found = lake.resolve(run)

@@ -27,7 +27,13 @@ class QueryResult(Result, kw_only=True):
 def sql(
     query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
 ) -> QueryResult:
-    """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages` of all or some runs."""
+    """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`.
+
+    `runs` limits it to some runs, `limit` the rows that are returned. Raises `BadUsage` for a query that DuckDB refuses
+    or that is more than a SELECT.
+
+    Example: `sql("SELECT task, avg(score) FROM episodes GROUP BY task").to_df()`
+    """
     table = arrow(query, runs=runs, home=home, limit=limit)
     more = limit is not None and table.num_rows > limit
     if more:

@@ -111,12 +111,22 @@ class RunSummary(Result, kw_only=True):
 
 
 def load(run: str = "latest", *, home: Home | str | None = None) -> Run:
-    """A stored run: `load("night").traces()`, `.entries`, `.labels()`."""
+    """A stored run, by its name, its directory or `latest`; nothing but its ledger is read until it is asked for.
+
+    Raises `NotFound` for a run that does not exist.
+
+    Example: `[trace.head.task for trace in load("night").traces()]`
+    """
     return run_of(run, home)
 
 
 def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunList:
-    """All runs, with what was scored and what is missing; a damaged run is listed with its problem."""
+    """All runs of a home, or those with a tag: what was scored and what is missing.
+
+    A damaged run is listed with its problem instead of raising.
+
+    Example: `[row.run for row in list_runs(tag="nightly").runs]`
+    """
     lake = home_of(home)
     rows = []
     for run in lake.runs():

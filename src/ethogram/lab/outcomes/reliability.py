@@ -52,7 +52,17 @@ def reliability(
     target: Target | None = None,
     naive: bool = False,
 ) -> ReliabilityResult:
-    """pass@k, pass^k, bounds and tasks of a run: `reliability("night", [1, 4]).pass_hat["4"]`."""
+    """pass@k, pass^k, bounds and tasks of a run.
+
+    `ks` are the k to estimate (by default up to the attempts of the tasks). `missing` is `bounds` (a missing attempt is
+    unknown) or `failure` (it counts as one). `target` is `population` or `suite`: what the intervals are about, by
+    default the population from 20 tasks on. `naive` adds the biased plug-in estimates.
+
+    Gives estimates with intervals; one that cannot be given has no value and says why. Raises `NotFound` for a run that
+    does not exist, `BadUsage` where `condition` or `agent` must choose.
+
+    Example: `reliability("night", [1, 4]).pass_hat["4"].low`
+    """
     found = run_of(run, home)
     with gc_paused():
         outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])

@@ -64,7 +64,15 @@ def rescore(
     score: str | None = None,
     home: Home | str | None = None,
 ) -> ScoreResult:
-    """Score a stored or imported run: `rescore("night", suite="suite/")`; a run of a suite knows its own."""
+    """Score a stored or imported run without running the agent; labels and outcomes are added, never edited.
+
+    Score by the checks of a `suite` (by default the run's own), by `labels_csv` with columns trace (or task and
+    attempt) and value, or by letting the label named `score` be the outcome. Gives what was scored, changed and
+    skipped. Raises `BadUsage` where the run has no suite and nothing is named, `NotFound` for a label, file or run that
+    does not exist.
+
+    Example: `rescore("night", suite="suite/").scored`
+    """
     lake = home_of(home)
     found = lake.resolve(run)
     if suite is None and labels_csv is None and score is None:
