@@ -104,7 +104,7 @@ class WorldBuyer:
         self._committed = time.monotonic()
 
         def report(done: GridReport) -> None:
-            if self._traced:
+            if self._traced and done.played.batch.missing is None:
                 write_traces(self._writer, self._world, done.work, done.played)
             else:
                 self._writer.batch(done.played.batch)
