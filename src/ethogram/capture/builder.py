@@ -73,7 +73,7 @@ class Host(Protocol):
         ...
 
     def finished(self, spans: int) -> None:
-        """A trace of so many spans was kept."""
+        """A trace with this number of spans was kept."""
         ...
 
 

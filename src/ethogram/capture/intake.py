@@ -174,7 +174,7 @@ class Intake:
         return self._settle(head, labels, spans)
 
     def finished(self, spans: int) -> None:
-        """A trace of so many spans was kept."""
+        """A trace with this number of spans was kept."""
         self.report.traces += 1
         self.report.spans += spans
 

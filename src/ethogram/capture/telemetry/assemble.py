@@ -21,7 +21,7 @@ from .spans import RawSpan, SpanBuffer, decode_span
 from .tree import Tree
 
 TOGETHER = 64
-"""So many spans of a trace are understood before the first of them is stored."""
+"""This number of spans of a trace is understood before the first of them is stored."""
 Finish = Callable[[TraceBuilder, str, dict[str, str]], None]
 """Completes a trace: the builder, its key, and the new id of each span id."""
 
