@@ -16,6 +16,7 @@ from ethogram.errors import BadInput, Damaged
 from ethogram.store import Home, Lake
 from ethogram.store.files import LocalFiles
 from ethogram.store.ledger import (
+    SCHEMA_VERSION,
     DataFile,
     Entry,
     Header,
@@ -46,7 +47,9 @@ def segment(
     name: str, *entries: Entry, at: int = 0, files: tuple[str, ...] = (), replaces: tuple[str, ...] = ()
 ) -> Segment:
     listed = tuple(DataFile(f, 1, 1, "b2:0") for f in files)
-    header = Header(schema_version=1, writer=name, number=0, committed_ns=at, files=listed, replaces=replaces)
+    header = Header(
+        schema_version=SCHEMA_VERSION, writer=name, number=0, committed_ns=at, files=listed, replaces=replaces
+    )
     return Segment(name, header, entries)
 
 
@@ -80,7 +83,7 @@ entries = st.builds(
 @given(st.lists(entries, max_size=4))
 def test_a_segment_survives_the_round_trip(many: list[Entry]) -> None:
     header = Header(
-        schema_version=1,
+        schema_version=SCHEMA_VERSION,
         writer="w",
         number=3,
         committed_ns=5,
@@ -131,7 +134,7 @@ def columnar(count: int, **changed: Any) -> list[Entry]:
 
 
 def test_many_entries_are_columns_and_read_back_the_same() -> None:
-    header = Header(schema_version=1, writer="w", number=3, committed_ns=5, replaces=("a-000000.jsonl",))
+    header = Header(schema_version=SCHEMA_VERSION, writer="w", number=3, committed_ns=5, replaces=("a-000000.jsonl",))
     many = columnar(MANY)
     name, data = encode_segment(header, many)
     assert name.endswith(".parquet")
@@ -158,7 +161,7 @@ def test_many_entries_are_columns_and_read_back_the_same() -> None:
     ids=str,
 )
 def test_what_no_column_holds_is_written_as_lines(changed: dict[str, Any]) -> None:
-    header = Header(schema_version=1, writer="w", number=0, committed_ns=5)
+    header = Header(schema_version=SCHEMA_VERSION, writer="w", number=0, committed_ns=5)
     assert encode_columns(msgspec.json.encode(header), columnar(4, **changed)) is None
     many = columnar(MANY, **changed)
     name, data = encode_segment(header, many)
@@ -167,7 +170,7 @@ def test_what_no_column_holds_is_written_as_lines(changed: dict[str, Any]) -> No
 
 
 def test_every_flipped_byte_and_every_cut_is_found() -> None:
-    header = Header(schema_version=1, writer="w", number=0, committed_ns=5)
+    header = Header(schema_version=SCHEMA_VERSION, writer="w", number=0, committed_ns=5)
     name, data = encode_segment(header, [entry("t1", "e1"), entry("t2", "e2")])
     for at in range(len(data)):
         for flip in (0x01, 0x20, 0x80):
@@ -307,7 +310,7 @@ def test_a_ledger_is_read_while_it_is_rewritten(tmp_path: Path) -> None:
             if stop.is_set():
                 return
             writer = f"r{n}" if n % 2 else f"0r{n}"
-            header = Header(schema_version=1, writer=writer, number=0, committed_ns=n, replaces=tuple(old))
+            header = Header(schema_version=SCHEMA_VERSION, writer=writer, number=0, committed_ns=n, replaces=tuple(old))
             name, data = encode_segment(header, [entry(x, x) for x in names])
             files.publish(f"run/ledger/{name}", data)
             for gone in old:
@@ -338,7 +341,9 @@ def test_others_read_the_lines_as_json(home: Home, plain: Any, write_trace: Any)
 
 
 def test_others_read_the_columns(tmp_path: Path) -> None:
-    name, data = encode_segment(Header(schema_version=1, writer="w", number=0, committed_ns=5), columnar(MANY))
+    name, data = encode_segment(
+        Header(schema_version=SCHEMA_VERSION, writer="w", number=0, committed_ns=5), columnar(MANY)
+    )
     (tmp_path / name).write_bytes(data)
     found = duckdb.sql(f"SELECT 'b2:' || lower(hex(episode)), task, score FROM '{tmp_path / name}' LIMIT 2").fetchall()
     assert found == [(hashed(MANY), "task 0", None), (hashed(MANY + 1), "task 1", 1 / 3)]
