@@ -118,3 +118,12 @@ def test_a_long_text_full_of_half_disguises_takes_no_longer_than_others() -> Non
     began = time.process_time()
     REDACTOR.find("++++++++\n" * 40_000)  # parts of tokens, and an indent, all the way
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(("form", "seed"), [("USUAL", 20_261_116), ("OTHER", 5)])
+def test_disguises_are_seen_as_well_among_other_short_texts(form: str, seed: int) -> None:
+    texts = [text for *_, text in MADE.planted(KINDS, getattr(MADE, form), seed) if len(text) <= 1000]
+    guilty = [text for text in texts if REDACTOR.find(text)]
+    assert len(guilty) > 200
+    for before, text in zip(MADE.ordinary(1) * 20, guilty, strict=False):
+        assert not REDACTOR.are_clean([before[:1000], text, "and so on"]), text

@@ -135,3 +135,16 @@ def test_all_that_detect_secrets_knows_by_format_is_covered(cases: list[Any]) ->
     assert seen.total() > 500
     assert len(seen) == len(PROVIDERS)
     assert not missed
+
+
+def test_a_secret_is_found_as_well_where_many_short_texts_are_searched_together(cases: list[Any]) -> None:
+    """An import searches the strings of a record at once, and takes what is then clean to be clean for good."""
+    short = [case.text for case in cases if len(case.text) <= 1000]
+    guilty = [text for text in short if REDACTOR.find(text)]
+    clean = [text for text in short if text not in set(guilty)]
+    assert len(guilty) > 300
+    assert len(clean) > 50
+    for number, text in enumerate(guilty):
+        before, after = clean[number % len(clean)], clean[(7 * number + 1) % len(clean)]
+        assert not REDACTOR.are_clean([before, text, after]), text
+        assert not REDACTOR.are_clean([text] * 40), text

@@ -443,3 +443,13 @@ def test_notes_are_committed_with_their_group(home: Home, write_trace: Any) -> N
         writer.note("sources", [b'{"c":3}'])
     assert [line for _, line in home.run("run").notes("sources")] == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
     assert verify(home.run("run")).ok
+
+
+def test_what_is_expected_is_redacted_as_if_it_came_alone(home: Home) -> None:
+    values = [f"value {i}" for i in range(50)]
+    values[7], values[31] = "mail joe@example.org", "password = Hunter2!hunter"
+    redactor = Redactor(b"a key")
+    with home.create("r", "import").writer(redactor) as writer:
+        writer.expect(values)
+        assert [writer.clean(v, "input") for v in values] == [redactor.redact(v, "input").text for v in values]
+        assert writer.redactions == {"email": 1, "password": 1}
