@@ -91,7 +91,7 @@ def test_ctrl_c_ends_at_once_with_130_and_keeps_what_is_done(place: Path, form: 
         told = json.loads(out)
         assert (told["stopped"], told["scored"], told["not_run"]) == ("interrupted", 3, 17)
     else:
-        assert "stopped: interrupted from the keyboard; go on with: ethogram run --resume night" in out
+        assert "stopped: interrupted from the keyboard; resume with: ethogram run --resume night" in out
     assert verify(open_home(str(place / "home")).run("night")).ok
     code, out, _ = run(place, "--resume", "night", "--dry-run", "--json")
     assert (code, json.loads(out)["remaining"]) == (0, 17)
@@ -103,7 +103,7 @@ def test_the_kill_switch_gives_130_and_resume_goes_on(place: Path) -> None:
     kill("night", home=str(place / "home"))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "stopped: the kill switch was pulled; go on with: ethogram run --resume night" in out
+    assert "stopped: the kill switch is on; resume with: ethogram run --resume night" in out
     code, out, err = run(place, "--resume", "night", "--json")
     told = json.loads(out)
     assert (code, told["scored"], told["not_run"], told["stopped"]) == (0, 400, 0, None)
@@ -112,7 +112,7 @@ def test_the_kill_switch_gives_130_and_resume_goes_on(place: Path) -> None:
 def test_a_run_that_ends_at_its_budget_is_done(place: Path) -> None:
     code, out, _ = run(place, "world.py", "--agent", "world.py:steady", "--max-usd", "0.1", "--run", "night")
     assert code == 0
-    assert "stopped: the experiment's budget is used up; go on with: ethogram run --resume night --max-usd MORE" in out
+    assert "stopped: the experiment's budget is used up; resume with: ethogram run --resume night --max-usd MORE" in out
     code, out, _ = run(place, "--resume", "night", "--json")
     told = json.loads(out)
     assert (code, told["stopped"]) == (0, "cap.experiment")

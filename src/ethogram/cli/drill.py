@@ -18,7 +18,7 @@ def command(json: JsonOption = False, home: HomeOption = None) -> int:
     else:
         stdout().print(
             f"{'✓' if result.ok else '✗'} the last new episode began {result.seconds_to_halt:.2f} s after the switch "
-            f"was pulled; all in flight had ended after {result.seconds_to_drain:.2f} s; "
+            f"was set; all in flight had ended after {result.seconds_to_drain:.2f} s; "
             f"{result.episodes_done} done, {result.episodes_not_run} not run",
             markup=False,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from rich.markup import escape
 
@@ -55,9 +56,15 @@ def print_exploration(result: ExploreResult) -> None:
         f"{known.undecided} undecided of {result.points} points; stopped: {result.stopped}"
     )
     out.print(table(["figure", "value"], _figures(result)))
-    for sentence in (*re.split(r"(?<=[a-z)0-9]\.) (?=[A-Z0-9])", result.established), result.metrics.tube.misleads):
-        out.print(f"note: {sentence}", style="dim", markup=False)
+    _print_claims(result.established)
+    out.print(f"note: {result.metrics.tube.misleads}", style="dim", markup=False)
     out.print(f"next: ethogram explore map {result.run}", style="dim", markup=False)
+
+
+def _print_claims(established: str) -> None:
+    """What may be claimed, one sentence per line."""
+    for sentence in re.split(r"(?<=[a-z)0-9]\.) (?=[A-Z0-9])", established):
+        stdout().print(f"note: {sentence}", style="dim", markup=False)
 
 
 def _figures(result: ExploreResult) -> list[list[str]]:
@@ -96,15 +103,18 @@ def print_race(result: RaceResult) -> None:
 
 
 def print_map(result: ExplorationMap) -> None:
-    """What is established, and the points that fail most."""
+    """The verdicts, the points that fail most, then what may be claimed."""
     out = stdout()
-    out.print(f"{result.run}: {result.established}", markup=False)
+    verdicts = Counter(point.verdict for point in result.points)
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    out.print(f"{result.run}: {counts} of {len(result.points)} points", style="bold", markup=False)
     worst = sorted(result.points, key=lambda p: -(p.rate.value or 0))[:SHOWN]
     rows = [
         [p.point, *p.settings.values(), p.episodes, p.rate.value, p.rate.low, p.rate.high, p.verdict] for p in worst
     ]
     out.print(table(["point", *result.parameters, "episodes", "rate", "low", "high", "verdict"], rows))
-    out.print(f"the {len(worst)} most dangerous of {len(result.points)} points; all of them: --json, or explore export")
+    out.print(f"the {len(worst)} points with the highest failure rate; all points: --json, or explore export")
+    _print_claims(result.established)
 
 
 def print_effects(result: Effects) -> None:

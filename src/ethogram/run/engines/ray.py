@@ -186,7 +186,7 @@ class RayEngine(Generic[W, R]):
         task_caps: Caps = NO_CAPS,
         spent: Mapping[str, Amounts] = MappingProxyType({}),
         at_once: int = MAX_BATCH,
-        again: str = "go on with: ethogram run --resume RUN",
+        again: str = "resume with: ethogram run --resume RUN",
     ) -> None:
         """`make` builds an executor on a worker; `committed` reads the ledger; `concurrency` is over all workers (as
         many as the cluster has CPUs, unless given); `spent` is what earlier sessions used, by task; at most `at_once`
