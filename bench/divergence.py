@@ -19,7 +19,7 @@ from _common import QUICK, child, cpu, new_home, plain_writer, synthetic_head, s
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
 from ethogram.lab.divergence.readings import ReadingOptions, load_readings
 from ethogram.measure.divergence import diverge
-from ethogram.measure.reading import Reading, read
+from ethogram.measure.reading import Reading, read_positions
 from ethogram.stats.distance import Alphabet, align, count_edits, edits, pairwise
 from ethogram.stats.twosample import TaskSample, compare_samples
 from ethogram.store import DERIVED, Run
@@ -183,7 +183,7 @@ def stored() -> bool:
                     sink.finish(synthetic_head(trace), ())
         run, how = home.run("base"), ReadingOptions()
         columns, loaded = cpu(lambda: load_readings(run, how))
-        whole, _ = cpu(lambda: [read(run.trace(e)) for e in run.entries], 1)
+        whole, _ = cpu(lambda: [read_positions(run.trace(e)) for e in run.entries], 1)
         asked, _ = cpu(lambda: divergence("cand", "base", home=home), 1)
         steps = sum(len(e.reading) for v in loaded.tasks.values() for e in v)
     table(

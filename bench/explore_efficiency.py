@@ -20,9 +20,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
 from _maps import KINDS, PROBLEM, fresh, limit, reference, uniform_exact
 
-from ethogram.study.race import Look, episodes_to, trial
+from ethogram.study.race import RacePosition, episodes_to, trial
 
-Runs = list[list[Look]]
+Runs = list[list[RacePosition]]
 
 SHARES = (0.6,) if QUICK else (0.1, 0.3, 0.6)
 DRAWS = 1 if QUICK else 2

@@ -229,7 +229,7 @@ def along(plan: GatePlan) -> allocation.Looks:
 def bought(shape: str, drop: float) -> list[dict[str, Any]]:
     """Equal passes and informative tasks first, on the same suites, baselines and draws."""
     settings = GateSettings(margin=drop, alpha=ALPHA, power=POWER, every=EVERY)
-    kept: dict[str, list[list[allocation.Played]]] = {"equal passes": [], "informative first": []}
+    kept: dict[str, list[list[allocation.PlayedComparison]]] = {"equal passes": [], "informative first": []}
     limits, spent = [], dict.fromkeys(kept, 0.0)
     for number in range(BOUGHT_SUITES):
         rng = np.random.default_rng([11, round(100 * drop), number, len(shape)])
@@ -248,7 +248,7 @@ def bought(shape: str, drop: float) -> list[dict[str, Any]]:
 
 
 def _bought(
-    shape: str, drop: float, how: str, played: list[list[allocation.Played]], limits: np.ndarray, cpu: float
+    shape: str, drop: float, how: str, played: list[list[allocation.PlayedComparison]], limits: np.ndarray, cpu: float
 ) -> dict[str, Any]:
     runs = np.array([[x.runs.mean() for x in suite] for suite in played])
     said = np.array([[[np.mean(x.said == v) for v in (1, -1)] for x in suite] for suite in played])

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from ethogram.cli.live import Tally, lasting
+from ethogram.cli.live import LiveCounts, lasting
 from ethogram.run.suites import EpisodeReport
 from ethogram.trace import Missing, Outcome, Scored
 
@@ -25,21 +25,21 @@ def report(task: str, outcome: Outcome, usd: float = 0.01) -> EpisodeReport:
     )
 
 
-def drawn(tally: Tally, width: int = 100, height: int = 30) -> list[str]:
+def drawn(tally: LiveCounts, width: int = 100, height: int = 30) -> list[str]:
     paper = io.StringIO()
     Console(file=paper, width=width, height=height).print(tally.screen(height))
     return [line.rstrip() for line in paper.getvalue().splitlines()]
 
 
 @pytest.fixture
-def tally() -> Tally:
-    made = Tally()
+def tally() -> LiveCounts:
+    made = LiveCounts()
     made.started("night", 60, [report("tea", Scored(1.0)), report("tea", Missing("infrastructure.network"))], 1.5)
     made.count(report("milk", Scored(0.0)))
     return made
 
 
-def test_tasks_passes_missing_spend_against_the_cap_rate_and_time_left(tally: Tally) -> None:
+def test_tasks_passes_missing_spend_against_the_cap_rate_and_time_left(tally: LiveCounts) -> None:
     tally.began -= 10  # one fresh episode in ten seconds
     line, head, *rows = drawn(tally)
     assert line.startswith("night: 3 of 60 done, 1 passed, 1 missing, $0.0300 of $1.50, 6.0/min, about 10 min left")
@@ -47,14 +47,14 @@ def test_tasks_passes_missing_spend_against_the_cap_rate_and_time_left(tally: Ta
     assert [r.split() for r in rows] == [["tea", "2", "1", "1", "$0.0200"], ["milk", "1", "0", "–", "$0.0100"]]
 
 
-def test_nothing_wraps_on_a_narrow_screen(tally: Tally) -> None:
+def test_nothing_wraps_on_a_narrow_screen(tally: LiveCounts) -> None:
     tally.count(report("a-task-with-a-name-that-is-longer-than-the-whole-screen-is-wide", Scored(1.0)))
     lines = drawn(tally, width=40)
     assert len(lines) == 5
     assert all(len(line) <= 40 for line in lines)
 
 
-def test_more_tasks_than_lines(tally: Tally) -> None:
+def test_more_tasks_than_lines(tally: LiveCounts) -> None:
     for n in range(40):
         tally.count(report(f"task-{n}", Scored(1.0)))
     lines = drawn(tally, height=12)
@@ -63,7 +63,7 @@ def test_more_tasks_than_lines(tally: Tally) -> None:
 
 
 def test_before_the_first_episode() -> None:
-    assert drawn(Tally()) == ["getting ready"]
+    assert drawn(LiveCounts()) == ["getting ready"]
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (150, "2 min"), (7200, "2.0 h")])

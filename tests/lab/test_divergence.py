@@ -16,7 +16,7 @@ from ethogram.lab import import_logs, load
 from ethogram.lab.divergence.diffs import diff
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
 from ethogram.lab.divergence.readings import ReadingOptions, load_readings
-from ethogram.measure.reading import read
+from ethogram.measure.reading import read_positions
 from ethogram.store import Home, Keyring, Redactor, Run
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId
 
@@ -139,7 +139,7 @@ def test_columns_read_as_traces_do(home: Home, logs: Any, samples: dict[str, byt
             assert how.columnar
             for episodes in load_readings(run, how).tasks.values():
                 for episode in episodes:
-                    assert episode.reading == read(run.trace(episode.entry), "steps", how.function()), format
+                    assert episode.reading == read_positions(run.trace(episode.entry), "steps", how.function()), format
                     seen += len(episode.reading)
     assert seen > 100
 

@@ -14,7 +14,7 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.measure.divergence import distances, diverge, first_aligned, repeat_distances
 from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
 from ethogram.measure.kbyk import LENGTH, MOST_FEATURES, OTHER, k_by_k, least_p
-from ethogram.measure.reading import Reading, named_signature, of_messages, read
+from ethogram.measure.reading import Reading, named_signature, of_messages, read_positions
 from ethogram.stats.distance import Alphabet
 from ethogram.trace import (
     Head,
@@ -177,14 +177,14 @@ def test_the_compatibility_reading_can_be_earlier_than_t_star() -> None:
 
 def test_signatures_by_name_and_of_ones_own() -> None:
     run = trace(("model", "chat"), ("tool", "ring"))
-    assert read(run).signatures == ("model:chat:-:-", "tool:ring")
-    assert read(run, "steps", named_signature("kind")).signatures == ("model", "tool")
-    assert read(run, "steps", named_signature("name")).signatures == ("model:chat", "tool:ring")
-    assert read(run, "steps", lambda s: s.name[0]).signatures == ("c", "r")
-    assert read(run, "steps", lambda s, t: f"{t.head.task}{s.seq}").signatures == ("t0", "t1")
+    assert read_positions(run).signatures == ("model:chat:-:-", "tool:ring")
+    assert read_positions(run, "steps", named_signature("kind")).signatures == ("model", "tool")
+    assert read_positions(run, "steps", named_signature("name")).signatures == ("model:chat", "tool:ring")
+    assert read_positions(run, "steps", lambda s: s.name[0]).signatures == ("c", "r")
+    assert read_positions(run, "steps", lambda s, t: f"{t.head.task}{s.seq}").signatures == ("t0", "t1")
     failed = trace(("tool", "ring"), status="error")
-    assert read(failed).signatures == ("tool:ring:error",)
-    assert read(failed).failed == (True,)
+    assert read_positions(failed).signatures == ("tool:ring:error",)
+    assert read_positions(failed).failed == (True,)
 
 
 def test_bad_signatures_are_said_in_one_sentence() -> None:
@@ -192,13 +192,13 @@ def test_bad_signatures_are_said_in_one_sentence() -> None:
     with pytest.raises(NotFound, match="did you mean 'structural'"):
         named_signature("structual")
     with pytest.raises(BadUsage, match="a signature is text"):
-        read(run, "steps", lambda s: 3)  # type: ignore[arg-type, return-value]
+        read_positions(run, "steps", lambda s: 3)  # type: ignore[arg-type, return-value]
     with pytest.raises(BadInput, match="failed on a tool step: ZeroDivisionError"):
-        read(run, "steps", lambda s: str(1 / 0))
+        read_positions(run, "steps", lambda s: str(1 / 0))
     with pytest.raises(BadUsage, match="no reading 'words'"):
-        read(run, "words")
+        read_positions(run, "words")
     with pytest.raises(BadUsage, match="its own signature"):
-        read(run, "messages", named_signature("kind"))
+        read_positions(run, "messages", named_signature("kind"))
 
 
 def test_messages_have_their_own_signature() -> None:
@@ -218,11 +218,11 @@ def test_messages_have_their_own_signature() -> None:
 
 def test_traxr_signatures_fall_back_where_there_is_no_event() -> None:
     run = trace(("tool", "ring"))
-    assert read(run, "steps", named_signature("traxr")).signatures == ("tool:ring",)
+    assert read_positions(run, "steps", named_signature("traxr")).signatures == ("tool:ring",)
     odd = Trace(
         run.head, tuple(Span(**{**_fields(s), "attributes": Ref("r")}) for s in run.spans), {Ref("r"): "[1, 2]"}
     )
-    assert read(odd, "steps", named_signature("traxr")).signatures == ("tool:ring",)
+    assert read_positions(odd, "steps", named_signature("traxr")).signatures == ("tool:ring",)
 
 
 def _fields(span: Span) -> dict[str, object]:

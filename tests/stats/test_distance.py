@@ -121,7 +121,7 @@ def test_all_pairs_are_the_pairs(lists: list[list[int]]) -> None:
         for j, two in enumerate(words):
             assert every[i, j] == d.normalised(one, two)
             assert starts[i, j] == d.common_prefix(one, two)
-    assert d.between(words, words[:1]).shape == (len(words), min(1, len(words)))
+    assert d.distances_between(words, words[:1]).shape == (len(words), min(1, len(words)))
 
 
 @given(WORDS, WORDS)

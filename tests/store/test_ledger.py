@@ -28,7 +28,7 @@ from ethogram.store.ledger import (
     read_segments,
     standing,
 )
-from ethogram.store.ledger_columns import encode as encode_columns
+from ethogram.store.ledger_columns import encode_columns as encode_columns
 from ethogram.store.ledger_file import MANY, decode_places, unpack
 from ethogram.trace import Head, Missing, Origin, Scored, Totals
 

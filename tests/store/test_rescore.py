@@ -9,7 +9,7 @@ import pytest
 
 from ethogram.errors import Locked, Sealed
 from ethogram.store import Home, Keyring, Lake, Policy, Redactor, Rule, retain, rewrite, sweep, verify
-from ethogram.store.lease import release, take
+from ethogram.store.lease import release_lease, take
 from ethogram.store.ledger import Header, Revision, decode_segment, encode_segment
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Label, Missing, Ref, Scored, TraceId
@@ -123,6 +123,6 @@ def test_nothing_is_added_while_a_run_is_rewritten(home: Home, plain: Redactor, 
     take(run.files, run.path, "rewriter", alone=True)
     with pytest.raises(Locked):
         append_outcomes(run, {one: Scored(0.0, "x")}, [], plain)
-    release(run.files, run.path, "rewriter")
+    release_lease(run.files, run.path, "rewriter")
     append_outcomes(run, {}, [], plain)
     assert len(run.segments()) == 1

@@ -407,7 +407,7 @@ def test_a_writer_and_a_rewriter_exclude_each_other(home: Home, write_trace: Any
     with pytest.raises(Locked, match="is being rewritten"):
         rewrite(run)
     assert run.busy() == ["r0"]  # those who were refused left no lease
-    lease.release(run.files, run.path, "r0")
+    lease.release_lease(run.files, run.path, "r0")
     rewrite(run)
     assert verify(run).ok
 

@@ -14,7 +14,7 @@ import pytest
 
 from ethogram.lab.explore.maps import map_exploration
 from ethogram.plan import Task
-from ethogram.run.planning import load
+from ethogram.run.planning import suite_of
 from ethogram.store import Home
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite, load_grid
@@ -32,7 +32,7 @@ def honest(task: Task, episode: Any) -> str:
 
 
 def test_suite_and_grid_are_ready() -> None:
-    assert [t.id for t in load(CORNER).suite.tasks] == ["a-lamp", "the-lamp"]
+    assert [t.id for t in suite_of(CORNER).suite.tasks] == ["a-lamp", "the-lamp"]
     grid = load_grid(CORNER / "grid.yaml")
     assert grid.names == ("temperature", "busy", "other_tools")
     assert len(grid) == 24

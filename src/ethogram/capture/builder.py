@@ -51,7 +51,7 @@ REMEMBERED_CHARS = 4 << 20
 REMEMBERED_TALKS = 4  # conversations that take turns in one lane
 
 
-class Host(Protocol):
+class TraceHost(Protocol):
     """What a builder needs of the intake that opened it."""
 
     origin: Origin
@@ -80,7 +80,7 @@ class Host(Protocol):
 class TraceBuilder:
     """Collects one trace. Set `task`, `attempt`, `outcome`, … at any time before it closes."""
 
-    def __init__(self, intake: Host, trace: TraceId, episode: EpisodeId) -> None:
+    def __init__(self, intake: TraceHost, trace: TraceId, episode: EpisodeId) -> None:
         """Open the sink. Ids derive from the source or the plan, so that the same log gives the same ids."""
         self.trace_id = trace
         self.episode = episode

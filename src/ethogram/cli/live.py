@@ -20,7 +20,7 @@ from .out import cell, known, say, stderr
 PLAIN_EVERY = 5.0
 
 
-class Tally:
+class LiveCounts:
     """Counts of a run, by task."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-class Lines(Tally):
+class Lines(LiveCounts):
     """Plain lines, a few a minute."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class Lines(Tally):
 class _Watching:
     """The port, in front of a tally."""
 
-    def __init__(self, tally: Tally, after: Any) -> None:
+    def __init__(self, tally: LiveCounts, after: Any) -> None:
         self._tally = tally
         self._after = after
 
@@ -139,7 +139,7 @@ def watcher(*, quiet: bool) -> Iterator[Any]:
     if quiet:
         yield None
     elif sys.stderr.isatty():
-        tally = Tally()
+        tally = LiveCounts()
         console = stderr()
         with Live(get_renderable=lambda: tally.screen(console.height), console=console, refresh_per_second=4):
             yield _Watching(tally, tally.count)

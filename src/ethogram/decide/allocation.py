@@ -105,7 +105,7 @@ def _played(
     margin: float,
     extra: float,
     missing: float,
-) -> list[allocation.Played]:
+) -> list[allocation.PlayedComparison]:
     """Candidates of suites that may lie behind the baseline: unchanged, and after a drop of the margin."""
     rng = np.random.default_rng(PLAYED)
     apart = np.sqrt(extra) * rng.standard_normal((suites[0].shape[0], 1))

@@ -24,10 +24,10 @@ from ethogram.stats.distance import (
     Edits,
     Sign,
     align,
-    between,
     common_prefix,
     count_edits,
     distance,
+    distances_between,
     normalised,
     prefixes,
 )
@@ -185,7 +185,7 @@ def distances(
     two = one if second is first else [letters.word(r.signatures) for r in second]
     longer = np.maximum([len(w) for w in one] or [0], 1)[:, None] if one else np.zeros((0, 1))
     longer = np.maximum(longer, np.array([len(w) for w in two])[None, :]) if two else np.zeros((len(one), 0))
-    d = between(one, two)
+    d = distances_between(one, two)
     starts = prefixes(one, two) / np.maximum(longer, 1)
     if by_lane and any(len(r.lane_names) > 1 for r in (*first, *second)):
         _by_lane(first, second, letters, d, starts)
@@ -212,7 +212,7 @@ def _by_lane(first: Sequence[Reading], second: Sequence[Reading], letters: Alpha
     for name in dict.fromkeys(n for r in (*first, *second) for n in r.lane_names):
         one, two = _lane(first, name, letters), _lane(second, name, letters)
         length = np.maximum(one.lengths[:, None], two.lengths[None, :])
-        here = np.rint(between(one.words, two.words) * length)
+        here = np.rint(distances_between(one.words, two.words) * length)
         kept = prefixes(one.words, two.words)
         mine = np.take_along_axis(one.places, kept, axis=1)
         theirs = np.take_along_axis(two.places, kept.T, axis=1).T

@@ -62,7 +62,7 @@ class Reading(msgspec.Struct, frozen=True):
         return sum(k == kind and n != ANSWER_HANDED_OVER for k, n in zip(self.kinds, self.names, strict=True))
 
 
-def read(trace: Trace, reading: str = "steps", function: Callable[..., str] | None = None) -> Reading:
+def read_positions(trace: Trace, reading: str = "steps", function: Callable[..., str] | None = None) -> Reading:
     """A trace by steps or by messages. A signature function of one's own goes with steps; messages have their own."""
     if reading not in READINGS:
         raise BadUsage(f"there is no reading {reading!r}; readings are: {', '.join(READINGS)}")

@@ -26,7 +26,7 @@ from .columns import Floats
 from .field import Dimension
 
 if TYPE_CHECKING:
-    from .standard_columns import StandardValues, Steps
+    from .standard_columns import StandardValues, StepRows
 
 GROUP = "ethogram.dimensions"
 
@@ -44,7 +44,7 @@ class Standard(msgspec.Struct, frozen=True):
     unit: str
     formula: str
     presets: tuple[str, ...]
-    of: Callable[[Steps], Floats] | None = None
+    of: Callable[[StepRows], Floats] | None = None
 
     @property
     def dimension(self) -> Dimension:

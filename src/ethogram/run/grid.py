@@ -246,7 +246,7 @@ def grid_engine(world: GridWorld, engine: str, cores: Cores | None) -> Engine[Gr
     return LocalEngine(GridExecutor(world, cores), 1 if cores is None else 2 * cores.workers)
 
 
-def write_traces(writer: RunWriter, world: GridWorld, work: GridWork, played: Played) -> None:
+def write_grid_traces(writer: RunWriter, world: GridWorld, work: GridWork, played: Played) -> None:
     """Write the episodes of a batch as entries of their own with span traces, played once more step by step."""
     batch = played.batch
     for i, seed in enumerate(played.seeds):

@@ -58,7 +58,7 @@ class Extension(msgspec.Struct, frozen=True, kw_only=True):
     at_ns: int
 
 
-def load(suite: SuiteSpec) -> LoadedSuite:
+def suite_of(suite: SuiteSpec) -> LoadedSuite:
     """A suite from where it lies, or one that was made in Python."""
     if isinstance(suite, Suite):
         return LoadedSuite(suite=suite, root=Path.cwd(), module=None)

@@ -49,7 +49,7 @@ def kept_folder(folder: Path) -> Path:
     return folder.rename(kept / folder.name)
 
 
-def sweep() -> list[Path]:
+def sweep_scratch() -> list[Path]:
     """Remove the folders of processes that are gone, and say which these were."""
     if fcntl is None:
         return []

@@ -32,9 +32,9 @@ from .planning import (
     extended,
     first_episodes,
     fresh_name,
-    load,
     planned_attempts,
     record_extension,
+    suite_of,
 )
 from .planning import RunPlan as RunPlan
 from .session import Quiet as Quiet
@@ -48,7 +48,7 @@ _DEFAULTS = RunOptions()
 
 def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions) -> RunPlan:
     """The plan of a run with an upper bound of its price; nothing is called."""
-    loaded, acting = load(suite), load_agent(agent)
+    loaded, acting = suite_of(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
     check_meters(acting, options, loaded.suite)
     return describe(loaded, acting.name, options, episodes, len(episodes), Amounts())
@@ -125,7 +125,7 @@ def start_run(
     """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
     options = options.resolved()
     lake = home_of(home)
-    loaded, acting = load(suite), load_agent(agent)
+    loaded, acting = suite_of(suite), load_agent(agent)
     episodes = first_episodes(loaded, acting.name, options)
     check_meters(acting, options, loaded.suite)
     policy_from(options.redact)
@@ -255,7 +255,7 @@ def _reopen(
         if given is None and is_marked(plan[what]):
             option = "name it again" if what == "suite" else "name it again with --agent"
             raise BadUsage(f"the {what} of run {found.name!r} was stored without the secret in its address; {option}")
-    loaded = load(suite or plan["suite"])
+    loaded = suite_of(suite or plan["suite"])
     if loaded.suite.digest != plan["suite_digest"]:
         raise BadUsage(
             f"the suite {plan['suite']!r} has changed since {found.name!r} began; restore it, or begin a new run"

@@ -38,7 +38,7 @@ _PYTEST_PROBE = ["{python}", "-P", "-c", "import pytest"]
 _REPORTED = ["--rootdir={workspace}", "--junitxml={report}", "{files}"]
 
 
-class Result(NamedTuple):
+class CaseResult(NamedTuple):
     """What became of a test, and what it said; an expected failure passed only where the suite expects it."""
 
     outcome: str
@@ -83,7 +83,7 @@ class _Place(NamedTuple):
     settings: str
 
 
-def _judged(test: str, result: Result, declared: Mapping[str, Callable[[str], bool]]) -> Judged:
+def _judged(test: str, result: CaseResult, declared: Mapping[str, Callable[[str], bool]]) -> Judged:
     file, _, names = test.partition("::")
     if result.passed(declared[file](names)):
         return Judged(True, "")
@@ -107,14 +107,14 @@ def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> Verdict:
 # ---- running ----
 
 
-def _signed(rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
+def _signed(rule: NamedTests, bench: Bench, place: _Place) -> dict[str, CaseResult]:
     """Our own runner: what it reports is believed only with the signature of a key that it alone was told."""
     report, key = place.folder / f"report-{secrets.token_hex(8)}", secrets.token_bytes(32)
     probe = place.folder / f"probe-{secrets.token_hex(8)}"
     probe.mkdir()
     present = _present(rule, place)
     if not present:
-        return dict.fromkeys(rule.tests, Result("absent", "there is no such file"))
+        return dict.fromkeys(rule.tests, CaseResult("absent", "there is no such file"))
     own = sorted(n for n in own_names(rule, bench) if n.endswith(".py"))
     order = {"key": key.hex(), "report": str(report), "probe": str(probe), "own": own}
     values = {"files": present, "workspace": [str(place.copy)]}
@@ -122,14 +122,14 @@ def _signed(rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
     done = _run(values, command, rule, bench, place, rule.timeout, msgspec.json.encode(order))
     found, problem = read_signed(report, key)
     if problem is not None:
-        return dict.fromkeys(rule.tests, Result("failed", problem))
+        return dict.fromkeys(rule.tests, CaseResult("failed", problem))
     if not found:
         _probe(rule, bench, place.folder, done)
-    absent = Result("absent", "not among the tests that ran" if found else _ended(done, rule))
+    absent = CaseResult("absent", "not among the tests that ran" if found else _ended(done, rule))
     return {test: found.get(dotted(test), absent) for test in rule.tests}
 
 
-def read_signed(report: Path, key: bytes) -> tuple[dict[str, Result], str | None]:
+def read_signed(report: Path, key: bytes) -> tuple[dict[str, CaseResult], str | None]:
     """Results of our own runner by dotted name, and what makes all of them worthless; nothing without a signature."""
     try:
         signature, _, data = report.read_bytes().partition(b"\n")
@@ -138,20 +138,20 @@ def read_signed(report: Path, key: bytes) -> tuple[dict[str, Result], str | None
     if not hmac.compare_digest(signature, hmac.new(key, data, hashlib.sha256).hexdigest().encode()):
         return {}, "the results were not written by the test runner"
     told = msgspec.json.decode(data, type=dict[str, Any])
-    return {dotted(t): Result(r["outcome"], r["message"]) for t, r in told["tests"].items()}, told["problem"]
+    return {dotted(t): CaseResult(r["outcome"], r["message"]) for t, r in told["tests"].items()}, told["problem"]
 
 
-def _one_by_one(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
-    results: dict[str, Result] = {}
+def _one_by_one(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, CaseResult]:
+    results: dict[str, CaseResult] = {}
     left = rule.timeout
     for test in rule.tests:
         done = _run({"test": [test]}, command, rule, bench, place, max(0.1, left))
         left -= done.seconds
-        results[test] = Result("passed") if done.code == 0 else Result("failed", _ended(done, rule))
+        results[test] = CaseResult("passed") if done.code == 0 else CaseResult("failed", _ended(done, rule))
     return results
 
 
-def _all_at_once(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, Result]:
+def _all_at_once(command: str | list[str], rule: NamedTests, bench: Bench, place: _Place) -> dict[str, CaseResult]:
     """One run, its results read from a JUnit file: what tests print cannot pass for a result there."""
     words = command if isinstance(command, str) else " ".join(command)
     if "{report}" not in words:
@@ -159,15 +159,15 @@ def _all_at_once(command: str | list[str], rule: NamedTests, bench: Bench, place
     report = place.folder / f"report-{secrets.token_hex(8)}.xml"
     present = _present(rule, place)
     if not present:
-        return dict.fromkeys(rule.tests, Result("absent", "there is no such file"))
+        return dict.fromkeys(rule.tests, CaseResult("absent", "there is no such file"))
     values = {"files": present, "tests": rule.tests, "report": [str(report)], "workspace": [str(place.copy)]}
     done = _run(values, command, rule, bench, place, rule.timeout)
     found = read_report(report)
     if not found:
         _probe(rule, bench, place.folder, done)
-    absent = Result("absent", "not among the tests that ran" if found else _ended(done, rule))
+    absent = CaseResult("absent", "not among the tests that ran" if found else _ended(done, rule))
     if done.code != 0 and found and all(r.outcome in ("passed", "xfailed") for r in found.values()):
-        return dict.fromkeys(rule.tests, Result("failed", f"every test passed, and yet: {_ended(done, rule)}"))
+        return dict.fromkeys(rule.tests, CaseResult("failed", f"every test passed, and yet: {_ended(done, rule)}"))
     return {test: found.get(dotted(test), absent) for test in rule.tests}
 
 
@@ -244,21 +244,21 @@ def _ended(done: Finished, rule: NamedTests) -> str:
     return f"exit code {done.code}: {done.last_words}"
 
 
-def read_report(report: Path) -> dict[str, Result]:
+def read_report(report: Path) -> dict[str, CaseResult]:
     """Results of a JUnit file by dotted name; nothing if there is no readable file."""
     try:
         tree = ElementTree.parse(report)  # noqa: S314 - expat bounds the growth of entities
     except (OSError, ElementTree.ParseError):
         return {}
-    found: dict[str, Result] = {}
+    found: dict[str, CaseResult] = {}
     for case in tree.iter("testcase"):
         name = ".".join(n for n in (case.get("classname"), case.get("name")) if n)
         wrong = next((c for c in case if c.tag in ("failure", "error", "skipped")), None)
         if wrong is None:
-            result = Result("passed")
+            result = CaseResult("passed")
         else:
             expected = wrong.tag == "skipped" and wrong.get("type") == "pytest.xfail"
-            result = Result("xfailed" if expected else wrong.tag, wrong.get("message") or wrong.tag)
+            result = CaseResult("xfailed" if expected else wrong.tag, wrong.get("message") or wrong.tag)
         if name not in found or found[name].outcome == "passed":
             found[name] = result
     return found

@@ -59,7 +59,7 @@ class OrderInformation(NamedTuple):
     bias: Floats
 
 
-class Played(NamedTuple):
+class PlayedComparison(NamedTuple):
     """Simulated decisions (1 found, -1 ruled out, 0 neither) and attempts of the second arm at the stop, per draw."""
 
     said: Ints
@@ -171,7 +171,7 @@ def play(
     *,
     extra: float = 0.0,
     missing: float = 0.0,
-) -> Played:
+) -> PlayedComparison:
     """The comparison on many second arms with these pass rates, (draws, tasks), against a first arm that stays.
 
     `first` are its successes and attempts; `extra` is variance of the difference from elsewhere. The share `missing` of
@@ -201,7 +201,7 @@ def play(
         runs[crossed | ruled] = now
         going &= ~(crossed | ruled)
         before = int(now)
-    return Played(said, runs)
+    return PlayedComparison(said, runs)
 
 
 def _speed(belief: ShrunkRates, successes: Numbers, attempts: Numbers) -> Floats:

@@ -131,10 +131,10 @@ def align(first: str, second: str, *, prefix_first: bool = True) -> list[Aligned
 
 def pairwise(words: Sequence[str]) -> Floats:
     """Normalised distances of all pairs, (words, words)."""
-    return between(words, words)
+    return distances_between(words, words)
 
 
-def between(first: Sequence[str], second: Sequence[str]) -> Floats:
+def distances_between(first: Sequence[str], second: Sequence[str]) -> Floats:
     """Normalised distances of every word of the first list to every word of the second, (first, second)."""
     counts = _crossed(first, second, Levenshtein.distance)
     return np.asarray(counts / np.maximum(_longer(first, second), 1), dtype=np.float64)

@@ -11,7 +11,7 @@ from .retain import Retention, Rule, age_seconds, retain, rewrite
 from .seal import Keyring
 from .sink import TraceWriter
 from .tables import episode_table
-from .verify import Problem, Verification, sweep, verify, verify_home
+from .verify import IntegrityProblem, Verification, sweep, verify, verify_home
 from .writer import COMMIT_WINDOW, Limits, RunWriter
 
 __all__ = [
@@ -22,11 +22,11 @@ __all__ = [
     "Compaction",
     "Entry",
     "Home",
+    "IntegrityProblem",
     "Keyring",
     "Lake",
     "Limits",
     "Policy",
-    "Problem",
     "Redactor",
     "Retention",
     "Rule",

@@ -43,7 +43,7 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(values), [mask, *buffers])
 
 
-def table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
+def arrow_table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
     """An Arrow table of columns by name."""
     import pyarrow as pa
 
@@ -52,7 +52,7 @@ def table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:
 
 def rows_table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
     """An Arrow table of rows."""
-    return table({f.name: [row.get(f.name) for row in rows] for f in schema}, schema)
+    return arrow_table({f.name: [row.get(f.name) for row in rows] for f in schema}, schema)
 
 
 def _strings(values: Sequence[str | None]) -> list[Any]:

@@ -57,7 +57,7 @@ def compact(run: Run, *, few: int = FEW) -> Compaction:
             whole = [_whole(run, s.name) for s in batch]  # of all others only a little is in memory
             _Merger(run, f"{name}-{number:06d}", whole, found).write()
     finally:
-        lease.release(run.files, run.path, name)
+        lease.release_lease(run.files, run.path, name)
         run.forget_cache()
     sweep(run)
     after = len(run.files.names(f"{run.path}/{ledger.FOLDER}"))
@@ -214,7 +214,7 @@ class _Merger:
             if not file.name.startswith(ledger.LABELS + "/"):
                 self.files[file.name] = file
                 continue
-            found = ledger.read_lines(self.run.files, f"{self.run.path}/{file.name}")
+            found = ledger.ledger_lines(self.run.files, f"{self.run.path}/{file.name}")
             lines += [x for x in found if not self.dead or decoder.decode(x).trace_id not in self.dead]
         if lines:
             name = f"{ledger.LABELS}/{self.name}.jsonl.zst"

@@ -97,7 +97,7 @@ _BETWEEN = Piece(b"\n\0\n", 0, 0)
 """Behind a window and before the next: a token may end or begin there, and none goes across."""
 
 
-class Reading:
+class TextWindows:
     """Windows of one text, written out; `bounds` of a hit in them are those of the original."""
 
     def __init__(self) -> None:
@@ -142,9 +142,9 @@ class Reading:
         return high - low != end - start
 
 
-def readings(raw: bytes, view: View) -> Reading:
+def readings(raw: bytes, view: View) -> TextWindows:
     """A text without its disguises, where it has any; `raw` is the text as detectors read it."""
-    found = Reading()
+    found = TextWindows()
     units = _units(raw)
     if units:
         _decoded(found, raw, units)
@@ -173,7 +173,7 @@ def _units(raw: bytes) -> list[Piece]:
     return sorted(units, key=lambda unit: unit.start) if len(units) > 1 else units
 
 
-def _decoded(found: Reading, raw: bytes, units: list[Piece]) -> None:
+def _decoded(found: TextWindows, raw: bytes, units: list[Piece]) -> None:
     """A window around units that lie close together."""
     edges = [i for i, (one, two) in enumerate(pairwise(units), 1) if two.start - one.end > _GAP]
     for first, last in pairwise([0, *edges, len(units)]):
@@ -191,7 +191,7 @@ def _decoded(found: Reading, raw: bytes, units: list[Piece]) -> None:
         found.add([*pieces, Piece(raw[at:stop], at, stop)])
 
 
-def _lines(found: Reading, raw: bytes) -> None:
+def _lines(found: TextWindows, raw: bytes) -> None:
     """Words that are broken over two lines or more, if together they are as long as a token."""
     last = -1
     for match in _BREAK.finditer(raw):
@@ -236,7 +236,7 @@ def _are_base64(one: bytes, two: bytes) -> bool:
     return len(one) == len(two) >= _BLOCK and len((one + two).translate(None, _SEPARATORS)) == 2 * len(one)
 
 
-def _spaced(found: Reading, raw: bytes, classes: bytes) -> None:
+def _spaced(found: TextWindows, raw: bytes, classes: bytes) -> None:
     """Characters with spaces between them: in a stretch of them every second byte is a space, and every other is not.
 
     Both halves are searched in turn, each from where the other was found, and a search for one character many times
@@ -256,7 +256,7 @@ def _spaced(found: Reading, raw: bytes, classes: bytes) -> None:
             at = max(word + 1, match.end() // 2 if match else 0)
 
 
-def _collapsed(found: Reading, raw: bytes, classes: bytes, start: int, end: int) -> None:
+def _collapsed(found: TextWindows, raw: bytes, classes: bytes, start: int, end: int) -> None:
     if not raw[start:end].strip(PLAIN + b" \n\r\t,"):
         return  # a dump of bytes, or a table of numbers
     low, high = max(0, start - LEFT), min(len(raw), end + 1)
@@ -264,7 +264,7 @@ def _collapsed(found: Reading, raw: bytes, classes: bytes, start: int, end: int)
     found.add([Piece(raw[low:start], low, start), *words, Piece(raw[end:high], end, high)])
 
 
-def _encoded(found: Reading, raw: bytes, piece: bytes) -> None:
+def _encoded(found: TextWindows, raw: bytes, piece: bytes) -> None:
     """Base64 of text: what it says, wherever it stands."""
     bare = piece.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
     try:

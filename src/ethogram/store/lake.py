@@ -336,7 +336,7 @@ class Run:
     def notes(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Lines of all committed files in a folder of the run, each with its file's name, in order of commit."""
         for file in ledger.named(self._files, folder + "/"):
-            for line in ledger.read_lines(self.files, f"{self.path}/{file.name}"):
+            for line in ledger.ledger_lines(self.files, f"{self.path}/{file.name}"):
                 yield file.name, line
 
     @property

@@ -51,7 +51,7 @@ def take(files: Files, path: str, name: str, *, alone: bool = False) -> Lease:
     others = [held for other, held in leases(files, path).items() if other != name and is_alive(held)]
     in_the_way = others if alone else [held for held in others if held.alone]
     if in_the_way:
-        release(files, path, name)
+        release_lease(files, path, name)
         run = path.rpartition("/")[2]
         if alone and not any(held.alone for held in in_the_way):
             raise Locked(
@@ -72,7 +72,7 @@ def session(files: Files, path: str) -> Iterator[None]:
     try:
         check_idle(files, path, but=name)
     except Locked:
-        release(files, path, name)
+        release_lease(files, path, name)
         raise
     over = threading.Event()
 
@@ -89,7 +89,7 @@ def session(files: Files, path: str) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        release(files, path, name)
+        release_lease(files, path, name)
 
 
 def check_idle(files: Files, path: str, but: str = "") -> None:
@@ -130,7 +130,7 @@ def renew(files: Files, path: str, name: str, *, alone: bool = False, session: b
     return lease
 
 
-def release(files: Files, path: str, name: str) -> None:
+def release_lease(files: Files, path: str, name: str) -> None:
     """Give a lease up."""
     files.delete(_path(path, name))
 

@@ -31,8 +31,8 @@ from .ledger_file import decode_places as decode_places
 from .ledger_file import decode_segment as decode_segment
 from .ledger_file import encode_segment as encode_segment
 from .ledger_file import hash_of as hash_of
+from .ledger_file import ledger_lines as ledger_lines
 from .ledger_file import pack_lines as pack_lines
-from .ledger_file import read_lines as read_lines
 from .words import revised_words
 
 FOLDER = "ledger"

@@ -70,15 +70,15 @@ def schema() -> Any:
     )
 
 
-def encode(header: bytes, entries: Sequence[Entry]) -> bytes | None:
+def encode_columns(header: bytes, entries: Sequence[Entry]) -> bytes | None:
     """A Parquet file of entries with the header in its metadata; None if a column cannot hold what an entry has."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .arrays import table
+    from .arrays import arrow_table
 
     try:
-        made = table(_columns(entries), schema())
+        made = arrow_table(_columns(entries), schema())
     except (_Unfit, OverflowError, TypeError):  # a foreign seed may be negative, a foreign count absurd
         return None
     out = pa.BufferOutputStream()
@@ -97,7 +97,7 @@ def encode(header: bytes, entries: Sequence[Entry]) -> bytes | None:
     return bytes(out.getvalue())
 
 
-def read(data: bytes, columns: Sequence[str] | None = None) -> tuple[bytes, Any]:
+def read_columns(data: bytes, columns: Sequence[str] | None = None) -> tuple[bytes, Any]:
     """The header and these columns of a segment."""
     import pyarrow as pa
     import pyarrow.parquet as pq

@@ -83,7 +83,7 @@ def unpack(name: str, data: bytes) -> bytes:
         raise Damaged(f"{name} cannot be read ({error}); run: ethogram verify", where=name) from None
 
 
-def read_lines(files: Files, path: str) -> list[bytes]:
+def ledger_lines(files: Files, path: str) -> list[bytes]:
     """The lines of a file of labels or notes."""
     return unpack(path, files.read(path)).splitlines()
 
@@ -94,7 +94,7 @@ def encode_segment(
     """The name and the bytes of a segment: Parquet if it holds many entries and nothing else, lines if not."""
     data, ending = None, COLUMNS
     if len(entries) >= MANY and not revisions and not batches:
-        data = ledger_columns.encode(_encoder.encode(header), entries)
+        data = ledger_columns.encode_columns(_encoder.encode(header), entries)
     if data is None:
         data, ending = pack_lines(_encoder.encode(r) for r in (header, *entries, *revisions, *batches)), LINES
     digits = hash_of(data).removeprefix(ALGORITHM)
@@ -142,7 +142,7 @@ def decode_columns(name: str, data: bytes, columns: Sequence[str] | None = None)
     """The header of a Parquet segment, and these of its columns as an Arrow table."""
     _check_hash(name, data)
     with ledger_columns.damage(name):
-        header, table = ledger_columns.read(data, columns)
+        header, table = ledger_columns.read_columns(data, columns)
         found = msgspec.json.decode(header, type=Header)
     _check_header(name, found)
     return found, table

@@ -33,7 +33,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(bare, digest=ledger.hash_of(msgspec.json.encode(bare, order="deterministic")))
 
 
-def read(files: Files, folder: str) -> Manifest:
+def read_manifest(files: Files, folder: str) -> Manifest:
     """The list of a folder; an empty one if it has none."""
     path = _below(folder, NAME)
     try:
@@ -49,7 +49,7 @@ def read(files: Files, folder: str) -> Manifest:
 
 def record(files: Files, folder: str, contents: Mapping[str, bytes | memoryview]) -> None:
     """Note the hashes of files that are about to be published, or that have just been."""
-    listed = dict(read(files, folder).files)
+    listed = dict(read_manifest(files, folder).files)
     for name, hashes in listed.items():
         if hashes[0] == ABSENT and files.exists(_below(folder, name)):
             listed[name] = hashes[1:]
@@ -70,7 +70,7 @@ def publish(files: Files, folder: str, contents: Mapping[str, bytes]) -> None:
 
 def forget(files: Files, folder: str, names: set[str]) -> None:
     """Take files off the list, for they go."""
-    listed = read(files, folder).files
+    listed = read_manifest(files, folder).files
     if names & set(listed):
         manifest = Manifest(files={n: h for n, h in listed.items() if n not in names}).hashed()
         files.publish(_below(folder, NAME), msgspec.json.format(msgspec.json.encode(manifest)))
@@ -79,7 +79,7 @@ def forget(files: Files, folder: str, names: set[str]) -> None:
 def problems(files: Files, folder: str) -> Iterator[tuple[str, str]]:
     """Each listed file that is not as it was written, and what is wrong with it."""
     try:
-        listed = read(files, folder).files
+        listed = read_manifest(files, folder).files
     except EthogramError as error:
         yield NAME, str(error)
         return

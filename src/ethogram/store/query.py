@@ -15,7 +15,7 @@ import msgspec
 from ethogram.errors import BadUsage, Damaged, Sealed
 
 from . import episode_view, ledger
-from .arrays import table as arrow_table
+from .arrays import arrow_table as arrow_table
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile

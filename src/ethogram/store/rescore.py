@@ -64,7 +64,7 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
         segment, data = ledger.encode_segment(header, (), revisions)
         run.files.publish(f"{run.path}/{ledger.FOLDER}/{segment}", data)
     finally:
-        lease.release(run.files, run.path, name)
+        lease.release_lease(run.files, run.path, name)
     run.forget_cache()
 
 

@@ -152,7 +152,7 @@ def rewrite(
         rewriter.discard()
         raise
     finally:
-        lease.release(run.files, run.path, name)
+        lease.release_lease(run.files, run.path, name)
     run.forget_cache()
     run.files.delete(f"{run.path}/{DERIVED}")  # figures of traces that are forgotten go with them
     sweep(run)

@@ -12,7 +12,7 @@ import msgspec
 from ethogram.errors import Damaged
 from ethogram.trace import Ref, Span, step_order
 
-from .arrays import table as arrow_table
+from .arrays import arrow_table as arrow_table
 
 SPAN_ROWS = 65_536
 TEXT_ROWS = 8_192

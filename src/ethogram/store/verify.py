@@ -24,7 +24,7 @@ _OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED)
 _NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS, CONFIRMATIONS)
 
 
-class Problem(msgspec.Struct, frozen=True):
+class IntegrityProblem(msgspec.Struct, frozen=True):
     """Something that is not as it was written."""
 
     where: str
@@ -40,7 +40,7 @@ class Verification(msgspec.Struct, kw_only=True):
     texts: int = 0
     files: int = 0
     sealed_away: int = 0
-    damaged: list[Problem] = []
+    damaged: list[IntegrityProblem] = []
     leftovers: list[str] = []
     unproven: list[str] = []
     """Files that no hash covers: of an earlier version, or not ours."""
@@ -74,7 +74,7 @@ class _Check:
         self.broken: set[str] = set()
 
     def damaged(self, where: str, what: str) -> None:
-        self.found.damaged.append(Problem(where, what))
+        self.found.damaged.append(IntegrityProblem(where, what))
 
     def all(self, progress: Progress | None) -> None:
         """Check every file, then every reference."""
@@ -113,7 +113,7 @@ class _Check:
         for where, what in manifest.problems(run.files, run.path):
             self.damaged(where, what)
         with suppress(EthogramError):  # a damaged list is named above
-            listed = set(manifest.read(run.files, run.path).files)
+            listed = set(manifest.read_manifest(run.files, run.path).files)
             self.found.files += len(listed)
             known = {*visible, *listed, *_OWN_FILES}
             self.found.unproven = [f for f in _others(run) if f not in known]
@@ -190,7 +190,7 @@ class _Check:
             if file.name in self.broken:
                 continue
             try:
-                for line in ledger.read_lines(self.run.files, f"{self.run.path}/{file.name}"):
+                for line in ledger.ledger_lines(self.run.files, f"{self.run.path}/{file.name}"):
                     label = decoder.decode(line)
                     found.setdefault(label.trace_id, []).append((file.name, label))
             except (EthogramError, msgspec.MsgspecError) as error:
@@ -235,13 +235,13 @@ class _Check:
             self.damaged(trace, f"text {lost[0]}{more} is not where the ledger says")
 
 
-def verify_home(home: Home) -> tuple[list[Problem], list[str]]:
+def verify_home(home: Home) -> tuple[list[IntegrityProblem], list[str]]:
     """Files of the home itself against their hashes, and those that have none."""
-    found = [Problem(where, what) for where, what in manifest.problems(home.files, "")]
-    found += [Problem(f"suites/{where}", what) for where, what in manifest.problems(home.files, "suites")]
+    found = [IntegrityProblem(where, what) for where, what in manifest.problems(home.files, "")]
+    found += [IntegrityProblem(f"suites/{where}", what) for where, what in manifest.problems(home.files, "suites")]
     unproven = []
     with suppress(EthogramError):
-        if home.files.exists(REDACTION_KEY) and REDACTION_KEY not in manifest.read(home.files, "").files:
+        if home.files.exists(REDACTION_KEY) and REDACTION_KEY not in manifest.read_manifest(home.files, "").files:
             unproven.append(REDACTION_KEY)
     return found, unproven
 
@@ -300,5 +300,5 @@ def sweep(run: Run) -> list[str]:
         run.files.delete(f"{run.path}/{path}")
     for writer, lease_held in held.items():
         if not lease.is_alive(lease_held):
-            lease.release(run.files, run.path, writer)
+            lease.release_lease(run.files, run.path, writer)
     return gone

@@ -22,7 +22,7 @@ from ethogram.trace import Ref, TraceId
 from . import ledger
 from .batch import Batch
 from .files import Files
-from .lease import RENEW_NS, check_there, release, renew, take
+from .lease import RENEW_NS, check_there, release_lease, renew, take
 from .ledger import DataFile, Entry, Place
 from .redact import Redacted, Redactor
 from .segment import TextRow, parquet_bytes, text_table, traces_table
@@ -113,7 +113,7 @@ class RunWriter:
             finally:
                 self._closed = True
                 self._stop_timer()
-                release(self.files, self.path, self.name)
+                release_lease(self.files, self.path, self.name)
 
     def where(self, ref: Ref) -> str | None:
         """The text segment that holds a text, if this writer knows of one."""

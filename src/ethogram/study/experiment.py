@@ -17,7 +17,7 @@ from ethogram.plan import Condition
 from ethogram.result import Result
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
 from ethogram.run.options import RunOptions
-from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, load
+from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, suite_of
 from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, start_run
 from ethogram.store import Home, Run, home_of, manifest
 from ethogram.store.files import LocalFiles
@@ -113,7 +113,7 @@ class Experiment:
         options: RunOptions | None,
     ) -> None:
         """Choose the tasks, and try every change on them."""
-        self.loaded = load(self.suite)
+        self.loaded = suite_of(self.suite)
         settled = msgspec.structs.replace(
             options or RunOptions(), k=self.k + self.noise_floor_runs, seed=seed, name=self.name
         )

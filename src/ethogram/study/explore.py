@@ -39,8 +39,8 @@ from ethogram.store import Home, Run, RunWriter, compact, home_of
 from ethogram.store.redact import Policy
 from ethogram.store.stop import pulled, release
 
+from .explore_start import ExplorationPlan as ExplorationPlan
 from .explore_start import ExploreOptions as ExploreOptions
-from .explore_start import Plan as Plan
 from .explore_start import begin, check_options, metadata_of, open_run, round_sizes, stop_rule
 from .explore_v1 import RoundsWriter, Rows, plan_record, results_csv, round_rng
 
@@ -110,7 +110,7 @@ Watch = Callable[[RoundMetrics], None]
 
 
 def explore_plan(
-    plan: Plan,
+    plan: ExplorationPlan,
     options: ExploreOptions,
     make_buyer: Callable[[Run, Metadata, RunWriter], Buyer],
     *,
@@ -151,7 +151,7 @@ class _Explorer:
         metadata: Metadata,
         strategy: Strategy,
         problem: Problem,
-        plan: Plan,
+        plan: ExplorationPlan,
         buyer: Buyer,
         options: ExploreOptions,
     ) -> None:

@@ -48,7 +48,7 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     run_dir: str | None = None
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExplorationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """An exploration, made ready: its question and its place."""
 
     grid: Grid
@@ -105,7 +105,7 @@ def stop_rule(options: ExploreOptions) -> StopRule | None:
     return StopRule(level=options.level)
 
 
-def metadata_of(plan: Plan, options: ExploreOptions) -> Metadata:
+def metadata_of(plan: ExplorationPlan, options: ExploreOptions) -> Metadata:
     """What an exploration is."""
     return Metadata(
         run_uuid=options.run_uuid or derived_uuid(options.seed),
@@ -148,7 +148,7 @@ def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: di
     return Run(files, place.name, lake.keys)
 
 
-def begin(rounds: RoundsWriter, plan: Plan, asked: Metadata, options: ExploreOptions) -> Metadata:
+def begin(rounds: RoundsWriter, plan: ExplorationPlan, asked: Metadata, options: ExploreOptions) -> Metadata:
     """Begin, or make sure that what was begun here is the same exploration."""
     old = rounds.metadata()
     if old is not None:

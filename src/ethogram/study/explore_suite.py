@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.explore.bought import PointOutcomes, outcomes_of
-from ethogram.lab.explore.exploration import Metadata, cell, grid_of_file
+from ethogram.lab.explore.bought import PointOutcomes, bought_outcomes
+from ethogram.lab.explore.exploration import Metadata, csv_value, grid_of_file
 from ethogram.plan import Episode, Suite, episode_seed
 from ethogram.plan.grid import Grid, grid_from
 from ethogram.run.agents import Agent, load_agent, load_object
 from ethogram.run.options import RunOptions
-from ethogram.run.planning import check_meters, load
+from ethogram.run.planning import check_meters, suite_of
 from ethogram.run.session import Quiet, Session
 from ethogram.store import Home, Run, RunWriter, home_of
 from ethogram.store.batch import MISSING
@@ -23,7 +23,7 @@ from ethogram.store.lake import METERS
 from ethogram.suite.load import LoadedSuite
 from ethogram.trace import Outcome, episode_id
 
-from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Target, Watch, explore_plan
+from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, Target, Watch, explore_plan
 
 GridSpec = str | Path | Grid
 
@@ -79,13 +79,13 @@ def explore_suite(
         raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
     options = options or ExploreOptions()
     lake = home_of(home)
-    loaded, acting, chosen = load(suite), load_agent(agent), load_grid(grid)
+    loaded, acting, chosen = suite_of(suite), load_agent(agent), load_grid(grid)
     spec = agent if isinstance(agent, str) else acting.name
     running = msgspec.structs.replace(
         running or RunOptions(), engine=options.engine, workers=max(options.workers, 1), seed=options.seed
     ).resolved()
     check_meters(acting, running, loaded.suite)
-    plan = Plan(
+    plan = ExplorationPlan(
         grid=chosen,
         world=loaded.suite.name,
         synthetic=False,
@@ -117,7 +117,7 @@ class SuiteRows:
 
     def __call__(self, identity: str, bought: PointOutcomes) -> Iterable[str]:
         """One line per episode; a missing outcome leaves `success` empty."""
-        tail = ",".join(cell(v) for v in self._buyer.grid.settings(bought.point).values())
+        tail = ",".join(csv_value(v) for v in self._buyer.grid.settings(bought.point).values())
         for i, letter in enumerate(bought.outcomes):
             episode = self._buyer.episode(bought.point, bought.first + i)
             success = letter.strip(MISSING)
@@ -170,7 +170,7 @@ class SuiteBuyer:
         whole = {t: episodes for t, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
         threshold = self._loaded.suite.success_at
         return [
-            outcomes_of(number, t.point, t.first, [outcomes[e.id] for e in episodes], threshold)
+            bought_outcomes(number, t.point, t.first, [outcomes[e.id] for e in episodes], threshold)
             for t, episodes in whole.items()
         ]
 

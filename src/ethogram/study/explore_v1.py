@@ -26,7 +26,7 @@ from ethogram.lab.explore.exploration import (
     Metadata,
     RoundMetrics,
     Rounds,
-    cell,
+    csv_value,
     tally_digest,
 )
 from ethogram.plan.grid import Grid
@@ -141,7 +141,7 @@ def posterior_bytes(tally: Tally, run_uuid: str, grid_version: str) -> bytes:
 
 def summary_csv(rounds: Sequence[RoundMetrics]) -> bytes:
     """`summary.csv`: one row per complete round."""
-    lines = [",".join(SUMMARY), *(",".join(cell(value(m)) for value in SUMMARY.values()) for m in rounds)]
+    lines = [",".join(SUMMARY), *(",".join(csv_value(value(m)) for value in SUMMARY.values()) for m in rounds)]
     return ("\n".join(lines) + "\n").encode()
 
 

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ethogram.lab.explore.bought import PointOutcomes, batch_outcomes
-from ethogram.lab.explore.exploration import Metadata, cell
+from ethogram.lab.explore.exploration import Metadata, csv_value
 from ethogram.plan import hashed_seeds
 from ethogram.plan.grid import Grid
-from ethogram.run.grid import Cores, GridReport, GridWork, GridWorld, grid_engine, write_traces
+from ethogram.run.grid import Cores, GridReport, GridWork, GridWorld, grid_engine, write_grid_traces
 from ethogram.store import Home, Run, RunWriter
 from ethogram.store.stop import POLL_SECONDS, pulled
 
-from .explore import Buyer, ExploreOptions, ExploreResult, Plan, Target, Watch, explore_plan
+from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, Target, Watch, explore_plan
 
 WINDOW = 0.1
 """Batches that come in within this many seconds are committed together; a kill loses at most these."""
@@ -43,7 +43,7 @@ def explore(
     chosen = grid or world.grid()
     world.check(chosen)
     truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
-    plan = Plan(grid=chosen, world=world.name, synthetic=world.synthetic, truth=truth)
+    plan = ExplorationPlan(grid=chosen, world=world.name, synthetic=world.synthetic, truth=truth)
 
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
         return WorldBuyer(world, chosen, metadata.run_uuid, options, run, writer)
@@ -64,7 +64,7 @@ class WorldRows:
         """One line per episode; a missing outcome leaves `success` empty."""
         work = self._buyer.work(bought.round, Target(bought.point, len(bought.outcomes), bought.first))
         head = f"{identity},{bought.point},"
-        tail = "," + ",".join(cell(v) for v in work.settings.values())
+        tail = "," + ",".join(csv_value(v) for v in work.settings.values())
         letters = bought.outcomes if not bought.missing else [x.strip("-") for x in bought.outcomes]
         seeds = self.seeds.pop((bought.round, bought.point), None) or hashed_seeds(work.seeds, work.count)
         return [f"{head}{i},{seed},{letter}{tail}" for i, (seed, letter) in enumerate(zip(seeds, letters, strict=True))]
@@ -105,7 +105,7 @@ class WorldBuyer:
 
         def report(done: GridReport) -> None:
             if self._traced and done.played.batch.missing is None:
-                write_traces(self._writer, self._world, done.work, done.played)
+                write_grid_traces(self._writer, self._world, done.work, done.played)
             else:
                 self._writer.batch(done.played.batch)
             self.rows.seeds[number, done.work.point] = done.played.seeds

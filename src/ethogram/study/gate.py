@@ -29,7 +29,7 @@ from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.run.environment import Environment
 from ethogram.run.options import AllCaps, RunOptions
-from ethogram.run.planning import load, planned_attempts
+from ethogram.run.planning import planned_attempts, suite_of
 from ethogram.run.suites import resume_run, start_run
 from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import CONFIRMATIONS
@@ -107,7 +107,7 @@ class _Staged:
         self.base, self.candidate = names
         self.settings, self.stages, self.resting, self.tell = settings, stages, resting, tell
         self.suite = self._suite()
-        self.loaded = load(self.suite)
+        self.loaded = suite_of(self.suite)
         self._check_suite()
         away = {q.task for q in resting if not q.expired}
         known = {t.id for t in self.loaded.suite.tasks}

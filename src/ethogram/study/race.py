@@ -45,7 +45,7 @@ class Band(msgspec.Struct, kw_only=True):
     high: list[float]
 
 
-class Curve(msgspec.Struct, kw_only=True):
+class LearningCurve(msgspec.Struct, kw_only=True):
     """How one strategy learns."""
 
     strategy: str
@@ -56,7 +56,7 @@ class Curve(msgspec.Struct, kw_only=True):
     balanced_accuracy: Band
 
 
-class Standing(msgspec.Struct, kw_only=True):
+class RaceStanding(msgspec.Struct, kw_only=True):
     """How one strategy did: episodes until the mean over seeds reached a balanced accuracy; None: not in the budget.
 
     `certified` is the median of the episodes at which its own posterior said that enough is known, `valid` the share
@@ -85,8 +85,8 @@ class RaceResult(Result, kw_only=True):
     zone: float
     seeds: int
     max_episodes: int
-    standings: list[Standing]
-    curves: list[Curve]
+    standings: list[RaceStanding]
+    curves: list[LearningCurve]
     misleads: str = MISLEADS
 
     def rows(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class RaceResult(Result, kw_only=True):
         ]
 
 
-class Look(NamedTuple):
+class RacePosition(NamedTuple):
     """Where one run of a race stands after a round."""
 
     episodes: int
@@ -172,7 +172,7 @@ def entrant(name: str, problem: Problem) -> Strategy:
     return make_strategy(name, problem, RoundSizes())
 
 
-def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, most: int) -> Iterator[Look]:
+def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, most: int) -> Iterator[RacePosition]:
     """One strategy, one seed: a look after every round."""
     key = blake2b(f"race:{name}:{strategy}:{seed}".encode(), digest_size=8).digest()
     rng = np.random.default_rng(int.from_bytes(key, "little"))
@@ -192,7 +192,7 @@ def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, 
         found = score_calls(posterior.called, truth, problem.tau, problem.zone)
         seen.append(progress(posterior, tally, problem, rule.level))
         enough = enough or is_enough(rule, seen, problem.points)
-        yield Look(
+        yield RacePosition(
             tally.spent,
             tube_metrics(tally, problem.tau, None, None).tube_var_sum,
             1.0 if found.recall is None else found.recall,
@@ -203,7 +203,7 @@ def trial(name: str, strategy: str, truth: Floats, problem: Problem, seed: int, 
         )
 
 
-def episodes_to(runs: Sequence[Sequence[Look]], level: float, most: int) -> int | None:
+def episodes_to(runs: Sequence[Sequence[RacePosition]], level: float, most: int) -> int | None:
     """The first number of episodes at which the mean balanced accuracy over all runs reached a level."""
     places = sorted({look.episodes for run in runs for look in run if look.episodes <= most})
     mean = np.mean([_at(run, places, "balanced_accuracy") for run in runs], axis=0)
@@ -211,7 +211,7 @@ def episodes_to(runs: Sequence[Sequence[Look]], level: float, most: int) -> int 
     return int(places[reached[0]]) if len(reached) else None
 
 
-def _at(run: Sequence[Look], places: Sequence[int], metric: str) -> Floats:
+def _at(run: Sequence[RacePosition], places: Sequence[int], metric: str) -> Floats:
     """A figure of a run at given numbers of episodes: that of the last round before; nothing known counts as 0.5."""
     at = np.searchsorted([look.episodes for look in run], places, side="right") - 1
     first = 0.5 if metric == "balanced_accuracy" else 0.0 if metric in ("specificity", "tube_var_sum") else 1.0
@@ -219,22 +219,22 @@ def _at(run: Sequence[Look], places: Sequence[int], metric: str) -> Floats:
     return np.asarray(values[at + 1])
 
 
-def _curve(strategy: str, runs: Sequence[Sequence[Look]], most: int) -> Curve:
+def _curve(strategy: str, runs: Sequence[Sequence[RacePosition]], most: int) -> LearningCurve:
     places = sorted({int(x) for x in np.geomspace(min(64, most), most, CHECKPOINTS)})
     bands = {}
     for metric in METRICS:
         values = np.stack([_at(run, places, metric) for run in runs])
         low, high = np.quantile(values, [0.1, 0.9], axis=0)
         bands[metric] = Band(mean=values.mean(axis=0).tolist(), low=low.tolist(), high=high.tolist())
-    return Curve(strategy=strategy, episodes=places, **bands)
+    return LearningCurve(strategy=strategy, episodes=places, **bands)
 
 
-def _standing(strategy: str, runs: Sequence[Sequence[Look]], most: int) -> Standing:
+def _standing(strategy: str, runs: Sequence[Sequence[RacePosition]], most: int) -> RaceStanding:
     ends = {m: float(np.mean([_at(run, [most], m)[0] for run in runs])) for m in METRICS}
     stops = [next((look for look in run if look.enough), None) for run in runs]
     stopped = [look for look in stops if look is not None]
     right = sum(look.balanced_accuracy >= 0.95 for look in stopped)
-    return Standing(
+    return RaceStanding(
         strategy=strategy,
         n95=episodes_to(runs, 0.95, most),
         n99=episodes_to(runs, 0.99, most),

@@ -79,7 +79,7 @@ def _content_parts(parts: Iterable[Part]) -> Iterator[dict[str, Any]]:
             yield {"type": "text", "text": part.content}
 
 
-def metrics(span: Span) -> dict[str, Any]:
+def atif_metrics(span: Span) -> dict[str, Any]:
     """The tokens and the cost of a reply; prompt tokens include the cached ones."""
     found = without_unknown(
         prompt_tokens=total_of(span.input_tokens, span.cache_read_tokens, span.cache_write_tokens),

@@ -18,7 +18,7 @@ from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.readers._atif_steps import OURS, ROLES, Step, replied, spoken, step_message, used
 from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, ToolCall, Trace
 
-from ._atif_fields import content, differences, draft_of, iso, metrics, pair, total_of, without_unknown
+from ._atif_fields import atif_metrics, content, differences, draft_of, iso, pair, total_of, without_unknown
 
 FORMAT = "atif"
 VERSION = "ATIF-v1.7"
@@ -196,7 +196,7 @@ class _Lane:
             timestamp=iso(span.start_ns),
             model_name=span.model if span.model != self._facts["model"] else None,
             reasoning_content=reasoning or None,
-            metrics=metrics(span) or None,
+            metrics=atif_metrics(span) or None,
         )
         step["message"] = content(message.parts)
         self._tools(step, message.tool_calls, tools)

@@ -13,7 +13,7 @@ from ethogram.measure.divergence import Divergence, first_aligned, repeat_distan
 from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
 from ethogram.measure.manifestation import NO_STEPS, ControlFlow, Group, Manifestation, turns
 from ethogram.measure.pair import PairSide, compare_pair
-from ethogram.measure.reading import Reading, read
+from ethogram.measure.reading import Reading, read_positions
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
@@ -232,7 +232,7 @@ def _find(wanted: Trace | str, run: str | None, home: Home | str | None) -> _Fou
 
 
 def _read(found: _Found, how: ReadingOptions) -> _One:
-    reading = read(found.trace, how.reading, how.function())
+    reading = read_positions(found.trace, how.reading, how.function())
     if found.run is None or found.entry is None:
         return _One(found.trace, reading, None, None, found.trace.answer, False)
     answer, known = final_answer(found.run, found.entry)

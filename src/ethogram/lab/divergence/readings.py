@@ -12,7 +12,7 @@ import numpy as np
 from ethogram.errors import BadUsage, Sealed
 from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural
-from ethogram.measure.reading import READINGS, Reading, named_signature, read, takes_trace
+from ethogram.measure.reading import READINGS, Reading, named_signature, read_positions, takes_trace
 from ethogram.store import Entry, Lake, Run
 from ethogram.store.arrays import column
 from ethogram.trace import Label, Missing, Outcome, Scored, Span, SpanId, TraceId
@@ -85,7 +85,7 @@ def load_readings(
         columns = _from_columns(run, {e.head.trace_id for e in wanted}, function)
         readings = iter([columns.get(e.head.trace_id, EMPTY) for e in wanted])
     else:
-        readings = iter([read(run.trace(e), how.reading, function) for e in wanted])
+        readings = iter([read_positions(run.trace(e), how.reading, function) for e in wanted])
     crashed = {label.trace_id for label in run.labels() if tells_of_crash(label)}
     tasks = {
         task: [EpisodeReading(e.entry, next(readings), e.entry.head.trace_id in crashed) for e in episodes]

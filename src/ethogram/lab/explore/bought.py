@@ -51,11 +51,13 @@ def bought(run: Run, plans: Mapping[int, Proposal], tasks: Sequence[str], succes
         known = played.get((number, point)) or of_suite.get(point, {})
         wanted = range(first, first + count)
         if (number, point) not in found and all(i in known for i in wanted):
-            found[number, point] = outcomes_of(number, point, first, [known[i] for i in wanted], success_at)
+            found[number, point] = bought_outcomes(number, point, first, [known[i] for i in wanted], success_at)
     return found
 
 
-def outcomes_of(number: int, point: int, first: int, outcomes: Sequence[Outcome], success_at: float) -> PointOutcomes:
+def bought_outcomes(
+    number: int, point: int, first: int, outcomes: Sequence[Outcome], success_at: float
+) -> PointOutcomes:
     """Outcomes of single episodes as those of a point."""
     letters = "".join(
         MISSING if isinstance(o, Missing) else SUCCESS if o.success(success_at) else FAILURE for o in outcomes

@@ -212,7 +212,7 @@ class Rounds:
         problems = [] if len(there) == len(rounds) else [f"summary.csv has {len(there)} rows for {len(rounds)} rounds"]
         for row, metrics in zip(there, rounds, strict=False):
             for column, value in SUMMARY.items():
-                said, meant = row.get(column), cell(value(metrics))
+                said, meant = row.get(column), csv_value(value(metrics))
                 if said != meant:
                     problems.append(
                         f"{metrics.round_id}: {column} is {said!r} in summary.csv, {meant!r} in metrics.json"
@@ -304,7 +304,7 @@ def add_up(tally: Tally, more: Iterable[PointOutcomes]) -> Tally:
     return Tally(n, fails)
 
 
-def cell(value: Any) -> str:
+def csv_value(value: Any) -> str:
     """A value in a CSV file: shortest text that reads back as the same number; nothing for None."""
     if value is None:
         return ""

@@ -11,7 +11,7 @@ from ethogram.decide.tube import established
 from ethogram.errors import BadUsage
 from ethogram.result import Result
 from ethogram.store import Home
-from ethogram.store.arrays import table
+from ethogram.store.arrays import arrow_table
 
 from .exploration import RoundMetrics
 from .reading import KnownMap, PointRow
@@ -108,7 +108,7 @@ def _arrow(rows: Sequence[dict[str, Any]]) -> Any:
         kind = float if seen == {int, float} else next(iter(seen)) if len(seen) == 1 else str
         fields.append(pa.field(name, kinds.get(kind, pa.string())))
     columns = {f.name: [str(r[f.name]) if f.type == pa.string() else r[f.name] for r in rows] for f in fields}
-    return table(columns, pa.schema(fields))
+    return arrow_table(columns, pa.schema(fields))
 
 
 def _flat(point: PointRow) -> dict[str, Any]:

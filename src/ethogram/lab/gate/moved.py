@@ -15,7 +15,7 @@ from ethogram.lab.outcomes.columns import chosen_entries, load_outcomes
 from ethogram.measure.catalogue import metric
 from ethogram.measure.divergence import diverge
 from ethogram.measure.outcomes import Ints, Outcomes
-from ethogram.measure.reading import read
+from ethogram.measure.reading import read_positions
 from ethogram.store import Entry, Run
 from ethogram.trace import Label, Scored, Trace
 
@@ -173,7 +173,7 @@ def _number(attempts: _Attempts, row: int) -> tuple[int, object]:
 
 def _first_difference(failing: Trace, passing: Trace) -> FirstDifference:
     there = passing.head.trace_id
-    one, two = read(passing), read(failing)
+    one, two = read_positions(passing), read_positions(failing)
     for reading, whose in ((two, "failing"), (one, "passing")):
         if not len(reading):
             return FirstDifference(passing_trace=there, why=f"the {whose} attempt recorded no steps")

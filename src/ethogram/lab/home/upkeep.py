@@ -17,7 +17,7 @@ from ethogram.errors import BadUsage, EthogramError
 from ethogram.result import Result
 from ethogram.store import (
     Home,
-    Problem,
+    IntegrityProblem,
     Retention,
     Rule,
     Verification,
@@ -38,7 +38,7 @@ class VerifyResult(Result, kw_only=True):
     ok: bool
     runs: list[Verification]
     swept: list[str] = []
-    home: list[Problem] = []
+    home: list[IntegrityProblem] = []
     """Damage to files of the home itself."""
     unproven: list[str] = []
     """Files of the home that no hash covers, for an earlier version wrote them."""

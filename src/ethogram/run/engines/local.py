@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeVar
 
-from ethogram.run.scratch import sweep
+from ethogram.run.scratch import sweep_scratch
 from ethogram.run.threads import unless_stopped
 
 Stop = Callable[[], bool]
@@ -98,7 +98,7 @@ class LocalEngine(Generic[W, R]):
 
     def __init__(self, executor: WorkExecutor[W, R], concurrency: int) -> None:
         """`concurrency` is the most that run at once."""
-        sweep()  # what a killed run left behind
+        sweep_scratch()  # what a killed run left behind
         self.executor = executor
         self.concurrency = concurrency
 

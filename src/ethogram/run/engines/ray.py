@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from ethogram.cluster import Cluster
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import EthogramError, MachineFailure
-from ethogram.run.scratch import sweep
+from ethogram.run.scratch import sweep_scratch
 
 from .local import Stop, WorkExecutor
 
@@ -131,7 +131,7 @@ class Worker(Generic[W, R]):
 
     def __init__(self, make: MakeExecutor[W, R], caps: Caps, task_caps: Caps, budgets: Any, concurrency: int) -> None:
         """Build the executor here, on the worker's own machine."""
-        sweep()
+        sweep_scratch()
         experiment = RemoteBudget(caps, budgets)
         self._executor = make(experiment, lambda task: RemoteBudget(task_caps, budgets, task, experiment))
         self._concurrency = concurrency

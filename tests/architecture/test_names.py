@@ -1,0 +1,87 @@
+"""One word, one thing: a public name is defined in one module, so that it means the same wherever it is read."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from conftest import Module
+
+PORTS = {
+    "sniff": "capture.readers.*",
+    "read": "capture.readers.*",
+    "write": "capture.writers.*",
+    "command": "cli.*",
+    "main": "*",
+    "tools": "*",
+}
+"""Names that a module must give so that others can use it, and where: every reader has `sniff` and `read`, every writer
+`write`, every verb `command`, every program `main`, every suite `tools`."""
+TOOLS_OF_AGENTS = "worlds.*.tools"
+"""Functions that agents call in small worlds: two shops may both tell a price."""
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def is_port(name: str, module: str) -> bool:
+    return name in PORTS and fnmatch(module, PORTS[name])
+
+
+def defined(modules: dict[str, Module]) -> Iterator[tuple[str, str, Definition]]:
+    """Every public class and function at the top of a module: its name, the module, the definition."""
+    for module in modules.values():
+        for node in module.tree.body:
+            if isinstance(node, Definition) and not node.name.startswith("_"):
+                yield node.name, module.name, node
+
+
+def test_a_class_has_a_name_of_its_own(modules: dict[str, Module]) -> None:
+    places = defaultdict(list)
+    for name, module, node in defined(modules):
+        if isinstance(node, ast.ClassDef):
+            places[name].append(module)
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice, f"rename all but one: {twice}"
+
+
+def test_a_function_has_a_name_of_its_own(modules: dict[str, Module]) -> None:
+    """Functions of `stats` have the short names of textbooks and are read with their module: `interval.bounds`."""
+    places = defaultdict(list)
+    for name, module, node in defined(modules):
+        excused = is_port(name, module) or fnmatch(module, TOOLS_OF_AGENTS) or module.startswith("stats.")
+        if not isinstance(node, ast.ClassDef) and not excused:
+            places[name].append(module)
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+    assert not twice, f"rename all but one: {twice}"
+
+
+def test_a_function_of_stats_that_shares_its_name_is_called_with_its_module(modules: dict[str, Module]) -> None:
+    names = defaultdict(set)
+    for name, module, node in defined(modules):
+        if not isinstance(node, ast.ClassDef):
+            names[name].add(module)
+    shared = {(m, name) for name, where in names.items() if len(where) > 1 for m in where if m.startswith("stats.")}
+    bare = [
+        f"{module.name}: from {node.module} import {alias.name}"
+        for module in modules.values()
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom) and not module.name.startswith("stats")
+        for alias in node.names
+        if ((node.module or "").removeprefix("ethogram."), alias.name) in shared
+    ]
+    assert not bare, f"import the module instead: {bare}"
+
+
+def test_a_home_and_a_run_are_opened_in_one_place(modules: dict[str, Module]) -> None:
+    """`home_of` and `run_of` of the store turn names into homes and runs; nobody else asks which of the two it has."""
+    copies = [
+        f"{module.name}:{node.lineno}"
+        for module in modules.values()
+        if module.name != "store.lake"
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node) in ("isinstance(home, Home)", "isinstance(run, Run)")
+    ]
+    assert not copies, f"use home_of or run_of of ethogram.store: {copies}"
