@@ -154,7 +154,8 @@ class Executor:
         self.on_slow: Callable[[float | None], None] = lambda seconds: None
         self.stop: Callable[[], bool] = lambda: False
         self._task_budget = task_budget or (lambda task: Budget("task", settings.task_caps, experiment))
-        self._tasks: dict[str, Budget] = {}
+        self._tasks: dict[str, tuple[Caps, Budget]] = {}
+        self.hidden = (Path(settings.home),) if settings.home else ()
         self._by_id = {t.id: t for t in world.suite.tasks}
         self._simulators: dict[str, Callable[..., Any] | None] = {}
         self._report = SourceReport(source="run")
@@ -240,8 +241,9 @@ class Executor:
     def budget(self, task: Task) -> Budget:
         """A fresh budget for one episode, below its task's and the experiment's."""
         if task.id not in self._tasks:
-            self._tasks[task.id] = self._task_budget(task.id)
-        return Budget("episode", tightest(self.settings.caps, task.caps), self._tasks[task.id])
+            self._tasks[task.id] = tightest(self.settings.caps, task.caps), self._task_budget(task.id)
+        caps, above = self._tasks[task.id]
+        return Budget("episode", caps, above)
 
     def builder(self, work: Work) -> TraceBuilder:
         """A trace to write into."""
@@ -300,7 +302,7 @@ class _Attempt:
             executor.world.root,
             keep=settings.keep,
             isolation=settings.isolation,
-            hide=[Path(settings.home)] if settings.home else (),
+            hide=executor.hidden,
         )
         try:
             async with workspace:

@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,6 @@ class EpisodeHandle:
         self.seed = seed
         self.attempt = attempt
         self.record = record
-        self.rng = random.Random(derived_seed(seed, "agent"))
         self.tools = Tools({}, record)
         self.workspace = workspace
         self.condition: Mapping[str, Any] = condition or {}
@@ -83,6 +83,11 @@ class EpisodeHandle:
         self.wrap: Callable[..., list[str]] = wrap or (lambda argv, folders, programs=(): list(argv))
         self._budget = budget
         self._simulator: Callable[[EpisodeHandle, str], Any] | None = None
+
+    @cached_property
+    def rng(self) -> random.Random:
+        """The agent's own randomness, seeded by its episode."""
+        return self.random("agent")
 
     def attach(
         self, tools: Mapping[str, Callable[..., Any]], simulator: Callable[[EpisodeHandle, str], Any] | None

@@ -14,7 +14,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -54,18 +54,40 @@ class JudgingFault(VerifierFault):
     labels: Sequence[Label] = ()
 
 
+class NamedCheck(NamedTuple):
+    """A check of a task, the name of its label, and a short hash of what it demands."""
+
+    check: Check
+    name: str
+    definition: str
+
+
+def named_checks(task: Task) -> list[NamedCheck]:
+    """The checks of a task as `judge_task` needs them: the same for all its attempts."""
+    names = label_names((c.kind, c.name) for c in task.checks)
+    return [
+        NamedCheck(c, name, definition(c.kind, c.settings, task.expected))
+        for c, name in zip(task.checks, names, strict=True)
+    ]
+
+
 def judge_task(
-    task: Task, loaded: Loaded, evidence: Evidence, *, wrap: Callable[..., list[str]] | None = None
+    task: Task,
+    loaded: Loaded,
+    evidence: Evidence,
+    *,
+    wrap: Callable[..., list[str]] | None = None,
+    checks: Sequence[NamedCheck] | None = None,
 ) -> tuple[list[Label], Outcome]:
     """Labels of all checks and the outcome; raises `VerifierFault` where a check that decides crashed.
 
-    The labels belong to no trace yet, and their `why` is still words. `wrap` isolates what has to be run.
+    The labels belong to no trace yet, and their `why` is still words. `wrap` isolates what has to be run; `checks` are
+    those of `named_checks`, where the caller has them already.
     """
     about = msgspec.structs.replace(evidence, root=loaded.root)
     results: list[CheckResult] = []
     fault: Fault | None = None
-    names = label_names((c.kind, c.name) for c in task.checks)
-    for check, name in zip(task.checks, names, strict=True):
+    for check, name, defined in named_checks(task) if checks is None else checks:
         try:
             verdict = _verdict(check, task, about, wrap)
         except Fault as crashed:
@@ -76,7 +98,7 @@ def judge_task(
             CheckResult(
                 name=name,
                 kind=check.kind,
-                definition=definition(check.kind, check.settings, task.expected),
+                definition=defined,
                 required=check.required,
                 verdict=verdict,
             )

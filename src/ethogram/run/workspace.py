@@ -25,6 +25,7 @@ from .scratch import remove as remove
 
 Keep = Literal["never", "failure", "always"]
 Isolation = Literal["none", "bwrap", "bwrap+network"]
+KEEPS, ISOLATIONS = get_args(Keep), get_args(Isolation)
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/run/systemd/resolve")
 """What programs need of a machine to run at all; of everything else the isolated see nothing."""
 
@@ -43,7 +44,7 @@ class Workspace:
         hide: Sequence[Path] = (),
     ) -> None:
         """`root` is the suite's folder, `base` where workspaces are made, `hide` what isolated agents must not see."""
-        if keep not in get_args(Keep):
+        if keep not in KEEPS:
             raise BadUsage(f"workspaces cannot be kept {keep!r}; choose never, failure or always")
         check_isolation(isolation)
         self.task = task
@@ -55,13 +56,9 @@ class Workspace:
         self.kept: Path | None = None
         self._base = base
         self._path: Path | None = None
-
-    @property
-    def needed(self) -> bool:
-        """Whether the task has files, a repository, or checks that look at what the agent leaves."""
-        task = self.task
         looked_at = any(KINDS[c.kind].layer == "L3" for c in task.checks if c.kind in KINDS)
-        return bool(task.files or task.repository or looked_at or task.meta.get("workspace"))
+        self.needed = bool(task.files or task.repository or looked_at or task.meta.get("workspace"))
+        """Whether the task has files, a repository, or checks that look at what the agent leaves."""
 
     @property
     def path(self) -> Path:
@@ -141,7 +138,7 @@ class Workspace:
 
 def check_isolation(isolation: str) -> None:
     """Refuse an isolation that does not exist, or not on this machine."""
-    if isolation not in get_args(Isolation):
+    if isolation not in ISOLATIONS:
         raise BadUsage(f"there is no isolation {isolation!r}; choose none, bwrap or bwrap+network")
     if isolation != "none" and shutil.which("bwrap") is None:
         raise BadUsage("isolation with bubblewrap was asked for, but there is no 'bwrap' here; install bubblewrap")

@@ -12,7 +12,7 @@ from ethogram.trace import Label, Outcome
 
 from .executor import Wrap
 from .handle import EpisodeHandle
-from .verifiers import judge_task
+from .verifiers import NamedCheck, judge_task, named_checks
 
 
 class SuiteWorld:
@@ -23,6 +23,7 @@ class SuiteWorld:
         self.loaded = loaded
         self.suite = loaded.suite
         self.root = loaded.root
+        self._checks: dict[str, list[NamedCheck]] = {}
         self._quick = {t.id: all(_is_quick(c, t.expected) for c in t.checks) for t in self.suite.tasks}
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
@@ -35,7 +36,9 @@ class SuiteWorld:
 
     def judge(self, task: Task, evidence: Evidence, wrap: Wrap) -> tuple[Sequence[Label], Outcome]:
         """Labels of all checks, and the outcome."""
-        return judge_task(task, self.loaded, evidence, wrap=wrap)
+        if task.id not in self._checks:
+            self._checks[task.id] = named_checks(task)
+        return judge_task(task, self.loaded, evidence, wrap=wrap, checks=self._checks[task.id])
 
     def judges_at_once(self, task: Task) -> bool:
         """Pure checks take no time to speak of."""

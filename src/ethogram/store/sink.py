@@ -173,8 +173,8 @@ class TraceWriter:
         )
         if self._parts is None:
             done.spans = self._spans
-            done.totals = total(tuple(self._spans))
             done.steps = step_numbers(self._spans)
+            done.totals = total(tuple(self._spans))
         else:
             self._spill_spans()
             done.totals = total(self._spilled_spans(), self._places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NewType
 
@@ -13,21 +14,29 @@ Ref = NewType("Ref", str)
 
 ALGORITHM = "b2:"
 _BYTES = 16
+_SHORT = 200
 
 
 def digest(*parts: str | bytes) -> str:
     """Hash parts so that no two different lists of parts give the same bytes."""
-    state = blake2b(digest_size=_BYTES)
+    whole: list[bytes] = []
     for part in parts:
         data = part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "little"))
-        state.update(data)
-    return ALGORITHM + state.hexdigest()
+        whole += (len(data).to_bytes(8, "little"), data)
+    return ALGORITHM + blake2b(b"".join(whole), digest_size=_BYTES).hexdigest()
 
 
 def text_ref(body: str) -> Ref:
     """The address of a text is the hash of its UTF-8 bytes alone, so that anyone can re-derive it."""
+    return _short_ref(body) if len(body) <= _SHORT else _text_ref(body)
+
+
+def _text_ref(body: str) -> Ref:
     return Ref(ALGORITHM + blake2b(body.encode("utf-8", "surrogatepass"), digest_size=_BYTES).hexdigest())
+
+
+_short_ref = lru_cache(maxsize=4096)(_text_ref)
+"""Names of tools, answers of one word and reasons of checks come again and again."""
 
 
 def trace_id(*parts: str) -> TraceId:

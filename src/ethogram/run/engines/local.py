@@ -62,28 +62,31 @@ class AdaptiveLimit:
         self.running = 0
         self.not_before = 0.0
         self._wins = 0
-        self._changed = asyncio.Condition()
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def enter(self, stop: Stop) -> bool:
         """Wait for a place, and take it; False where the run was stopped meanwhile, so that nothing may begin."""
-        async with self._changed:
-            while self.running >= self.now:
-                await self._changed.wait()
-            self.running += 1
+        while self.running >= self.now:  # all of this happens on one event loop: no lock is needed
+            free = asyncio.get_running_loop().create_future()
+            self._waiting.append(free)
+            await free
+        self.running += 1
         while (wait := self.not_before - time.monotonic()) > 0:
             if not await unless_stopped(wait, stop):
                 return False
         return not stop()
 
-    async def leave(self) -> None:
+    def leave(self) -> None:
         """Give the place back; every full round of successes opens one more."""
-        async with self._changed:
-            self.running -= 1
-            self._wins += 1
-            if self._wins >= self.now and self.now < self.most:
-                self.now += 1
-                self._wins = 0
-            self._changed.notify_all()
+        self.running -= 1
+        self._wins += 1
+        if self._wins >= self.now and self.now < self.most:
+            self.now += 1
+            self._wins = 0
+        waiting, self._waiting = self._waiting, []
+        for free in waiting:
+            if not free.done():  # else its worker was cancelled
+                free.set_result(None)
 
     def slow(self, seconds: float | None) -> None:
         """A provider asked us to slow down."""
@@ -140,7 +143,7 @@ class LocalEngine(Generic[W, R]):
                     report(await self.executor.execute(one))
                 finally:
                     if adapting:
-                        await limit.leave()
+                        limit.leave()
                 await asyncio.sleep(0)
 
         workers = [asyncio.create_task(worker()) for _ in range(self.concurrency)]
