@@ -255,8 +255,8 @@ def leftovers(run: Run) -> list[str]:
     files, drafts = list(_files(run)), list(_drafts(run))
     held = run.leases()
     alive = [name for name, lease_held in held.items() if lease.is_alive(lease_held)]
-    segments = ledger.read_all(run.files, run.path, ledger.Slim())
-    visible = {f.name for s in ledger.in_force(segments) for f in s.header.files}
+    segments = ledger.read_all(run.files, run.path, ledger.decode_places)
+    visible = {f.name for s in ledger.unreplaced(segments) for f in s.header.files}
     replaced = {f"{ledger.FOLDER}/{name}" for s in segments for name in s.header.replaces}
     there = {f"{ledger.FOLDER}/{s.name}" for s in segments}
     # the draft of a lease is older than the lease, so one whose owner is not known is left alone for a while
