@@ -1,6 +1,8 @@
-"""Claim: with an agent that returns at once and every trace committed durably (in groups, within half a second), the
-harness does at least 20 times as many episodes per CPU second as inspect-ai with its mock model; growth is linear to
-50 000 episodes and memory stays flat. Pydantic-evals, which stores nothing, is shown beside it."""
+"""Claims: with an agent that returns at once and every trace committed durably (in groups, within half a second), the
+harness does at least as many episodes per CPU second as pydantic-evals, which stores nothing, and at least 20 times as
+many as inspect-ai with its mock model and its fastest settings; growth is linear to 50 000 episodes and memory stays
+flat. Rates are marginal: the episodes between a small and a large run over the CPU seconds between them, so that what is
+imported and set up once does not count on any side."""
 
 from __future__ import annotations
 
@@ -58,7 +60,8 @@ n, tasks = int(sys.argv[1]), 50
 with tempfile.TemporaryDirectory() as logs:
     task = Task(dataset=[Sample(input="say hi", target="hi", id=i) for i in range(tasks)], scorer=exact(), epochs=n // tasks)
     started, cpu = time.perf_counter(), time.process_time()
-    (log,) = eval(task, model=get_model("mockllm/model", custom_outputs=reply), log_dir=logs, display="none", max_samples=10)
+    (log,) = eval(task, model=get_model("mockllm/model", custom_outputs=reply), log_dir=logs, display="none", max_samples=10,
+                  log_realtime=False, score_display=False, log_buffer=1000, log_model_api=False)
     OUT = dict(wall=time.perf_counter() - started, work=time.process_time() - cpu)
     assert log.status == "success" and len(log.samples) == n, log.status
 """
@@ -77,49 +80,57 @@ assert len(report.cases) == n and all(a.value for c in report.cases for a in c.a
 """
 
 
-def main() -> bool:
-    ours: list[tuple[int, dict[str, Any]]] = []
-    for n in (500, 2000) if QUICK else (500, 5000, 20_000, 50_000):
-        ours.append((n, child(OURS, str(n))))
-    samples = 100 if QUICK else 500
-    found = [("ethogram", n, out) for n, out in ours]
-    peers = {}
-    for name, code, count in (
-        ("inspect-ai, mock model, log on disk", INSPECT, samples),
-        ("pydantic-evals, stores nothing", PYDANTIC, 10 * samples),
+def marginal(code: str, low: int, high: int) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """Episodes per CPU second between two sizes, the best of three measurements of each, and those."""
+    best = [min((child(code, str(n)) for _ in range(3)), key=lambda out: float(out["work"])) for n in (low, high)]
+    return (high - low) / (best[1]["work"] - best[0]["work"]), list(zip((low, high), best, strict=True))
+
+
+def beside(rate: float) -> tuple[list[list[Any]], list[bool]]:
+    """Marginal rates of the others: rows of the table, and whether ours holds against each."""
+    rows, held = [], []
+    # inspect-ai takes milliseconds for a sample
+    for name, code, sizes, least in (
+        ("pydantic-evals, stores nothing", PYDANTIC, (1000, 5000) if QUICK else (2000, 10_000), 1.0),
+        ("inspect-ai, mock model, fastest settings", INSPECT, (50, 150) if QUICK else (100, 500), 20.0),
     ):
         try:
-            peers[name] = (count, child(code, str(count)))
-            found.append((name, *peers[name]))
+            theirs, runs = marginal(code, *sizes)
         except SystemExit as error:
             print(f"  {name} could not be measured: {str(error).strip().splitlines()[-1][:200]}")
-    rows = [[name, n, o["work"], n / o["work"], n / o["wall"], o["rss_mb"]] for name, n, o in found]
-    table("harness overhead", ["harness", "episodes", "CPU s", "per CPU s", "per s", "peak RSS MB"], rows)
+            continue
+        rows += [[name, n, o["work"], theirs, o["rss_mb"]] for n, o in runs]
+        ratio = rate / theirs
+        held.append(verdict(f"at least {least:g} times {name}, per CPU second ({ratio:.2f}×)", ratio >= least))
+    return rows, held
+
+
+def main() -> bool:
+    low, high = (1000, 5000) if QUICK else (2000, 10_000)
+    rate, pair = marginal(OURS, low, high)
+    most = high if QUICK else 50_000
+    last = pair[1][1] if QUICK else child(OURS, str(most))
+    ours = pair if QUICK else [*pair, (most, last)]
+    rows, held = beside(rate)
+    mine = [["ethogram, durable", n, o["work"], rate, o["rss_mb"]] for n, o in ours]
+    table("harness overhead", ["harness", "episodes", "CPU s", "marginal per CPU s", "peak RSS MB"], [*mine, *rows])
     rows = [[n, o["early"], o["late"], o["rss_mb"]] for n, o in ours]
     table("memory of a run", ["episodes", "RSS MB after a quarter", "after the last", "peak, summary included"], rows)
     speed = {n: n / o["work"] for n, o in ours}
-    most, last = ours[-1]
-    low = ours[1][0]
-    held = [
+    held.append(
         verdict(
             f"growth is linear: {speed[most]:,.0f} per CPU s at {most:,}, {speed[low]:,.0f} at {low:,}",
             speed[most] > 0.7 * speed[low],
         )
-    ]
+    )
     each = (last["late"] - last["early"]) * 2**20 / (0.75 * most)
     held.append(
         verdict(
             f"memory stays flat: {each / 1024:.2f} KB for each further episode at {most:,}; peak {last['rss_mb']:.0f} MB, "
-            f"{ours[1][1]['rss_mb']:.0f} MB at {low:,}",
-            last["rss_mb"] < 2 * ours[1][1]["rss_mb"],
+            f"{pair[0][1]['rss_mb']:.0f} MB at {low:,}",
+            last["rss_mb"] < 2 * pair[0][1]["rss_mb"],
         )
     )
-    for name, (count, out) in peers.items():
-        ratio = speed[low] / (count / out["work"])
-        if name.startswith("inspect"):
-            held.append(verdict(f"at least 20 times inspect-ai per CPU second ({ratio:.0f}×)", ratio >= 20))
-        else:
-            print(f"  beside {name}: {ratio:.2f}× its episodes per CPU second")
     return all(held)
 
 

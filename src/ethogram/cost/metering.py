@@ -51,6 +51,7 @@ class CallPrices:
     def __init__(self, prices: PriceList) -> None:
         """Nothing is looked up yet."""
         self._prices = prices
+        self._of_day: dict[tuple[str | None, str | None, int], Quote | str] = {}
 
     def cost(self, call: Recorded | Span) -> float | str:
         """Dollars of a call, or why they are unknown.
@@ -68,7 +69,10 @@ class CallPrices:
 
     def _quote(self, model: str | None, provider: str | None, at_ns: int) -> Quote | str:
         """A price is asked for once a day, and once a minute where it changes within a day."""
-        quote = self._prices.quote(model, provider, moment(at_ns // DAY_NS * DAY_NS))
+        day = (model, provider, at_ns // DAY_NS)
+        quote = self._of_day.get(day)
+        if quote is None:
+            quote = self._of_day[day] = self._prices.quote(model, provider, moment(day[2] * DAY_NS))
         if isinstance(quote, Quote) and quote.hourly:
             return self._prices.quote(model, provider, moment(at_ns // MINUTE_NS * MINUTE_NS))
         return quote
@@ -76,9 +80,15 @@ class CallPrices:
 
 def tokens_of(call: Recorded | Span) -> int | None:
     """All tokens of a call; None where it tells no count."""
-    counts = (call.input_tokens, call.cache_read_tokens, call.cache_write_tokens, call.output_tokens)
-    told = [n for n in counts if n is not None]
-    return sum(told) if told else None
+    fresh, cached, written, output = (
+        call.input_tokens,
+        call.cache_read_tokens,
+        call.cache_write_tokens,
+        call.output_tokens,
+    )
+    if fresh is cached is written is output is None:
+        return None
+    return (fresh or 0) + (cached or 0) + (written or 0) + (output or 0)
 
 
 def _bill(call: Recorded | Span, quote: Quote) -> float:
