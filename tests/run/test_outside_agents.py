@@ -19,9 +19,10 @@ import pytest
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plan import Check, Suite, Task
-from ethogram.run.agents import HttpAgent, load_agent
+from ethogram.run.agents import load_agent
 from ethogram.run.faults import RateLimited
 from ethogram.run.options import AllCaps
+from ethogram.run.outside_agents import HttpAgent
 from ethogram.run.processes import KEPT_END
 from ethogram.run.suites import run_suite
 from ethogram.run.supervisor import descendants

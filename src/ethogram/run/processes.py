@@ -10,10 +10,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, NamedTuple
 
 import msgspec
 
@@ -93,6 +93,36 @@ def kill_family(pid: int) -> None:
             os.kill(one, signal.SIGKILL)
 
 
+class Program(NamedTuple):
+    """A program that is ready to start: its words, how to start it, its supervisor, and the files that it writes to."""
+
+    words: list[str]
+    options: dict[str, Any]
+    line: Supervision
+    out: IO[bytes]
+    err: IO[bytes]
+
+
+@contextmanager
+def supervised(
+    argv: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: bytes, grace: float = 0.0
+) -> Iterator[Program]:
+    """A program to start in a folder, with `subprocess` or `asyncio`; call `line.started()` then, `line.cut()` last.
+
+    Its words go through files, not pipes: a child that outlives it and keeps a pipe open would keep us waiting.
+    """
+    with tempfile.TemporaryFile() as asked, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        asked.write(stdin)
+        asked.seek(0)
+        line = Supervision()
+        try:
+            options = {"stdin": asked, "stdout": out, "stderr": err, "env": dict(env), "cwd": folder}
+            options |= {"start_new_session": True, "pass_fds": (line.theirs,)}
+            yield Program(line.words(argv, grace), options, line, out, err)
+        finally:
+            line.cut()
+
+
 def run_process(
     command: str | Sequence[str],
     *,
@@ -101,35 +131,22 @@ def run_process(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
 ) -> Finished:
-    """Run a command (a text goes through the shell) in a folder, and end it with everything that it started.
-
-    Output goes to files, not pipes, so that a child that outlives its parent cannot keep us waiting.
-    """
+    """Run a command (a text goes through the shell) in a folder, and end it with everything that it started."""
     started = time.monotonic()
     argv = ["/bin/sh", "-c", command] if isinstance(command, str) else list(command)
-    line = Supervision()
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        told.write(stdin)
-        told.seek(0)
-        try:
-            process = subprocess.Popen(  # noqa: S603 - running the suite's own commands is what this is for
-                line.words(argv),
-                cwd=folder,
-                env=dict(env) if env is not None else clean_environment(),
-                stdin=told,
-                stdout=out,
-                stderr=err,
-                start_new_session=True,
-                pass_fds=(line.theirs,),
-            )
-            line.started()
-            in_time = _wait(process.pid, started + timeout, (out, err))
-            code = _end(process, line) if not in_time else process.wait()
-            line.raise_start_error()
-        finally:
-            line.cut()
+    environment = clean_environment() if env is None else env
+    with supervised(argv, folder=folder, env=environment, stdin=stdin) as program:
+        # running the suite's own commands is what this is for
+        process = subprocess.Popen(program.words, **program.options)  # noqa: S603
+        program.line.started()
+        outputs = program.out, program.err
+        in_time = _wait(process.pid, started + timeout, outputs)
+        code = _end(process, program.line) if not in_time else process.wait()
+        program.line.raise_start_error()
+        program.line.cut()
         seconds = time.monotonic() - started
-        return Finished(code=code if in_time else None, stdout=kept_of(out)[0], stderr=kept_of(err)[0], seconds=seconds)
+        stdout, stderr = (kept_of(file)[0] for file in outputs)
+        return Finished(code=code if in_time else None, stdout=stdout, stderr=stderr, seconds=seconds)
 
 
 def _end(process: subprocess.Popen[bytes], line: Supervision) -> int:
