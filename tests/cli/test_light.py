@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-HEAVY = {"numpy", "scipy", "pyarrow", "pandas", "duckdb", "genai_prices", "rapidfuzz", "httpx", "yaml"}
+HEAVY = {"numpy", "scipy", "pyarrow", "pandas", "duckdb", "pydantic", "genai_prices", "rapidfuzz", "httpx", "yaml"}
 
 
 def loaded(*args: str) -> set[str]:
@@ -31,5 +31,5 @@ def test_runs_and_show_load_no_arrays_tables_or_prices(call, log, more):
 def test_stats_loads_what_it_computes_with(call, log):
     call("import", "desk.json", "--run", "night")
     got = loaded("stats", "night")
-    assert got & {"pandas", "duckdb", "genai_prices", "rapidfuzz"} == set()
+    assert got & {"pandas", "duckdb", "pydantic", "genai_prices", "rapidfuzz"} == set()
     assert got & {"pyarrow.compute", "pyarrow.dataset", "scipy.stats"} == set()
