@@ -339,7 +339,7 @@ def without_rights() -> Iterator[None]:
 
 
 def test_folders_and_files_without_permission_are_reported(place: Put, tmp_path: Path) -> None:
-    with TemporaryDirectory() as box:  # the folder that pytest gives is closed to others
+    with TemporaryDirectory(dir="/tmp") as box:  # the folders of the tests are closed to others
         shutil.copytree(place("logs/good.jsonl", LINES).parent, root := Path(box, "logs"))
         for name in ("bad.jsonl", "shut/x.jsonl"):
             (root / name).parent.mkdir(exist_ok=True)
