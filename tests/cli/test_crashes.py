@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ethogram.store.ledger_file import unpack
+
 TASKS = "\n".join(f"- {{id: t{i}, prompt: p, expected: a, checks: [{{kind: equals}}]}}" for i in range(3))
 SECRET = "sk-ant-api03-" + "Zq7xW2" * 15 + "-AbCdEfAA"
 
@@ -55,7 +57,9 @@ def test_a_secret_in_a_crash_is_neither_printed_nor_stored(call, tasks, tmp_path
         assert said.code == 2
         assert SECRET not in said.out + said.err
         assert "REDACTED" in said.out
-    stored = [p for p in Path(".ethogram").rglob("*") if p.is_file() and SECRET.encode() in p.read_bytes()]
+    stored = [
+        p for p in Path(".ethogram").rglob("*") if p.is_file() and SECRET.encode() in unpack(p.name, p.read_bytes())
+    ]
     assert stored == []
 
 

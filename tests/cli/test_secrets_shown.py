@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ethogram.store.ledger_file import unpack
+
 SECRET = "sk-" + "proj-" + "Zk3" * 16
 PASSWORD = "hunter" + "7Qx9"
 SUITE = """
@@ -38,7 +40,7 @@ def ethogram(*args: str, cwd: Path, code: int | None = 0, **more: str) -> subpro
 def everything(folder: Path) -> bytes:
     """Every byte of every file, and every name."""
     files = [f for f in sorted(folder.rglob("*")) if f.is_file()]
-    return b"\n".join([str(f).encode() for f in files] + [f.read_bytes() for f in files])
+    return b"\n".join([str(f).encode() for f in files] + [unpack(f.name, f.read_bytes()) for f in files])
 
 
 @pytest.fixture
@@ -103,8 +105,9 @@ def test_words_of_a_crash_and_of_facts_are_sealed_with_the_rest(place: Path) -> 
     ethogram("run", "suite.yaml", *told, cwd=place, code=None, **key)
     runs = [p for p in (place / "home/runs/r").rglob("*") if p.is_file() and p.name != "run.json"]
     for spoken in (words, "Dr Grey"):
-        assert not [p.name for p in runs if spoken.encode() in p.read_bytes()]
-    ledger = "".join(p.read_text() for p in (place / "home/runs/r/ledger").iterdir())
+        assert not [p.name for p in runs if spoken.encode() in unpack(p.name, p.read_bytes())]
+    segments = [unpack(p.name, p.read_bytes()) for p in (place / "home/runs/r/ledger").iterdir()]
+    ledger = b"".join(segments).decode()
     (trace,) = set(re.findall(r'"trace_id":"b2:(\w+)"', ledger))
     read = json.loads(ethogram("trace", trace, "--json", cwd=place, **key).stdout)
     assert words in read["meta"]["crash"]

@@ -16,6 +16,7 @@ import pytest
 from ethogram.lab import export_run, import_logs, show_run, verify_runs
 from ethogram.store import Home, Keyring
 from ethogram.store.files import LocalFiles
+from ethogram.store.ledger_file import unpack
 from ethogram.store.segment import open_parquet
 from ethogram.trace import (
     File,
@@ -343,7 +344,7 @@ def logs(folder: Path, plant: Planter) -> Path:
 
 
 def contents(home: Home) -> Iterator[tuple[str, str]]:
-    """Every name and every byte of the home, and every value in its Parquet files, opened with their keys."""
+    """Every name and every byte of the home, unpacked, and every value in its Parquet files, opened with their keys."""
     root = Path(home.files.address)
     keys = {f"{r.path}/{f.name}": f.key for r in home.runs() for f in r.standing.files}
     for path in sorted(root.rglob("*")):
@@ -351,7 +352,7 @@ def contents(home: Home) -> Iterator[tuple[str, str]]:
         yield f"name of {name}", name
         if not path.is_file():
             continue
-        yield name, path.read_bytes().decode("latin-1")
+        yield name, unpack(path.name, path.read_bytes()).decode("latin-1")
         if path.suffix == ".parquet":
             key = keys.get(name)
             with path.open("rb") as file:

@@ -21,6 +21,7 @@ from ethogram.trace import TraceId
 from . import lease, ledger
 from .lake import Run
 from .ledger import DataFile, Entry, Place, Segment
+from .numbered import addressed, addresses, numbered
 from .recount import recounted
 from .segment import damage, open_parquet
 from .verify import sweep
@@ -133,12 +134,14 @@ class _Merger:
         self.files: dict[str, DataFile] = {}
         self.made: list[str] = []
         self.moved: dict[str, tuple[str, int]] = {}
+        self.refs: list[str] = []
+        self.refers_to: str | None = None
 
     def write(self) -> None:
         """Publish the merged files, then the segment that replaces the old ones."""
         try:
-            self._spans()
             self._texts()
+            self._spans()
             self._labels()
             segment_name, segment = self._segment()
         except BaseException:
@@ -171,7 +174,11 @@ class _Merger:
             self.moved[file.name] = (name, row)
             row += table.num_rows
             tables.append(table)
-        if row:
+        if row and self.refs:
+            table = numbered(pa.concat_tables(tables).combine_chunks(), self.refs)
+            self._publish(name, table, None, None)
+            self.files[name] = msgspec.structs.replace(self.files[name], refers_to=self.refers_to)
+        elif row:
             self._publish(name, pa.concat_tables(tables), None, None)
 
     def _moved_rows(self, file: DataFile, table: Any) -> None:
@@ -204,7 +211,10 @@ class _Merger:
                 seen.update(refs)
                 tables.append(table if all(fresh) else table.filter(pa.array(fresh, pa.bool_())))
                 self.moved[file.name] = (name, 0)
-            self._publish(name, pa.concat_tables(tables), key_name, key)
+            merged = pa.concat_tables(tables)
+            self._publish(name, merged, key_name, key)
+            if key_name is None:
+                self.refs, self.refers_to = merged.column("ref").to_pylist(), name
 
     def _labels(self) -> None:
         """Labels of traces that count, in order; other notes stay as they are."""
@@ -250,7 +260,10 @@ class _Merger:
 
     def _read(self, file: DataFile, key: bytes | None) -> Any:
         with damage(file.name), self.run.files.open(f"{self.run.path}/{file.name}") as source:
-            return open_parquet(source, key).read()
+            table = open_parquet(source, key).read()
+        if file.refers_to is None:
+            return table
+        return addressed(table, addresses(self.run.files, self.run.path, file.name, file.refers_to))
 
     def _publish(self, name: str, table: Any, key_name: str | None, key: bytes | None) -> None:
         self.made.append(name)

@@ -10,13 +10,17 @@ from .batch import Batch
 
 
 class DataFile(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A file that a ledger segment makes visible; `key` names the key that sealed it."""
+    """A file that a ledger segment makes visible; `key` names the key that sealed it.
+
+    `refers_to` is the text segment whose rows the references of a numbered span segment count.
+    """
 
     name: str
     rows: int
     bytes: int
     digest: str
     key: str | None = None
+    refers_to: str | None = None
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, gc=False):

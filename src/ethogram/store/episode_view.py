@@ -47,7 +47,7 @@ class _Columns(msgspec.Struct, frozen=True):
     supersedes: bool
 
 
-def define(connection: Any, runs: Iterable[Run]) -> tuple[str, list[str]]:
+def define_episodes(connection: Any, runs: Iterable[Run]) -> tuple[str, list[str]]:
     """The query behind the view, and the files that it reads; tables that it needs are registered."""
     urls: list[str] = []
     entries: list[tuple[str, Entry]] = []

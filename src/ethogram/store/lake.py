@@ -257,7 +257,7 @@ class Run:
 
     @cached_property
     def _spans(self) -> SpanReader:
-        return SpanReader(self.files, self.path)
+        return SpanReader(self.files, self.path, self.standing.files)
 
     def writer(
         self,

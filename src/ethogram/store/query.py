@@ -14,11 +14,11 @@ import msgspec
 
 from ethogram.errors import BadUsage, Damaged, Sealed
 
-from . import episode_view, ledger
-from .arrays import arrow_table as arrow_table
+from . import episode_view, ledger, span_view
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
+from .numbered import REFERENCES, addressed, addresses, numbered_schema
 from .scan import list_of, literal, quote, scan
 from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schema
 from .tables import label_table, run_table
@@ -85,8 +85,10 @@ class Lake:
                     place = _handle(run, f"{run.path}/{file.name}")
                     checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
                     parquet = ds.ParquetFileFormat(default_fragment_scan_options=checked)
-                    source = ds.dataset(place, schema=span_schema(), format=parquet, **_system(run))
-                    yield from source.to_batches(columns=list(columns), filter=keep, use_threads=False)
+                    stored = span_schema() if file.refers_to is None else numbered_schema()
+                    source = ds.dataset(place, schema=stored, format=parquet, **_system(run))
+                    batches = source.to_batches(columns=list(columns), filter=keep, use_threads=False)
+                    yield from batches if file.refers_to is None else _addressed(run, file, columns, batches)
 
     def texts(self) -> Iterator[Any]:
         """Batches of texts, each text of a run once, read straight from the segments in bounded memory."""
@@ -113,7 +115,8 @@ class Lake:
         found: list[set[Any]] = [set() for _ in columns]
         for run in self.runs:
             # where some traces do not count, rows must be looked at; else the files' own dictionaries say it all
-            rows = _distinct(run, columns) if run.episodes().replaced else _dictionaries(run, columns)
+            exact = run.episodes().replaced or not set(columns).isdisjoint(REFERENCES)
+            rows = _distinct(run, columns) if exact else _dictionaries(run, columns)
             for batch in rows:
                 for seen, values in zip(found, batch, strict=True):
                     seen.update(v for v in values.to_pylist() if v is not None)
@@ -149,39 +152,17 @@ class Lake:
                 connection.register(name, make())
         readable: list[str] = []
         if "episodes" in wanted:
-            query, readable = episode_view.define(connection, self.runs)
+            query, readable = episode_view.define_episodes(connection, self.runs)
             _define(connection, "episodes", query)
         if "spans" in wanted:
-            _define(connection, "spans", self._spans_sql(connection, readable))
+            query, urls = span_view.define_spans(connection, self.runs)
+            readable += urls
+            _define(connection, "spans", query)
         if "texts" in wanted:
             _define(connection, "texts", self._texts_sql(connection, readable))
         if "messages" in wanted:
             _define(connection, "messages", _MESSAGES)
         return readable
-
-    def _spans_sql(self, connection: Any, readable: list[str]) -> str:
-        import pyarrow as pa
-
-        urls: list[str] = []
-        dead: list[tuple[str, str]] = []
-        for run in self.runs:
-            urls.extend(_urls(run, run.visible.named("spans-")))
-            dead.extend((run.files.url(f"{run.path}/{name}"), trace) for name, trace in run.visible.dead)
-        if not urls:
-            connection.register("_no_spans", span_schema().empty_table())
-            return "SELECT ''::VARCHAR AS run, * FROM _no_spans"
-        readable.extend(urls)
-        # one scan of all files: a thousand scans in a union take ten times as long to plan
-        every = f"SELECT {_RUN} AS run, * EXCLUDE (filename) FROM {scan(urls)} AS s"
-        if not dead:
-            return every
-        table = arrow_table(
-            {"filename": [d[0] for d in dead], "trace_id": [d[1] for d in dead]},
-            pa.schema([("filename", pa.string()), ("trace_id", pa.string())]),
-        )
-        connection.register("_dead", table)
-        gone = "SELECT 1 FROM _dead AS d WHERE d.filename = s.filename AND d.trace_id = s.trace_id"
-        return f"{every} WHERE NOT EXISTS ({gone})"
 
     def _texts_sql(self, connection: Any, readable: list[str]) -> str:
         """Every text of a run once: two writers may both have written it, and a join must not count it twice."""
@@ -239,6 +220,19 @@ def _check_columns(columns: Iterable[str]) -> None:
     unknown = [c for c in columns if c not in SPAN_COLUMNS]
     if unknown:
         raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
+
+
+def _addressed(run: Run, file: DataFile, columns: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:
+    """Batches of a numbered segment with addresses, in columns that have any."""
+    import pyarrow as pa
+
+    if set(columns).isdisjoint(REFERENCES):
+        yield from batches
+        return
+    names = addresses(run.files, run.path, file.name, str(file.refers_to))
+    wanted = pa.schema([span_schema().field(c) for c in columns])
+    for batch in batches:
+        yield from addressed(pa.Table.from_batches([batch]), names).cast(wanted).to_batches()
 
 
 def _distinct(run: Run, columns: Sequence[str]) -> Iterator[list[Any]]:

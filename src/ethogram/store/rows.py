@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ethogram.errors import Damaged
 
 from .files import Files
-from .ledger import Place
+from .ledger import DataFile, Place
+from .numbered import addressed, addresses
 from .segment import damage, open_parquet
 
 OPEN_FILES = 4
@@ -18,10 +19,12 @@ OPEN_FILES = 4
 class SpanReader:
     """Span rows of one run. Small traces share a row group, so the last one that was unpacked is kept."""
 
-    def __init__(self, files: Files, path: str) -> None:
-        """`path` is the run's directory."""
+    def __init__(self, files: Files, path: str, known: Sequence[DataFile]) -> None:
+        """`path` is the run's directory, `known` are the data files that the ledger makes visible."""
         self._files = files
         self._path = path
+        self._refers_to = {f.name: f.refers_to for f in known if f.refers_to is not None}
+        self._names: OrderedDict[str, Any] = OrderedDict()
         self._open: OrderedDict[str, Any] = OrderedDict()
         self._last: tuple[tuple[str, int], Any] | None = None
 
@@ -57,5 +60,13 @@ class SpanReader:
         if self._last is None or self._last[0] != place:
             self._last = None  # two unpacked groups never stand in memory together
             with damage(name):
-                self._last = (place, self._file(name).read_row_group(group, use_threads=False))
+                table = self._file(name).read_row_group(group, use_threads=False)
+                self._last = (place, addressed(table, self._addresses(name)) if name in self._refers_to else table)
         return self._last[1]
+
+    def _addresses(self, name: str) -> Any:
+        if name not in self._names:
+            self._names[name] = addresses(self._files, self._path, name, self._refers_to[name])
+            if len(self._names) > OPEN_FILES:
+                self._names.popitem(last=False)
+        return self._names[name]

@@ -19,9 +19,11 @@ TEXT_ROWS = 8_192
 TEXT_CHARS = 4 << 20
 """About how much of a text segment must be unpacked to read one text."""
 ZSTD_LEVEL = 6
+FEW_ROWS = 64
 _UNIQUE = ("body", "ref", "mark", "span_id", "seq", "chars")
 """Columns in which hardly a value comes twice."""
 _TIMES = ("start_ns", "end_ns")
+_REFERENCES = ("error", "arguments", "result", "attributes")
 
 _STRING, _INT, _INT32, _FLOAT, _BOOL, _LIST = "string", "int64", "int32", "float64", "bool", "list"
 SPAN_COLUMNS: dict[str, str] = {
@@ -136,15 +138,35 @@ def parquet_bytes(table: Any, key: bytes | None = None) -> Any:
         row_group_size=_text_rows(table) if "body" in table.column_names else SPAN_ROWS,
         # random hashes and bodies gain nothing from statistics, and every column costs footer bytes
         write_statistics=["trace_id", "kind", "start_ns"] if "kind" in table.column_names else False,
-        use_dictionary=[c for c in table.column_names if c not in (*_UNIQUE, *_TIMES)],
-        # times grow by small steps: a fifth less to keep, and a third of the time to read
-        column_encoding={c: "DELTA_BINARY_PACKED" for c in _TIMES if c in table.column_names} or None,
+        use_dictionary=_repeating(table),
+        # times and rows of texts grow by small steps: a fifth less to keep, and a third of the time to read
+        column_encoding=dict.fromkeys(_rising(table), "DELTA_BINARY_PACKED") or None,
         encryption_properties=sealing,
         store_schema=False,
         # a reader notices a flipped bit at once, instead of showing what was never there; sealed pages are signed
         write_page_checksum=sealing is None,
     )
     return out.getvalue()
+
+
+def _repeating(table: Any) -> list[str] | bool:
+    """Columns that are worth a dictionary: each costs a page, which few rows or no values do not pay back."""
+    apart = {*_UNIQUE, *_rising(table)}
+    found = [c for c in table.column_names if c not in apart and table.column(c).null_count < table.num_rows]
+    return found if table.num_rows >= FEW_ROWS and found else False
+
+
+def _rising(table: Any) -> list[str]:
+    """Columns whose numbers mostly grow by small steps: times, and the references of numbered segments."""
+    import pyarrow as pa
+
+    found = [c for c in (*_TIMES, "chars") if c in table.column_names]
+    for field in table.schema:
+        if pa.types.is_list(field.type) and pa.types.is_int32(field.type.value_type):
+            found.append(f"{field.name}.list.element")
+        elif field.name in _REFERENCES and pa.types.is_int32(field.type):
+            found.append(field.name)
+    return found
 
 
 def _text_rows(table: Any) -> int:

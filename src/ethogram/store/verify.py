@@ -70,6 +70,7 @@ class _Check:
         self.held: dict[Ref, tuple[int, ...]] = {}
         self.leaning: dict[Ref, tuple[Ref, ...]] = {}
         self.numbers: dict[str, int] = {}
+        self.refers_to: dict[str, str | None] = {}
         self.sealed: set[str] = set()
         self.broken: set[str] = set()
 
@@ -85,6 +86,7 @@ class _Check:
         for file in standing.files:
             self.found.files += 1
             self.numbers[file.name] = len(self.numbers)
+            self.refers_to[file.name] = file.refers_to
             if not self._is_whole(file):
                 self.broken.add(file.name)
             elif file.name.startswith("texts-"):
@@ -204,7 +206,7 @@ class _Check:
         if unknown:
             self.damaged(f"{ledger.FOLDER}/{segment}", f"{trace} names {unknown[0]}, which the ledger does not hold")
             return
-        if any(place.file in self.broken for place in entry.spans):
+        if any(place.file in self.broken or self.refers_to.get(place.file) in self.broken for place in entry.spans):
             return
         named: dict[Ref, None] = dict.fromkeys(named_refs(entry.head, () if entry.forgotten else labels))
         try:

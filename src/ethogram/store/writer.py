@@ -24,6 +24,7 @@ from .batch import Batch
 from .files import Files
 from .lease import RENEW_NS, check_there, release_lease, renew, take
 from .ledger import DataFile, Entry, Place
+from .numbered import numbered
 from .redact import Redacted, Redactor
 from .segment import TextRow, parquet_bytes, text_table, traces_table
 from .sink import Done, TraceWriter
@@ -321,7 +322,13 @@ class RunWriter:
                 done.places = (Place(name, row, len(done.spans)),)
                 row += len(done.spans)
         if traces:
-            group.files[name] = self.publish(name, traces_table(traces), seal=False)
+            texts = group.files.get(self._file_name("texts", group.number))
+            if texts is None or texts.key is not None:  # without the key nobody could tell what the numbers stand for
+                group.files[name] = self.publish(name, traces_table(traces), seal=False)
+            else:
+                table = numbered(traces_table(traces), list(group.texts))
+                file = self.publish(name, table, seal=False)
+                group.files[name] = msgspec.structs.replace(file, refers_to=texts.name)
 
     def _segment(self, group: _Group, texts: str) -> tuple[str, bytes]:
         now = time.time_ns()

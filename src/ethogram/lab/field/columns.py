@@ -21,6 +21,7 @@ from ethogram.measure.standard_states import state_labels
 from ethogram.measure.standard_stream import PLACE
 from ethogram.store import Entry, Run
 from ethogram.store.files import Files, files_at
+from ethogram.store.numbered import SINGLE, addresses, addresses_at
 from ethogram.store.segment import damage, span_schema
 
 BATCH = 1 << 17
@@ -29,7 +30,10 @@ PART_ROWS = 1 << 18
 
 
 class SpanRows(NamedTuple):
-    """Rows of one span file: where stretches begin, how long they are, and which of the traces each is of."""
+    """Rows of one span file: where stretches begin, how long they are, and which of the traces each is of.
+
+    `refers_to` is the text segment that its references count the rows of, if they are numbers.
+    """
 
     home: str
     run: str
@@ -37,6 +41,7 @@ class SpanRows(NamedTuple):
     first: Ints
     rows: Ints
     trace: Ints
+    refers_to: str | None = None
 
 
 class FileGroup(NamedTuple):
@@ -103,6 +108,7 @@ def span_rows(kept: Sequence[tuple[Run, Entry]]) -> list[SpanRows]:
     """Where the rows of these traces lie, file by file: the ledger knows, so ids need not be read."""
     # flat lists of numbers: a hundred thousand small tuples would keep the garbage collector busy
     files: dict[tuple[int, str], tuple[Run, list[int], list[int], list[int]]] = {}
+    refers_to = {(id(r), f.name): f.refers_to for r in {id(r): r for r, _ in kept}.values() for f in r.standing.files}
     for number, (run, entry) in enumerate(kept):
         for spot in entry.spans:
             found = files.get((id(run), spot.file))
@@ -112,8 +118,16 @@ def span_rows(kept: Sequence[tuple[Run, Entry]]) -> list[SpanRows]:
             found[2].append(spot.rows)
             found[3].append(number)
     return [
-        SpanRows(run.files.reach, run.name, f"{run.path}/{name}", np.array(first), np.array(rows), np.array(trace))
-        for (_, name), (run, first, rows, trace) in files.items()
+        SpanRows(
+            run.files.reach,
+            run.name,
+            f"{run.path}/{name}",
+            np.array(first),
+            np.array(rows),
+            np.array(trace),
+            refers_to.get((number, name)),
+        )
+        for (number, name), (run, first, rows, trace) in files.items()
     ]
 
 
@@ -172,14 +186,19 @@ def span_columns(files: Sequence[SpanRows], columns: Sequence[str], homes: Mappi
     wanted = [c for c in columns if c != "trace_id"]
     texts = [c for c in wanted if pa.types.is_string(span_schema().field(c).type)]
     for rows in files:
-        name = rows.path.rpartition("/")[2]
+        folder, _, name = rows.path.rpartition("/")
         with damage(f"{name} of run {rows.run!r}"), homes[rows.home].open(rows.path) as opened:
             source = pq.ParquetFile(opened, read_dictionary=texts, pre_buffer=False)
+            numbers = [c for c in wanted if c in SINGLE] if rows.refers_to is not None else []
+            known = addresses(homes[rows.home], folder, name, str(rows.refers_to)) if numbers else None
             own = _owners(rows, source.metadata.num_rows)
             first = 0
             for batch in source.iter_batches(BATCH, columns=wanted, use_threads=False):
                 part = np.ascontiguousarray(own[first : first + batch.num_rows])
                 first += batch.num_rows
+                for c in numbers:
+                    at = batch.schema.get_field_index(c)
+                    batch = batch.set_column(at, c, addresses_at(batch.column(at), known).dictionary_encode())
                 place = pa.Array.from_buffers(pa.int32(), part.size, [None, pa.py_buffer(part)])
                 yield batch.append_column(PLACE, place)
 

@@ -1,0 +1,97 @@
+"""Span segments whose references are numbers: an address is 16 random bytes, and a text segment holds it already.
+
+In memory a span names a text by its address. In a numbered segment it names it by its row (from 0) in the text segment
+that the ledger gives as `refers_to`. Addresses of texts that lie in other segments are in the lists of the column
+`elsewhere`; a negative number counts from the end of all of them together: -1 is the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from .arrays import column
+from .files import Files
+from .segment import damage, open_parquet, span_schema
+
+LISTS = ("input", "output")
+SINGLE = ("error", "arguments", "result", "attributes")
+REFERENCES = (*LISTS, *SINGLE)
+ELSEWHERE = "elsewhere"
+
+
+@cache
+def numbered_schema() -> Any:
+    """The Arrow schema of a numbered span segment."""
+    import pyarrow as pa
+
+    kinds = {**dict.fromkeys(LISTS, pa.list_(pa.int32())), **dict.fromkeys(SINGLE, pa.int32())}
+    fields = [(f.name, kinds.get(f.name, f.type)) for f in span_schema()]
+    return pa.schema([*fields, (ELSEWHERE, pa.list_(pa.string()))])
+
+
+def numbered(table: Any, refs: Sequence[str]) -> Any:
+    """A table of spans with numbers for addresses; `refs` are those of the text segment that it refers to, by row."""
+    import pyarrow as pa
+
+    rows = {ref: row for row, ref in enumerate(refs)}
+    away: dict[str, int] = {}
+
+    def number(ref: str) -> int:
+        row = rows.get(ref)
+        return -1 - away.setdefault(ref, len(away)) if row is None else row
+
+    made: dict[str, list[Any]] = {
+        **{n: [None if v is None else [number(r) for r in v] for v in table.column(n).to_pylist()] for n in LISTS},
+        **{n: [None if v is None else number(v) for v in table.column(n).to_pylist()] for n in SINGLE},
+    }
+    made[ELSEWHERE] = [[*reversed(away)], *[()] * (table.num_rows - 1)]
+    schema = numbered_schema()
+    arrays = [column(made[f.name], f.type) if f.name in made else table.column(f.name) for f in schema]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def addresses(files: Files, path: str, name: str, refers_to: str) -> Any:
+    """What the numbers of a segment stand for, as an Arrow array: addresses of the text segment, then the others."""
+    import pyarrow as pa
+
+    found: list[Any] = []
+    for file, wanted in ((refers_to, "ref"), (name, ELSEWHERE)):
+        with damage(file), files.open(f"{path}/{file}") as source:
+            chunks = open_parquet(source).read(columns=[wanted], use_threads=False).column(wanted).chunks
+            found += chunks if wanted == "ref" else [chunk.flatten() for chunk in chunks]
+    return pa.concat_arrays(found)
+
+
+def addressed(table: Any, names: Any) -> Any:
+    """A table of spans with addresses again, of as many columns as it has; `names` is what `addresses` gives."""
+    for name in (n for n in REFERENCES if n in table.column_names):
+        numbers = table.column(name).combine_chunks()
+        found = address_lists_at(numbers, names) if name in LISTS else addresses_at(numbers, names)
+        table = table.set_column(table.column_names.index(name), name, found)
+    return table.drop_columns([ELSEWHERE]) if ELSEWHERE in table.column_names else table
+
+
+def addresses_at(numbers: Any, names: Any) -> Any:
+    """The addresses behind an Arrow array of numbers; null stays null."""
+    import numpy as np
+    import pyarrow as pa
+
+    rows = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.where(rows < 0, rows + len(names), rows).astype(np.int64)
+    valid = numbers.is_valid().to_numpy(zero_copy_only=False)
+    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    return names.take(pa.Array.from_buffers(pa.int64(), len(rows), [mask, pa.py_buffer(rows)]))
+
+
+def address_lists_at(numbers: Any, names: Any) -> Any:
+    """The addresses behind an Arrow array of lists of numbers."""
+    import numpy as np
+    import pyarrow as pa
+
+    lengths = numbers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    starts = pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)])
+    kind = pa.list_(pa.field("element", pa.string()))  # as Parquet names it: tables of both kinds stand together
+    return pa.ListArray.from_arrays(starts, addresses_at(numbers.flatten(), names), type=kind)
