@@ -352,7 +352,7 @@ def test_what_a_certificate_says():
     short = Tally(np.where(np.arange(64) == 7, 5, 6), nothing)
     found = certificate(posterior_of([belief], PROBLEM, short, belief.mean), short, PROBLEM, 0.95)
     assert (found.pocket_rate, found.may_hide, found.looks, found.unproven, found.episodes) == (0.5, 3, 6, 1, 1)
-    assert "1 of the points called safe" in found.said()
+    assert "1 points look safe by their neighbours and are left undecided" in found.said()
     whole = Tally(nothing + 6, nothing)
     found = certificate(posterior_of([belief], PROBLEM, whole, belief.mean), whole, PROBLEM, 0.95)
     assert found.holds

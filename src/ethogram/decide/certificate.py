@@ -24,7 +24,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     looks: int
     """Episodes without a failure that a point called safe needs; more if some of them failed."""
     unproven: int
-    """Points called safe that lack episodes of their own."""
+    """Points that the model would call safe and that lack episodes of their own: they stay undecided."""
     episodes: int
     """About how many more episodes would prove them."""
     lower_rate: float | None
@@ -33,7 +33,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def holds(self) -> bool:
-        """Whether every point that is called safe is proven."""
+        """Whether every point that the model would call safe is proven."""
         return self.unproven == 0
 
     def said(self) -> str:
@@ -41,8 +41,9 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         rate = _often(self.pocket_rate)
         if not self.holds:
             return (
-                f"{self.unproven} of the points called safe have too few episodes of their own to rule out that one of "
-                f"them fails at least {rate} of the time: about {self.episodes:,} more would do."
+                f"{self.unproven} points look safe by their neighbours and are left undecided: they have too few "
+                f"episodes of their own to rule out that one fails at least {rate} of the time. "
+                f"About {self.episodes:,} more would do."
             )
         claim = (
             f"No point that fails at least {rate} of the time is called safe: with {self.looks} or more episodes at "
