@@ -333,27 +333,39 @@ def _codes(rows: Any, name: str) -> tuple[Ints, list[str]]:
         return np.empty(0, dtype=np.int64), []
     whole = column.combine_chunks()
     whole = whole.chunk(0) if hasattr(whole, "chunk") else whole
-    return whole.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), whole.dictionary.to_pylist()
+    return filled_numbers(whole.indices, -1).astype(np.int64), whole.dictionary.to_pylist()
 
 
 def _numbers(rows: Any, name: str, absent: float) -> Floats:
     column = rows.column(name)
     if column.null_count == 0:
-        return np.asarray(column.to_numpy(), dtype=np.float64)
-    import pyarrow.compute as pc
-
-    got: Floats = np.asarray(pc.fill_null(column, 0).to_numpy(), dtype=np.float64)
+        return np.asarray(filled_numbers(column, 0), dtype=np.float64)
+    got: Floats = np.asarray(filled_numbers(column, 0), dtype=np.float64)
     return np.where(known_in(rows, name), got, absent)
 
 
 def integers(rows: Any, name: str) -> Ints:
     """Whole numbers, -1 where there is none."""
-    return np.asarray(rows.column(name).fill_null(-1).to_numpy(), dtype=np.int64)
+    return np.asarray(filled_numbers(rows.column(name), -1), dtype=np.int64)
+
+
+def filled_numbers(numbers: Any, absent: int) -> Any:
+    """An Arrow column of numbers for numpy, with a number where it has none.
+
+    Without `pa.scalar` and `to_numpy`, which import pandas where that is installed.
+    """
+    import pyarrow as pa
+
+    whole = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
+    if whole.null_count:
+        value = np.asarray([absent], dtype=str(whole.type).replace("double", "float64"))
+        whole = whole.fill_null(pa.Array.from_buffers(whole.type, 1, [None, pa.py_buffer(value)])[0])
+    return np.from_dlpack(whole)
 
 
 def known_in(rows: Any, name: str) -> Bools:
     """Where a column has a value."""
-    return np.asarray(rows.column(name).is_valid().to_numpy(), dtype=bool)
+    return np.asarray(filled_numbers(rows.column(name).is_valid().cast("uint8"), 0), dtype=bool)
 
 
 def _bits(mask: Bools) -> Any:

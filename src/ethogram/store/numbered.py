@@ -73,14 +73,21 @@ def addressed(table: Any, names: Any) -> Any:
     return table.drop_columns([ELSEWHERE]) if ELSEWHERE in table.column_names else table
 
 
+def _numpy(numbers: Any) -> Any:
+    """Arrow numbers for numpy, 0 for null; `to_numpy` and `pa.scalar` import pandas where that is installed."""
+    import numpy as np
+
+    return np.from_dlpack(numbers.fill_null(column([0], numbers.type)[0]))
+
+
 def addresses_at(numbers: Any, names: Any) -> Any:
     """The addresses behind an Arrow array of numbers; null stays null."""
     import numpy as np
     import pyarrow as pa
 
-    rows = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    rows = _numpy(numbers)
     rows = np.where(rows < 0, rows + len(names), rows).astype(np.int64)
-    valid = numbers.is_valid().to_numpy(zero_copy_only=False)
+    valid = _numpy(numbers.is_valid().cast("uint8"))
     mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return names.take(pa.Array.from_buffers(pa.int64(), len(rows), [mask, pa.py_buffer(rows)]))
 
@@ -90,7 +97,7 @@ def address_lists_at(numbers: Any, names: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    lengths = numbers.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    lengths = _numpy(numbers.value_lengths())
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     starts = pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)])
     kind = pa.list_(pa.field("element", pa.string()))  # as Parquet names it: tables of both kinds stand together

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadUsage, Damaged, Sealed
+from ethogram.errors import BadUsage, Damaged, NotFound, Sealed
 
 from . import episode_view, ledger, span_view
+from .arrays import column
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
@@ -24,6 +25,8 @@ from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schem
 from .tables import label_table, run_table
 
 TEXT_ROWS = 256
+SPAN_BATCH = 1 << 17
+Where = Callable[[Any], Any]
 _RUN = "string_split(filename, '/')[-2]"
 """The run of a segment: the folder that it lies in."""
 _TEXTS = f"SELECT {_RUN} AS run, * FROM {{}}"
@@ -64,30 +67,22 @@ class Lake:
             _lock(connection, readable)
             return _run(connection, statement, limit)
 
-    def spans(self, columns: Sequence[str], where: Any = None) -> Iterator[Any]:
+    def spans(self, columns: Sequence[str], where: Where | None = None) -> Iterator[Any]:
         """Batches of span columns of every committed trace, read straight from the segments.
 
-        This is the fast road for analyses: no SQL, no copy, bounded memory. `where` is a pyarrow expression.
+        This is the fast road for analyses: no SQL, no copy, bounded memory. `where` gets a batch of these columns
+        (references to texts may be numbers in it) and gives an Arrow array that is true for the rows to keep.
         """
-        import pyarrow.dataset as ds
-
         _check_columns(columns)
         for run in self.runs:
             gone: dict[str, list[str]] = {}
             for name, trace in run.standing.dead:
                 gone.setdefault(name, []).append(trace)
             for file in run.standing.named("spans-"):
-                keep = where
-                if file.name in gone:
-                    alive = ~ds.field("trace_id").isin(gone[file.name])
-                    keep = alive if keep is None else keep & alive
-                with damage(f"{file.name} of run {run.name!r}"):
-                    place = _handle(run, f"{run.path}/{file.name}")
-                    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
-                    parquet = ds.ParquetFileFormat(default_fragment_scan_options=checked)
-                    stored = span_schema() if file.refers_to is None else numbered_schema()
-                    source = ds.dataset(place, schema=stored, format=parquet, **_system(run))
-                    batches = source.to_batches(columns=list(columns), filter=keep, use_threads=False)
+                with damage(f"{file.name} of run {run.name!r}"), _open_named(run, file) as source:
+                    batches = _rows(source, file, columns, gone.get(file.name, ()))
+                    if where is not None:
+                        batches = (b.filter(where(b)) for b in batches)
                     yield from batches if file.refers_to is None else _addressed(run, file, columns, batches)
 
     def texts(self) -> Iterator[Any]:
@@ -220,6 +215,36 @@ def _check_columns(columns: Iterable[str]) -> None:
     unknown = [c for c in columns if c not in SPAN_COLUMNS]
     if unknown:
         raise BadUsage(f"spans have no column {unknown[0]!r}; they have: {', '.join(SPAN_COLUMNS)}")
+
+
+def _open_named(run: Run, file: DataFile) -> Any:
+    """A file that the ledger names, so that it must be there."""
+    try:
+        return run.files.open(f"{run.path}/{file.name}")
+    except NotFound as error:
+        raise Damaged(f"{error}, and the ledger names it; run: ethogram verify", where=file.name) from None
+
+
+def _rows(source: Any, file: DataFile, columns: Sequence[str], gone: Sequence[str]) -> Iterator[Any]:
+    """Batches of these columns, without the traces that are gone; nulls where an earlier version had no such column.
+
+    Without `pyarrow.dataset`, which imports pandas where that is installed.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    schema = span_schema() if file.refers_to is None else numbered_schema()
+    wanted = pa.schema([schema.field(c) for c in columns])
+    read = list(columns) if not gone or "trace_id" in columns else [*columns, "trace_id"]
+    dead = column(sorted(gone), pa.string())
+    for batch in open_parquet(source).iter_batches(batch_size=SPAN_BATCH, columns=read, use_threads=False):
+        if gone:
+            batch = batch.filter(pc.invert(pc.is_in(batch.column("trace_id"), value_set=dead)))
+        arrays = [
+            batch.column(f.name).cast(f.type) if f.name in batch.schema.names else pa.nulls(batch.num_rows, f.type)
+            for f in wanted
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, schema=wanted)
 
 
 def _addressed(run: Run, file: DataFile, columns: Sequence[str], batches: Iterator[Any]) -> Iterator[Any]:

@@ -24,6 +24,7 @@ from ethogram.cost.usage import (
     Floats,
     calls_of,
     charge,
+    filled_numbers,
     price_as,
 )
 from ethogram.errors import BadUsage, NotFound, Sealed
@@ -319,8 +320,8 @@ class _Costing:
             self.notes.append(f"results of tools cannot be measured: {error}")
             return np.full(len(refs), np.nan)
         found = pc.index_in(refs, value_set=texts.column("ref").combine_chunks(), skip_nulls=True)
-        where = np.asarray(found.fill_null(-1).to_numpy(), dtype=np.int64)
-        chars: Floats = np.append(texts.column("chars").to_numpy().astype(np.float64), np.nan)
+        where = np.asarray(filled_numbers(found, -1), dtype=np.int64)
+        chars: Floats = np.append(filled_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
         return chars[where]
 
     def _by_model(self) -> list[CostModel]:
@@ -394,7 +395,7 @@ class _Costing:
         if whole <= 0:
             return CostCache(hit_rate=None, why="the log gives no counts of cached tokens")
         found = breaks_of(calls, self.chain, self.charged)
-        place = np.asarray(self.steps.rows.column("step").fill_null(-1).to_numpy())
+        place = filled_numbers(self.steps.rows.column("step"), -1)
         worst = np.argsort(-found.tokens, kind="stable")[:WORST]
         return CostCache(
             hit_rate=read / whole,

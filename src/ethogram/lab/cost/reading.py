@@ -13,6 +13,7 @@ from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, ga
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
+from ethogram.store.arrays import column
 from ethogram.store.segment import damage, open_parquet, text_schema
 from ethogram.trace import Scored, Totals
 from ethogram.trace.steps import inner_ids
@@ -22,16 +23,21 @@ from .records import CostStep, CostUsage
 
 def read_steps(run: Run, chosen: list[Entry]) -> Steps:
     """The steps of some episodes, as columns."""
-    import pyarrow.dataset as ds
-
-    lake = Lake([run])
-    rows = gather(lake.spans(COLUMNS, ds.field("step").is_valid() | (ds.field("kind") == "model")))
+    rows = gather(Lake([run]).spans(COLUMNS, _is_step_or_call))
     if rows is not None and len(chosen) < len(run.entries):
         rows = only(rows, {e.head.trace_id for e in chosen})
     if rows is None or not rows.num_rows:
         raise NotFound(f"run {run.name!r} has no steps to price; see what is in it with: ethogram show {run.name}")
     entries = {e.head.trace_id: e for e in run.entries}
     return steps_of(rows, lambda trace: inner_ids(run.spans(entries[trace]), frozenset({"model"})))  # type: ignore[index]
+
+
+def _is_step_or_call(batch: Any) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    model = column(["model"], pa.string())[0]  # `pa.scalar` imports pandas
+    return pc.or_(batch.column("step").is_valid(), pc.equal(batch.column("kind"), model))
 
 
 def text_lengths(run: Run) -> Any:

@@ -164,14 +164,17 @@ def final_answer(run: Run, entry: Entry) -> tuple[str | None, bool]:
 def _from_columns(run: Run, wanted: set[TraceId], function: Callable[..., str]) -> dict[TraceId, Reading]:
     """Signatures of every step from the columns: the function is called once per distinct combination of them."""
     import pyarrow as pa
-    import pyarrow.dataset as ds
+    import pyarrow.compute as pc
 
     if not wanted:
         return {}
-    steps = ds.field("step").is_valid()
-    if len(wanted) < len(run.entries):
-        steps = steps & ds.field("trace_id").isin(column(sorted(wanted), pa.string()))
-    batches = [b for b in Lake([run]).spans(COLUMNS, where=steps) if b.num_rows]
+    chosen = column(sorted(wanted), pa.string()) if len(wanted) < len(run.entries) else None
+
+    def is_wanted(batch: Any) -> Any:
+        steps = batch.column("step").is_valid()
+        return steps if chosen is None else pc.and_(steps, pc.is_in(batch.column("trace_id"), value_set=chosen))
+
+    batches = [b for b in Lake([run]).spans(COLUMNS, where=is_wanted) if b.num_rows]
     if not batches:
         return {}
     table = pa.Table.from_batches(batches).combine_chunks()
@@ -209,6 +212,7 @@ def _coded(values: Any) -> tuple[list[Any], Any]:
 
 def _distinct(table: Any) -> tuple[list[tuple[str, ...]], Any]:
     """The distinct combinations of the columns that describe a step, and which one each row is."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     names = COLUMNS[2:]
@@ -218,7 +222,7 @@ def _distinct(table: Any) -> tuple[list[tuple[str, ...]], Any]:
         given = table.column(name)
         if name == "requested":
             given = pc.binary_join(given, _BETWEEN)
-        values, index = _coded(pc.fill_null(given, ""))
+        values, index = _coded(pc.fill_null(given, column([""], pa.string())[0]))
         parts.append((values, index))
         _, codes = np.unique(codes * max(len(values), 1) + index, return_inverse=True)
     _, first = np.unique(codes, return_index=True)
