@@ -448,7 +448,7 @@ def test_some_tasks_of_a_suite(home: Home, mixed: Path) -> None:
     made = Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("text",)), home=home, noise_floor_runs=0)
     assert {t.file for t in made.treatments} == {"note.md"}
     assert made.plan().episodes == 1 + len(made.treatments)
-    with pytest.raises(BadUsage, match="no file that the operators"):
+    with pytest.raises(BadUsage, match="no file that a built-in operator"):
         Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("bare",)), home=home)
 
 

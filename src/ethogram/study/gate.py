@@ -21,6 +21,7 @@ from ethogram.lab.gate.gating import (
     Quarantined,
     block,
     gate_result,
+    needed_metrics,
     planning_outcomes,
     read_quarantine,
 )
@@ -78,7 +79,8 @@ def run_gate(
     if not settings.fresh:
         # once: `latest` means another run as soon as the candidate exists
         found = lake.resolve(base)
-        base, stored = found.name, Stored(found, load_outcomes(found, condition=condition), condition)
+        before = load_outcomes(found, condition=condition, metrics=needed_metrics(settings))
+        base, stored = found.name, Stored(found, before, condition)
     return _Staged(lake, (base, candidate), stored, settings, stages, resting, tell or (lambda _: None)).go()
 
 
@@ -275,8 +277,9 @@ class _Staged:
     def _outcomes(self) -> tuple[Outcomes, Outcomes]:
         if self.candidate not in self.home.names():
             raise BadUsage("the first look needs more runs than --max-runs allows; nothing was run")
-        one = self.stored.outcomes if self.stored else load_outcomes(self.home.resolve(self.base))
-        return one, load_outcomes(self.home.resolve(self.candidate))
+        metrics = needed_metrics(self.settings)
+        one = self.stored.outcomes if self.stored else load_outcomes(self.home.resolve(self.base), metrics=metrics)
+        return one, load_outcomes(self.home.resolve(self.candidate), metrics=metrics)
 
     def _looked(self) -> tuple[Outcomes, Outcomes]:
         """What looks judge: all but the attempts that were made to confirm."""

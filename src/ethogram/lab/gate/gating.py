@@ -168,6 +168,11 @@ def gate(
     )
 
 
+def needed_metrics(settings: GateSettings) -> list[str]:
+    """What a verdict reads of each episode: the metric that is judged, and the cost, which prices the runs to come."""
+    return [settings.metric, "cost"]
+
+
 def gate_runs(
     base: str | Run,
     candidate: str | Run,
@@ -188,7 +193,7 @@ def gate_runs(
         home=home,
         condition=condition,
         agents=agents,
-        metrics=[settings.metric, "cost"],
+        metrics=needed_metrics(settings),
     )
     shared = shared_tasks(before, after)
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
