@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from ethogram.store.ledger_file import unpack
+
 MAIL = "ada.lovelace@example.org"
 KEY = "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
 
@@ -157,7 +159,7 @@ def test_nothing_secret_reaches_the_disk(document, lake, home, call):
         assert KEY not in body["body"]
     for file in home.rglob("*"):
         if file.is_file():
-            data = file.read_bytes()
+            data = unpack(file.name, file.read_bytes())
             assert MAIL.encode() not in data
             assert KEY.encode() not in data
     trace = document("show")["traces"][0]["trace_id"]

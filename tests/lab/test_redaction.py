@@ -13,6 +13,7 @@ from ethogram.lab import import_logs
 from ethogram.lab.logs.redaction import preview_redaction
 from ethogram.store import Home
 from ethogram.store.files import LocalFiles
+from ethogram.store.ledger_file import unpack
 
 KEY = "sk-proj-" + "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
 MAIL = "ada.lovelace@example.org"
@@ -21,7 +22,8 @@ MAIL = "ada.lovelace@example.org"
 def stored(home: Home) -> bytes:
     assert isinstance(home.files, LocalFiles)
     root = Path(home.files.root)
-    return b"".join(p.read_bytes() + p.name.encode() for p in root.rglob("*") if p.is_file()) if root.exists() else b""
+    files = [p for p in root.rglob("*") if p.is_file()]
+    return b"".join(unpack(p.name, p.read_bytes()) + p.name.encode() for p in files)
 
 
 def test_what_an_import_would_take_out(logs: Any, home: Home) -> None:

@@ -16,6 +16,7 @@ from ethogram.errors import BadUsage, EthogramError, Locked, NotFound
 from ethogram.lab import retain_runs, show_run
 from ethogram.store import Home, Keyring, Lake, Redactor, Rule, Run, age_seconds, retain, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles
+from ethogram.store.ledger_file import unpack
 from ethogram.store.retain import decide
 from ethogram.trace import Missing, Scored
 
@@ -25,11 +26,11 @@ OLD = Rule(keep_all_s=14 * DAY, keep_failures=True, sample=0.0)
 
 
 def grep(home: Home, words: str) -> bool:
-    """Whether any file of the home holds the words, raw or inside Parquet."""
+    """Whether any file of the home holds the words, raw, compressed or inside Parquet."""
     import pyarrow.parquet as pq
 
     for file in (p for p in Path(home.files.address).rglob("*") if p.is_file()):
-        if words.encode() in file.read_bytes():
+        if words.encode() in unpack(file.name, file.read_bytes()):
             return True
         if file.suffix == ".parquet" and any(
             words in str(v) for column in pq.read_table(file).columns for v in column.to_pylist()

@@ -17,19 +17,20 @@ import pytest
 from ethogram.errors import BadInput, BadUsage, NotFound, Sealed
 from ethogram.lab.home.upkeep import drop_key, list_keys, new_key, rotate_keys
 from ethogram.store import Home, Keyring, Lake, Redactor, Rule, Run, retain, rewrite, verify
+from ethogram.store.ledger_file import unpack
 from ethogram.store.seal import KEY_BYTES, key_id
 
 WORDS = "the quick brown fox jumps over the lazy dog"
 
 
 def grep(home: Home, words: str) -> list[str]:
-    """Names of files whose raw bytes hold the words, or whose Parquet columns do (where they open without a key)."""
+    """Names of files whose bytes hold the words, compressed or not, or whose Parquet columns do (where they open without a key)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     found = []
     for file in sorted(p for p in Path(home.files.address).rglob("*") if p.is_file()):
-        if words.encode() in file.read_bytes():
+        if words.encode() in unpack(file.name, file.read_bytes()):
             found.append(file.name)
         elif file.suffix == ".parquet":
             try:
