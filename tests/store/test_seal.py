@@ -24,7 +24,7 @@ WORDS = "the quick brown fox jumps over the lazy dog"
 
 
 def grep(home: Home, words: str) -> list[str]:
-    """Names of files whose bytes hold the words, compressed or not, or whose Parquet columns do (where they open without a key)."""
+    """Names of files whose bytes hold the words, compressed or not, or whose Parquet columns do without a key."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
