@@ -79,6 +79,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
 
 
 def main() -> int:
+    os.environ["ETHOGRAM_PLUGINS"] = "off"  # a reference page lists only what the project has itself
     made = dict(generated())
     if "--check" in sys.argv[1:]:
         return check(made)

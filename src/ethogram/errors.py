@@ -49,6 +49,15 @@ class BadUsage(BadInput):
     """An option or an argument makes no sense."""
 
 
+_LISTS = {
+    "metric": "ethogram compare --help",
+    "operator": "ethogram operators",
+    "reader": "ethogram import --help",
+    "standard dimension": "ethogram field --list",
+}
+"""The command that lists all names of a kind."""
+
+
 class NotFound(BadInput):
     """A run, trace, file or name does not exist.
 
@@ -77,8 +86,9 @@ class NotFound(BadInput):
         near = get_close_matches(name, known, n=1) or [k for k in known if len(name) > 2 and name in k][:1]
         hint = f"; did you mean {near[0]!r}?" if near else ""
         if not near and known:
-            shown = ", ".join(sorted(known)[:8]) + (", …" if len(known) > 8 else "")
-            hint = f"; known: {shown}"
+            more = f" and {len(known) - 8} more" if len(known) > 8 else ""
+            all_by = f"; {_LISTS[what]} lists all" if more and what in _LISTS else ""
+            hint = f"; known: {', '.join(sorted(known)[:8])}{more}{all_by}"
         return cls(f"no {what} named {name!r}{hint}", what=what, name=name, known=known)
 
 

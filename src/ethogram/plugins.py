@@ -1,4 +1,4 @@
-"""Plug-ins: what installed packages add to Ethogram, found by entry point and loaded when a door is first used.
+"""Plug-ins: what installed packages add to Ethogram, found by entry point and loaded on first use.
 
 A package declares what it adds in its `pyproject.toml`, and nothing changes here:
 
@@ -6,14 +6,17 @@ A package declares what it adds in its `pyproject.toml`, and nothing changes her
     retries = "my_package.metrics:RETRIES"
 
 The module that owns a kind of thing (readers, metrics) calls `plugged` with a function that checks what was loaded.
-A plug-in that cannot be used is left out with one sentence that names its package; the others work.
+A plug-in that cannot be used is left out with one sentence that names its package; the others work. With
+`ETHOGRAM_PLUGINS=off` in the environment, none is looked for.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from ethogram.errors import BadInput, EthogramError, NotFound
@@ -21,16 +24,24 @@ from ethogram.errors import BadInput, EthogramError, NotFound
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-DOORS: Mapping[str, str] = {
-    "ethogram.readers": "reader",
-    "ethogram.writers": "writer",
-    "ethogram.metrics": "metric",
-    "ethogram.dimensions": "dimension",
-    "ethogram.checks": "kind of check",
-    "ethogram.operators": "operator",
-    "ethogram.parts": "report part",
+
+class ExtensionPoint(NamedTuple):
+    """What an entry of a group adds, and the function that gives the plug-ins of the group, as `module:name`."""
+
+    noun: str
+    lookup: str
+
+
+EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
+    "ethogram.readers": ExtensionPoint("reader", "ethogram.capture.readers:plugged_readers"),
+    "ethogram.writers": ExtensionPoint("writer", "ethogram.lab.home.exports:plugged_formats"),
+    "ethogram.metrics": ExtensionPoint("metric", "ethogram.measure.catalogue:plugged_metrics"),
+    "ethogram.dimensions": ExtensionPoint("dimension", "ethogram.measure.standard:plugged_dimensions"),
+    "ethogram.checks": ExtensionPoint("kind of check", "ethogram.judge.settings:plugged_checks"),
+    "ethogram.operators": ExtensionPoint("operator", "ethogram.lab.experiment.operators:plugged_operators"),
+    "ethogram.parts": ExtensionPoint("report part", "ethogram.show.parts:plugged_parts"),
 }
-"""Groups of entry points, and what one entry adds."""
+"""The groups of entry points; the functions are named by text, because most of them import this module."""
 
 T = TypeVar("T")
 
@@ -45,7 +56,7 @@ class Plugin(NamedTuple, Generic[T]):
 
 
 class Plugged(NamedTuple, Generic[T]):
-    """What came through one door: the plug-ins that work, and the sentence about each that does not, by its name."""
+    """The plug-ins of one extension point: those that work, and the sentence about each that does not, by its name."""
 
     noun: str
     working: tuple[Plugin[T], ...]
@@ -58,14 +69,17 @@ class Plugged(NamedTuple, Generic[T]):
     def missing(self, name: str, known: Iterable[str], noun: str | None = None) -> BadInput:
         """The error for a name that nothing in use has: why the plug-in of that name is left out, or what is known."""
         why = next((sentence for broken, sentence in self.broken if broken == name), None)
-        return NotFound.named(noun or self.noun, name, [*known]) if why is None else BadInput(why)
+        if why is None:
+            return NotFound.named(noun or self.noun, name, [*known])
+        _problems.pop(why, None)  # the error says it
+        return BadInput(why)
 
 
 class Known(Mapping[str, T]):
     """Things by name: Ethogram's own, found without looking further, then those of installed packages."""
 
     def __init__(self, own: Mapping[str, T], added: Callable[[], Mapping[str, T]]) -> None:
-        """`added` gives what came through the door; it is asked anew each time, for what it reads is kept elsewhere."""
+        """`added` gives those of installed packages; it is asked each time, for what it reads is kept elsewhere."""
         self.own = own
         self._added = added
 
@@ -85,9 +99,9 @@ _problems: dict[str, None] = {}
 
 def new_problems() -> list[str]:
     """One sentence for each plug-in that was left out since this was last asked, each once."""
-    told = list(_problems)
+    found = list(_problems)
     _problems.clear()
-    return told
+    return found
 
 
 def plugged(
@@ -95,52 +109,107 @@ def plugged(
     check: Callable[[Any, str], T],
     *,
     taken: Collection[str] = (),
-    names: Callable[[T], Iterable[str]] | None = None,
+    nouns: Mapping[str, str] = MappingProxyType({}),
 ) -> Plugged[T]:
-    """What installed packages add through one door.
+    """What installed packages add at one extension point.
 
-    Takes the group of entry points (a key of `DOORS`); `check`, which gets the loaded object and the name of its entry
-    point, gives the thing to use, and raises `BadInput` with the reason if the object cannot be one; `taken`, the names
-    that Ethogram uses itself; `names`, for things that are known by other names than that of their entry point.
+    Takes the group of entry points (a key of `EXTENSION_POINTS`); `check`, which gets the loaded object and the name of
+    its entry point, gives the thing to use, and raises `BadInput` with the reason if the object cannot be one; `taken`,
+    the names that Ethogram uses itself; `nouns`, what those of them are that are of another kind.
 
     A plug-in whose name is taken is refused, and so are two plug-ins that share a name. Raises nothing for a plug-in
     that is broken or refused: its sentence is in `broken`, and in `new_problems()`.
     """
-    noun = DOORS[group]
-    loaded: list[tuple[Plugin[T], list[str]]] = []
+    noun = EXTENSION_POINTS[group].noun
+    loaded: list[Plugin[T]] = []
     broken: list[tuple[str, str]] = []
-    for point in _entry_points(group, tuple(sys.path)):
-        package = point.dist.name if point.dist is not None else point.value
+    for point in _entry_points(group):
+        package = _package(point)
         place = f"{point.module}:{point.attr}" if point.attr else point.module
         try:
             value = check(point.load(), point.name)
-            own = [*names(value)] if names is not None else [point.name]
         except (Exception, SystemExit) as error:  # the code of others may raise anything
             why = str(error) if isinstance(error, EthogramError) else f"{type(error).__name__}: {error}"
             broken.append((point.name, f"the {noun} {point.name!r} of {package} cannot be loaded: {why}"))
             continue
-        loaded.append((Plugin(point.name, package, place, value), own))
+        loaded.append(Plugin(point.name, package, place, value))
     owners: dict[str, list[str]] = {name: ["Ethogram"] for name in taken}
-    for plugin, own in loaded:
-        for name in own:
-            owners.setdefault(name, []).append(plugin.package)
+    for plugin in loaded:
+        owners.setdefault(plugin.name, []).append(plugin.package)
     working = []
-    for plugin, own in loaded:
-        clash = next((name for name in own if len(owners[name]) > 1), None)
-        if clash is None:
+    for plugin in loaded:
+        others = [*owners[plugin.name]]
+        others.remove(plugin.package)
+        if not others:
             working.append(plugin)
             continue
-        others = [*owners[clash]]
-        others.remove(plugin.package)
-        why = f"{others[0]} has a {noun} of that name too; rename one of them"
-        broken.append((plugin.name, f"the {noun} {clash!r} of {plugin.package} is refused: {why}"))
+        theirs = nouns.get(plugin.name, noun)
+        why = f"{others[0]} has {_a(theirs)} of that name too; rename one of them"
+        broken.append((plugin.name, f"the {noun} {plugin.name!r} of {plugin.package} is refused: {why}"))
     broken = [(name, " ".join(sentence.split())) for name, sentence in broken]
     _problems.update((sentence, None) for _, sentence in broken)
     return Plugged(noun, tuple(working), tuple(broken))
 
 
+class Installed(NamedTuple):
+    """The plug-ins that are installed: those that work by group, and the sentence about each that does not."""
+
+    working: dict[str, tuple[Plugin[Any], ...]]
+    broken: tuple[str, ...]
+
+
+def installed_plugins() -> Installed:
+    """Load every plug-in that is installed, and say of each whether it works.
+
+    An entry point in a group that starts with `ethogram.` but is no extension point is among the broken ones.
+    """
+    from difflib import get_close_matches
+    from pkgutil import resolve_name
+
+    working: dict[str, tuple[Plugin[Any], ...]] = {}
+    broken: list[str] = []
+    for group in _groups():
+        if group in EXTENSION_POINTS:
+            found: Plugged[Any] = resolve_name(EXTENSION_POINTS[group].lookup)()
+            working[group] = found.working
+            broken += [sentence for _, sentence in found.broken]
+            continue
+        near = get_close_matches(group, EXTENSION_POINTS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(EXTENSION_POINTS)}"
+        broken += [
+            f"{point.name!r} of {_package(point)} is not used: {group!r} is no extension point; {hint}"
+            for point in _entry_points(group)
+        ]
+    for sentence in broken:
+        _problems.pop(sentence, None)  # they are in the answer
+    return Installed(working, tuple(broken))
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+def _package(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else point.value
+
+
+def _wanted() -> bool:
+    return os.environ.get("ETHOGRAM_PLUGINS") != "off"
+
+
+def _entry_points(group: str) -> tuple[EntryPoint, ...]:
+    return _found(group, tuple(sys.path)) if _wanted() else ()
+
+
+def _groups() -> list[str]:
+    """The groups of installed entry points that begin as ours do."""
+    from importlib.metadata import entry_points
+
+    return sorted(group for group in entry_points().groups if group.startswith("ethogram.")) if _wanted() else []
+
+
 @lru_cache(maxsize=32)
-def _entry_points(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+def _found(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
     """The entry points of a group, by name; looked up again when the path for imports has changed."""
     from importlib.metadata import entry_points
 

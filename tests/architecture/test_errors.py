@@ -91,3 +91,5 @@ def test_a_name_that_is_not_found_carries_those_that_exist() -> None:
     error = NotFound.named("metric", "sucess", ["success", "cost"])
     assert (error.what, error.name, error.known) == ("metric", "sucess", ("success", "cost"))
     assert str(error) == "no metric named 'sucess'; did you mean 'success'?"
+    many = NotFound.named("metric", "xyz", list("abcdefghij"))
+    assert str(many).endswith("known: a, b, c, d, e, f, g, h and 2 more; ethogram compare --help lists all")

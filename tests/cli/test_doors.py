@@ -1,4 +1,4 @@
-"""What an installed package adds is there at once, wherever the command shows such things: one test per door."""
+"""What an installed package adds is in every command that shows such things: one test per extension point."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from ethogram.trace import Scored
 METRIC = """
 from ethogram.measure.catalogue import Metric
 
+REPEATS = Metric(name="repeats", unit="calls", better="less", needs=("steps",), formula="the name of a dimension")
 FAILED_SHARE = Metric(name="failed_share", unit="share", better="less", needs=("errors", "steps"),
                       of=lambda errors, steps: errors / steps, formula="errors / steps")
 REPEATED = Metric(name="repeated", unit="calls", better="less", needs=("repeats",), formula="repeats, as a metric")
@@ -25,6 +26,7 @@ failed_share = meters:FAILED_SHARE
 repeated = meters:REPEATED
 cost = meters:COST
 fragile = meters:BROKEN
+repeats = meters:REPEATS
 """
 
 
@@ -81,9 +83,34 @@ def test_a_bad_metric_is_one_sentence_and_no_more(runs, install, call) -> None:
     assert "the metric 'fragile' cannot be computed: there is no column 'nothing'" in refused.err
     note = "note: the metric 'cost' of meters is refused: Ethogram has a metric of that name too; rename one of them"
     assert note in refused.err.splitlines()
+    assert "'repeats' of meters is refused: Ethogram has a dimension of that name too" in refused.err
+    taken = call("compare", "base", "new", "--metric", "repeats")
+    assert (taken.code, taken.err.count("'repeats'")) == (64, 1)
     unknown = call("compare", "base", "new", "--metric", "failed_shar")
     assert unknown.code == 64
     assert "no metric named 'failed_shar'; did you mean 'failed_share'?" in unknown.err
+
+
+def test_doctor_lists_plug_ins(env, install, call) -> None:
+    assert "plug-ins" in call("doctor").out
+    install("meters", METRIC, METRIC_POINTS + "[ethogram.metric]\nlost = meters:COST\n")
+    said = call("doctor")
+    assert said.code == 1
+    lines = " ".join(said.out.split())
+    assert "✓ ethogram.metrics failed_share (meters), fragile (meters), repeated (meters)" in lines
+    assert "✗ plug-in 'lost' of meters is not used: 'ethogram.metric' is no extension point" in lines
+    assert "note:" not in said.err
+
+
+def test_a_trace_without_steps_has_no_share(env, install, call, write_trace) -> None:
+    """0/0 is unknown, and nothing is printed about it."""
+    install("meters", METRIC, METRIC_POINTS)
+    for name in ("base", "new"):
+        with open_home().create(name, "import").writer(Redactor(b"a key for tests", Policy(kinds=()))) as writer:
+            for i in range(4):
+                write_trace(writer, f"{name}-{i}", steps=2 * (i % 2), task=f"t{i % 2}", outcome=Scored(1.0, "test"))
+    said = call("compare", "base", "new", "--metric", "failed_share")
+    assert "Warning" not in said.err
 
 
 DIMENSION = """
@@ -190,6 +217,15 @@ class Reverse:
 
 REVERSE = Reverse()
 """
+
+
+def test_an_operator_has_the_name_of_its_entry_point(env, install, call) -> None:
+    install("reversing", OPERATOR, "[ethogram.operators]\nlame = reversing:REVERSE\n")
+    Path("suite.yaml").write_text("name: s\ntasks: [{id: a, prompt: x, checks: [{contains: x}]}]\n")
+    Path("a.py").write_text("def agent(task):\n    return 'x'\n")
+    said = call("perturb", "--suite", "suite.yaml", "--agent", "a.py:agent", "--operators", "lame")
+    assert said.code == 64
+    assert said.err.count("its entry point is named 'lame' and the operator 'reverse'; give both one name") == 1
 
 
 def test_an_operator(env, install, call, document) -> None:

@@ -188,7 +188,7 @@ def test_long_lists_are_counted_and_agents_without_steps_say_so(call, lamps):
     total = len(msgspec.json.decode(call("gate", "main", "bare", "--margin", "0.1", "--json").out)["tasks"])
     assert total == 12
     assert "… and 2 more tasks" in said.out
-    assert said.out.count("the failing attempt recorded no steps") == 10
+    assert said.out.count("the candidate's attempt recorded no steps") == 10
     assert said.err.count("task lamp-") == 10
     assert "2 more tasks" in Path("g.md").read_text()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ethogram.cost import Amounts, Budget, CapReached, Caps
+from ethogram.cost.budget import Unmetered
 
 
 def nested(**caps: Caps) -> tuple[Budget, Budget, Budget]:
@@ -113,3 +115,10 @@ def test_calls_whose_sum_is_the_cap_all_fit() -> None:
     assert budget.used.usd == pytest.approx(1.0)
     with pytest.raises(CapReached):
         budget.reserve(Amounts())
+
+
+@pytest.mark.parametrize("error", [CapReached("task", "usd", 1.0, 1.5), Unmetered("task", "usd", "no price")])
+def test_a_reached_cap_travels_between_processes(error: CapReached) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again)) == (type(error), str(error))
+    assert (again.level, again.resource) == ("task", "usd")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ethogram.cli.main import run
-from ethogram.plugins import DOORS, new_problems
+from ethogram.plugins import EXTENSION_POINTS, new_problems
 
 PAGE = (Path(__file__).parents[2] / "AGENTS.md").read_text(encoding="utf-8")
 CHAT = "user\thow much is 2 + 2?\nassistant\t4\n\nuser\tand 3 + 3?\nassistant\t6\n"
@@ -33,7 +33,7 @@ TITLES = {"kind of check": "a check", "report part": "a part of the report"}
 
 
 def module_of(noun: str) -> str:
-    """The code block in the section on a door."""
+    """The code block in the section on an extension point."""
     title = TITLES.get(noun, f"a{'n' if noun[0] in 'aeiou' else ''} {noun}")
     section = re.search(rf"^## Adding {title}$(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None, f"AGENTS.md has no section on adding {title}"
@@ -44,7 +44,7 @@ def module_of(noun: str) -> str:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Any) -> Path:
     """A folder with a home in which every module of the page is installed, and a log that its reader reads."""
-    for group, noun in DOORS.items():
+    for group, (noun, _) in EXTENSION_POINTS.items():
         name, symbol, _, _ = ADDED[noun]
         package = f"my_{group.rpartition('.')[2]}"
         point = f"{package}:{symbol}" if symbol else package

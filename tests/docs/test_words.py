@@ -38,7 +38,8 @@ def test_every_command_is_in_the_reference():
 
 @pytest.mark.parametrize("verb", [v for v in VERB_NAMES if v not in ("completion", "doctor")])
 def test_every_verb_is_shown_at_work(verb):
-    assert re.search(rf"\bethogram {verb}\b", text(*GUIDES))
+    shown = re.search(rf"\bethogram {verb}\b", text(*GUIDES)) is not None
+    assert shown, f"show `ethogram {verb}` in README.md or in a page of docs/guide"
 
 
 def test_every_verb_in_the_documents_exists():
@@ -103,7 +104,11 @@ def test_no_place_of_ours_is_in_the_documents():
         assert not re.search(r"(?<![\w.~])/(?:work|root|tmp)/", text(page)), page.name
 
 
-def test_generated_files_are_fresh():
+def test_generated_files_are_fresh(install):
+    """Whatever is installed beside Ethogram."""
+    made = "Metric(name='extra', unit='s', better='less', formula='', needs=('steps',))"
+    code = f"from ethogram.measure.catalogue import Metric\nEXTRA = {made}\n"
+    install("meters", code, "[ethogram.metrics]\nextra = meters:EXTRA\n")
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "generate.py"), "--check"], capture_output=True, text=True, timeout=300
     )

@@ -14,6 +14,7 @@ from ethogram.lab.gate.moved import MOST_OPENED, moved_tasks
 from ethogram.lab.home.runs import find_trace
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.suites import run_suite
+from ethogram.show.moved import attempt_words
 from ethogram.store import Home
 from ethogram.study.gate import StageOptions, run_gate
 
@@ -86,7 +87,7 @@ def test_the_runs_that_a_gate_buys_are_named_too(home: Home, tmp_path: Any) -> N
     assert first.trace
     assert first.step is not None
     assert first.step.at is None
-    assert first.step.why == "the failing attempt recorded no steps"
+    assert first.step.why == "the candidate's attempt recorded no steps"
 
 
 def test_where_steps_agree_or_no_pass_is_kept_it_says_so(home: Home) -> None:
@@ -126,6 +127,8 @@ def test_other_metrics_show_their_worst_attempt(home: Home, base: str) -> None:
     assert (task.task, task.base.passed, task.base.mean, task.candidate.mean) == ("t2", None, 2.0, 9.0)
     assert task.step is not None
     assert task.step.at == 1
+    assert task.why == "steps 9"
+    assert attempt_words(found.tasks) == ("worst", "best")
 
 
 def change(i: int, **more: Any) -> TaskChange:

@@ -209,11 +209,11 @@ def test_an_incomplete_design_says_what_it_cannot_tell() -> None:
     cells = [c for c in design({}) if c[0] != {"long": "yes", "tests": "on"}]
     found = ablate(cells)
     assert [e.kind for e in found.effects] == ["main", "main"]
-    assert "interactions cannot be told" in found.notes[0]
+    assert "interactions are unknown" in found.notes[0]
     confounded = [cells[0], ({"long": "yes", "tests": "on"}, runs(4, tasks=6, each=6))]
     found = ablate(confounded)
     assert found.effects == ()
-    assert any("cannot be told apart" in n for n in found.notes)
+    assert any("cannot be separated" in n for n in found.notes)
 
 
 def test_bad_designs_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""The shared door: entry points of real packages are found, checked, and a bad one is one sentence."""
+"""Plug-ins: entry points of real packages are found, checked, and a bad one is one sentence."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadInput, NotFound
-from ethogram.plugins import new_problems, plugged
+from ethogram.plugins import EXTENSION_POINTS, installed_plugins, new_problems, plugged
 
 GROUP = "ethogram.metrics"
 
@@ -51,21 +51,28 @@ def test_a_broken_one_takes_no_other_with_it(install, code: str, value: str, say
     assert sentence.startswith("the metric 'bad' of numbers_b cannot be loaded: ")
     assert says in sentence
     assert "\n" not in sentence
-    assert str(found.missing("bad", ["good"])) == sentence
     assert isinstance(found.missing("goof", ["good"]), NotFound)
     assert new_problems() == [sentence]
     assert new_problems() == []
+    found = plugged(GROUP, number)
+    assert str(found.missing("bad", ["good"])) == sentence
+    assert new_problems() == []  # the error has said it
 
 
 def test_names_are_had_once(install) -> None:
-    install("numbers_a", "X = 0.5\n", f"[{GROUP}]\ncost = numbers_a:X\nboth = numbers_a:X\nmine = numbers_a:X\n")
+    install(
+        "numbers_a",
+        "X = 0.5\n",
+        f"[{GROUP}]\ncost = numbers_a:X\nboth = numbers_a:X\nmine = numbers_a:X\nother = numbers_a:X\n",
+    )
     install("numbers_b", "X = 0.5\n", f"[{GROUP}]\nboth = numbers_b:X\n")
-    found = plugged(GROUP, number, taken=["cost"])
-    assert list(found.values()) == ["mine"]
+    found = plugged(GROUP, number, taken=["cost", "mine"], nouns={"mine": "operator"})
+    assert list(found.values()) == ["other"]
     assert [sentence for _, sentence in found.broken] == [
         "the metric 'both' of numbers_a is refused: numbers_b has a metric of that name too; rename one of them",
         "the metric 'both' of numbers_b is refused: numbers_a has a metric of that name too; rename one of them",
         "the metric 'cost' of numbers_a is refused: Ethogram has a metric of that name too; rename one of them",
+        "the metric 'mine' of numbers_a is refused: Ethogram has an operator of that name too; rename one of them",
     ]
 
 
@@ -74,3 +81,29 @@ def test_a_package_installed_later_is_seen(install, tmp_path, monkeypatch: pytes
     install("numbers_a", "HALF = 0.5\n", f"[{GROUP}]\nhalf = numbers_a:HALF\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert plugged(GROUP, number).values() == {"half": 0.5}
+
+
+def test_all_that_is_installed(install, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = "Metric(name='m', unit='s', better='less', formula='', needs=('steps',))"
+    code = f"from ethogram.measure.catalogue import Metric\nM = {made}\n"
+    install(
+        "meters", code, "[ethogram.metrics]\nm = meters:M\nrepeats = meters:M\n[ethogram.metric]\nlost = meters:M\n"
+    )
+    found = installed_plugins()
+    assert {group: [p.name for p in plugins] for group, plugins in found.working.items()} == {GROUP: ["m"]}
+    lost, other = found.broken
+    assert lost == (
+        "'lost' of meters is not used: 'ethogram.metric' is no extension point; did you mean 'ethogram.metrics'?"
+    )
+    assert "give both one name" in other
+    assert new_problems() == []
+    monkeypatch.setenv("ETHOGRAM_PLUGINS", "off")
+    assert installed_plugins() == ({}, ())
+    assert plugged(GROUP, number).working == ()
+
+
+@pytest.mark.parametrize("group", EXTENSION_POINTS)
+def test_every_extension_point_says_who_looks(group: str, install) -> None:
+    install("nothing", "", f"[{group}]\nbroken = nothing:NOTHING\n")
+    (sentence,) = installed_plugins().broken
+    assert sentence.startswith(f"the {EXTENSION_POINTS[group].noun} 'broken' of nothing cannot be loaded: ")

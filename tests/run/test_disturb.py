@@ -173,6 +173,11 @@ class Broken(Upper):
 class Rubbish(Upper):
     def apply(self, content, format, seed, intensity=1.0):
         return Change("text", "no bytes", (), (), (), 1)
+
+
+class Plain(Upper):
+    def apply(self, content, format, seed, intensity=1.0):
+        return content.upper()
 """
 
 
@@ -191,7 +196,14 @@ def test_an_operator_of_ones_own_damages_once_for_all_attempts(home: Home, suite
     assert (tmp_path / "calls").read_text() == "x"
 
 
-@pytest.mark.parametrize(("name", "said"), [("Broken", "crashed: ZeroDivisionError"), ("Rubbish", "gave no Change")])
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("Broken", "crashed: ZeroDivisionError"),
+        ("Rubbish", "gave no Change"),
+        ("Plain", "apply of the operator upper gave bytes, not a Change"),
+    ],
+)
 def test_a_broken_operator_stops_the_run_and_is_nobodys_score(
     home: Home, suite: Path, tmp_path: Path, name: str, said: str
 ) -> None:

@@ -44,7 +44,8 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Compare two versions on the same tasks: difference with interval, flips, and which tasks moved.
+    """Compare two versions on the same tasks: difference with interval, changed outcomes, and which tasks
+    moved.
 
     One look, decided on beforehand: to look again and again while runs come in, use `ethogram gate`.
 
@@ -97,11 +98,11 @@ def _print(result: CompareResult, limit: int) -> None:
         out.print(f"{name}: {one} → {two}", markup=False)
     ranked = sorted(result.tasks, key=lambda t: (t.q is None, t.q or 0.0, -abs(t.difference or 0.0)))
     rows = [
-        [t.task, "moved" if t.moved else "", t.base, t.candidate, t.difference, t.n_base, t.n_candidate, t.q]
+        [t.task, "yes" if t.moved else "no", t.base, t.candidate, t.difference, t.n_base, t.n_candidate, t.q]
         for t in first(ranked, limit)
     ]
     out.print()
-    out.print(table(["task", "", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
+    out.print(table(["task", "moved", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
     print_rest(out, ranked, limit, "task")
     print_moved(out, result.moved)
     alone = len(result.only_base), len(result.only_candidate)

@@ -8,7 +8,7 @@ from .out import HomeOption, JsonOption, cell, print_json, stdout
 
 
 def command(json: JsonOption = False, home: HomeOption = None) -> int:
-    """Check versions, extras, disk, home and keys; exit 1 if something is wrong.
+    """Check versions, extras, plug-ins, disk, home and keys; exit 1 if something is wrong.
 
     Example: `ethogram doctor`
     """

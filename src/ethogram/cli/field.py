@@ -229,9 +229,9 @@ def _print_corridor(out: Console, found: CorridorCheck) -> None:
     out.print(table([found.rule, "K", "width gap", "width ratio", "", "centre distance", "", "p"], rows))
     out.print(f"a run counts at every state that it {found.rule}; p: of a centre distance of 0", style="dim")
     outside = [a for a in found.adherence if a.inside is False]
-    untold = sum(a.inside is None for a in found.adherence)
+    unknown = sum(a.inside is None for a in found.adherence)
     told = f"{len(outside)} of {len(found.adherence)} traces outside"
-    out.print(f"{told}{f', {untold} cannot be told' if untold else ''}")
+    out.print(f"{told}{f', {unknown} unknown' if unknown else ''}")
     for a in sorted(outside, key=lambda a: a.p)[:8]:
         out.print(f"  {a.episode}  task {printable(a.task)}  p {a.p:.2g}", markup=False)
     alarm = found.alarm

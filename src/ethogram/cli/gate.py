@@ -190,7 +190,7 @@ def _print(result: GateResult) -> None:
     floor = result.evidence.noise_floor
     if floor.swing is not None:
         out.print(
-            f"noise floor: a pass of the unchanged baseline swings by ±{floor.swing:.3g} "
+            f"noise floor: a pass of the unchanged baseline varies by ±{floor.swing:.3g} "
             f"({floor.passes:.3g} passes, {floor.sessions} session{'s' if floor.sessions != 1 else ''})",
             style="dim",
         )
@@ -202,7 +202,7 @@ def _print(result: GateResult) -> None:
         planned = result.evidence.planned_looks
         rows = [_row(k, planned) for k in _folded(result.evidence.looks)]
         out.print()
-        out.print(table(["look", "runs", "scored", "z", "bound", "change", "at worst", "margin", ""], rows))
+        out.print(table(["look", "runs", "scored", "z", "bound", "change", "at worst", "margin", "decision"], rows))
     if result.evidence.watched:
         rows = [
             [w.passes, w.worse, w.better, w.same, f"{w.e:.3g}", f"{w.bound:.3g}"] for w in result.evidence.watched[-12:]

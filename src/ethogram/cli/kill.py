@@ -18,7 +18,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Halt new episodes everywhere within a second; those in flight are drained.
+    """Halt new episodes everywhere within a second; those in flight may finish.
 
     Example: `ethogram kill latest --why "the bill looks wrong"`
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from ethogram.lab.gate.moved import MovedTask
-from ethogram.show.moved import SHOWN, first_difference, heading, passes_text, reason, short_id
+from ethogram.show.moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason, short_id
 
 from .out import plural, table
 
@@ -15,7 +15,7 @@ def print_moved(out: Console, tasks: list[MovedTask]) -> None:
     if not tasks:
         return
     out.print()
-    columns = ["task", "base", "cand", "failing, passing", "reason, first step that differs"]
+    columns = ["task", "base", "cand", ", ".join(attempt_words(tasks)), "reason, first step that differs"]
     out.print(table(columns, [_row(t) for t in tasks[:SHOWN]], title=heading(tasks)))
     if len(tasks) > SHOWN:
         out.print(f"… and {plural(len(tasks) - SHOWN, 'more task')}; --json lists all", style="dim")

@@ -106,9 +106,9 @@ def _hidden(thing: Any) -> Any:
     return thing
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def plural(count: int | None, noun: str) -> str:
+    """A count with its noun; a dash if it is unknown."""
+    return f"{cell(count)} {noun}{'' if count == 1 else 's'}"
 
 
 def spent(usd: float | None, at_least_usd: float, tokens: int | None, at_least_tokens: int) -> str:

@@ -60,7 +60,9 @@ def command(
         str, typer.Option(help="equality, numeric, contains, one-of, set, or file.py:function.")
     ] = "equality",
     seed: Annotated[int, typer.Option(help="Seed of attempts and changes.")] = 0,
-    name: Annotated[str | None, typer.Option("--run", help="Name of the run; one that was stopped goes on.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--run", help="Name of the run; one that was stopped is continued.")
+    ] = None,
     results: Annotated[str | None, typer.Option(help="Show the results of a stored experiment; run nothing.")] = None,
     max_usd: Annotated[float | None, typer.Option(help="Hard stop of the whole experiment.")] = None,
     price: PriceOption = None,

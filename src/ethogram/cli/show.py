@@ -13,9 +13,9 @@ from .out import (
     HomeOption,
     JsonOption,
     LimitOption,
-    cell,
     first,
     known,
+    plural,
     print_json,
     print_rest,
     size,
@@ -51,7 +51,9 @@ def _print(result: RunSummary, limit: int) -> None:
     out.print(f", redaction {result.redaction}{', sealed' if result.sealed else ''}")
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     why = f" ({missing})" if missing else ""
-    out.print(f"{result.episodes} episodes: {result.scored} scored, {sum(result.missing.values())} missing{why}")
+    out.print(
+        f"{plural(result.episodes, 'episode')}: {result.scored} scored, {sum(result.missing.values())} missing{why}"
+    )
     if result.traces:
         _print_totals(result)
     out.print()
@@ -82,8 +84,8 @@ def _print_totals(result: RunSummary) -> None:
         if value is not None
     ]
     out.print(
-        f"{totals.spans:,} spans, {totals.steps:,} steps, {cell(totals.tool_calls)} tool calls, "
-        f"{cell(totals.errors)} errors"
+        f"{plural(totals.spans, 'span')}, {plural(totals.steps, 'step')}, {plural(totals.tool_calls, 'tool call')}, "
+        f"{plural(totals.errors, 'error')}"
     )
     cost = known(result.cost_usd, result.at_least_usd, "${:.4f}")
     out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}")

@@ -62,7 +62,10 @@ class CapReached(EthogramError):
         self.resource = resource
         self.cap = cap
         self.used = used
-        super().__init__(f"the {level}'s cap of {cap:g} {resource} is reached ({used:g} used)")
+        super().__init__(level, resource, cap, used)  # what `pickle` makes it from again
+
+    def __str__(self) -> str:
+        return f"the {self.level}'s cap of {self.cap:g} {self.resource} is reached ({self.used:g} used)"
 
 
 class Unmetered(CapReached):
@@ -70,10 +73,12 @@ class Unmetered(CapReached):
 
     def __init__(self, level: str, resource: Resource, why: str) -> None:
         """Say which cap, and why it is blind."""
-        EthogramError.__init__(self, f"the {level}'s cap on {resource} cannot be kept: {why}")
-        self.level = level
-        self.resource = resource
-        self.cap = self.used = float("nan")
+        super().__init__(level, resource, float("nan"), float("nan"))
+        self.why = why
+        self.args = (level, resource, why)
+
+    def __str__(self) -> str:
+        return f"the {self.level}'s cap on {self.resource} cannot be kept: {self.why}"
 
 
 class Meter(Protocol):

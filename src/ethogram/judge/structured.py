@@ -41,7 +41,7 @@ def _decoded(evidence: Evidence, fenced: bool) -> tuple[Any, Verdict | None]:
     if value is not _NO_JSON:
         return value, None
     if is_veiled(evidence):
-        return None, Verdict(None, "redaction took something out of the answer, so this cannot be told")
+        return None, Verdict(None, "redaction took something out of the answer, so this cannot be decided")
     return None, Verdict(0.0, f"{short(answer)} is not JSON")
 
 
@@ -97,7 +97,7 @@ def json_schema(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     if first is None:
         return Verdict(1.0, "the schema allows the answer")
     if is_veiled(evidence):
-        return Verdict(None, "redaction took something out of the answer, so this cannot be told")
+        return Verdict(None, "redaction took something out of the answer, so this cannot be decided")
     return Verdict(0.0, f"{first.json_path}: {first.message}"[:500])
 
 

@@ -15,7 +15,7 @@ from .patterns import find
 from .settings import Classifies, Contains, Equals, Numeric, OneOf, Regex, TextRule, Which, long_form
 from .values import close, decimal, same
 
-_VEILED = "redaction took something out of the answer, so this cannot be told"
+_VEILED = "redaction took something out of the answer, so this cannot be decided"
 _SPACES = "\u00a0\u202f\u2009_'\u2019"
 """What may stand between thousands besides the comma; a plain space separates two numbers."""
 

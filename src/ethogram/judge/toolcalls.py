@@ -52,7 +52,7 @@ def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     if right:
         return Verdict(1.0, counted)
     if evidence.redact is not None and _may_hide(given, evidence):
-        return Verdict(None, "redaction took something out of the arguments, so this cannot be told")
+        return Verdict(None, "redaction took something out of the arguments, so this cannot be decided")
     first = _first_mismatch(expected, made, pairs, gap, rule)
     return Verdict(_share(rule, len(pairs), len(expected), len(made)) if rule.graded else 0.0, f"{counted}; {first}")
 

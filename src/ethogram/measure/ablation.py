@@ -207,16 +207,14 @@ def _contrasts(
     crossed = bool(pairs)
     matrix = np.stack([row(s, crossed) for s in settings])
     if crossed and np.linalg.matrix_rank(matrix) < matrix.shape[1]:
-        notes.append(
-            "not every combination of settings was run, so interactions cannot be told; main effects assume none"
-        )
+        notes.append("not every combination of settings was run, so interactions are unknown; main effects assume none")
         crossed, matrix = False, np.stack([row(s, False) for s in settings])
     inverse = np.linalg.pinv(matrix)
     out = []
     for kind, name, levels, target in _targets(factors, base, codes, pairs if crossed else [], matrix.shape[1]):
         weights = target @ inverse
         if not np.allclose(weights @ matrix, target, atol=1e-9):
-            notes.append(f"{name} cannot be told apart from other settings in these conditions")
+            notes.append(f"{name} cannot be separated from other settings in these conditions")
             continue
         out.append(_Contrast(name, kind, levels, weights))
     return out, notes

@@ -67,7 +67,8 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     def measured(self, columns: Mapping[str, Floats]) -> Floats:
         """The metric of every episode; raises `BadInput` if a column is missing or the function fails."""
         try:
-            values = np.asarray(self.of(*(columns[name] for name in self.needs)), dtype=np.float64)
+            with np.errstate(invalid="ignore", divide="ignore"):  # 0/0, say of a trace without steps, is NaN
+                values = np.asarray(self.of(*(columns[name] for name in self.needs)), dtype=np.float64)
         except Exception as error:  # the function may be of another package
             why = f"there is no column {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
             raise BadInput(f"the metric {self.name!r} cannot be computed: {why}") from error
@@ -156,7 +157,8 @@ def plugged_metrics() -> Plugged[Metric]:
     """The metrics of installed packages; none may have the name of one of ours, or of a standard dimension."""
     from .standard import DIMENSIONS
 
-    return plugged(GROUP, _checked, taken={*METRICS, *(d.name for d in DIMENSIONS)})
+    others = {d.name: "dimension" for d in DIMENSIONS if d.name not in METRICS}
+    return plugged(GROUP, _checked, taken={*METRICS, *others}, nouns=others)
 
 
 def _checked(loaded: Any, name: str) -> Metric:

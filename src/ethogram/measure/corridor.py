@@ -243,7 +243,7 @@ class Corridor:
         common: dict[str, Any] = {"state": state, "rule": rule, "K": part.K, "width": m.width()}
         common |= {"width_gap": m.width() - ruler.width(), "centroid_gap": plain}
         if not set(part.tasks) & set(self.field.tasks):
-            why = "the corridor has none of these tasks, so tasks and agents cannot be told apart"
+            why = "the corridor has none of these tasks, so tasks and agents cannot be separated"
             none = Estimate(value=None, why=why, level=level, n=part.K, of="trajectories")
             return CorridorGap(width_ratio=none, distance=none, p=None, dimensions=(), **common)
         found = fieldtests.compare_fields(self.field, part, level=level, draws=draws, seed=seed)

@@ -184,7 +184,9 @@ def dimensions() -> dict[str, Standard]:
 
 def plugged_dimensions() -> Plugged[Standard]:
     """The dimensions of installed packages."""
-    return plugged(GROUP, _checked, taken={*METRICS, *(d.name for d in DIMENSIONS)})
+    own = {d.name for d in DIMENSIONS}
+    others = {name: "metric" for name in METRICS if name not in own}
+    return plugged(GROUP, _checked, taken={*own, *others}, nouns=others)
 
 
 def _checked(loaded: Any, name: str) -> Standard:

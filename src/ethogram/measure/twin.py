@@ -259,7 +259,7 @@ def skew(field: Field, level: float) -> dict[str, Estimate]:
         if not np.isfinite(value[0]):
             out[name] = Estimate(value=None, why="this dimension never varies here within a task", **common)
         elif not enough or not np.isfinite(variance[0]) or df < 2:
-            why = refusal or "the correlation is perfect with or without some trajectory, so its spread cannot be told"
+            why = refusal or "the correlation is perfect with or without some trajectory, so its spread is unknown"
             out[name] = Estimate(value=float(value[0]), why=why, **common)
         else:
             low, high = contrast.bounded_interval(value[0], variance[0], df, level)

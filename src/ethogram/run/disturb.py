@@ -141,13 +141,14 @@ def damaged(wanted: Disturbance, operator: Operator, content: bytes) -> Change:
             _kept.move_to_end(key)
             return _kept[key]
     try:
-        done = operator.apply(content, format_of(wanted.file or "") or "", wanted.seed, wanted.intensity)
-        made: Any = done.content
+        done: Any = operator.apply(content, format_of(wanted.file or "") or "", wanted.seed, wanted.intensity)
     except EthogramError:
         raise
     except Exception as error:  # a user's operator: neither the agent nor the world is to blame
         raise BadInput(f"the operator {operator.name} crashed: {type(error).__name__}: {error}") from error
-    if not isinstance(made, bytes) or not isinstance(done.summary, str):
+    if not isinstance(done, Change):
+        raise BadInput(f"apply of the operator {operator.name} gave {type(done).__name__}, not a Change")
+    if not isinstance(done.content, bytes) or not isinstance(done.summary, str):
         raise BadInput(f"the operator {operator.name} gave no Change with bytes as its content and words about them")
     with _lock:
         _kept[key] = done

@@ -10,7 +10,7 @@ from ethogram.lab.gate.confirming import Confirmation
 from ethogram.lab.gate.gating import GateResult
 from ethogram.lab.gate.moved import MovedTask
 
-from .moved import SHOWN, first_difference, heading, passes_text, reason, sentence, short_id
+from .moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason, sentence, short_id
 
 _MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
 
@@ -129,7 +129,8 @@ def _task_table(tasks: list[MovedTask]) -> list[str]:
     if not tasks:
         return []
     lines = ["", heading(tasks).capitalize() + ":", ""]
-    lines += ["| task | base | candidate | failing | passing | reason | first step that differs |", "|---" * 7 + "|"]
+    bad, good = attempt_words(tasks)
+    lines += [f"| task | base | candidate | {bad} | {good} | reason | first step that differs |", "|---" * 7 + "|"]
     for task in tasks[:SHOWN]:
         passing = task.step.passing_trace if task.step else None
         traces = [short_id(x) if x else "" for x in (task.trace, passing)]
@@ -146,7 +147,7 @@ def _task_table(tasks: list[MovedTask]) -> list[str]:
 
 
 def _title(task: MovedTask) -> str:
-    return f"task {task.task} {'moved' if task.moved else 'fell'}"
+    return f"task {task.task} {'moved' if task.moved else 'got worse'}"
 
 
 def _task_case(result: GateResult, task: MovedTask) -> ET.Element:
@@ -175,7 +176,7 @@ def _floor(result: GateResult) -> str:
     if floor.swing is None:
         return floor.why or "not measured"
     sessions = f"{floor.sessions} session{'s' if floor.sessions != 1 else ''}"
-    return f"one pass swings by ±{floor.swing:.3g} (1 sd), from {floor.passes:.3g} passes in {sessions}"
+    return f"one pass varies by ±{floor.swing:.3g} (1 sd), from {floor.passes:.3g} passes in {sessions}"
 
 
 def _missing(result: GateResult) -> str:

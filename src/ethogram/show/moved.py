@@ -41,14 +41,19 @@ def sentence(task: MovedTask) -> str:
     words = [f"{passes_text(task.base)} → {passes_text(task.candidate)}"]
     if task.q is not None:
         words.append(f"q {task.q:.2g}")
+    bad, good = attempt_words([task])
     if task.trace:
-        words.append(f"failing {short_id(task.trace)}")
+        words.append(f"{bad} {short_id(task.trace)}")
     if task.step is not None and task.step.passing_trace:
-        words.append(f"passing {short_id(task.step.passing_trace)}")
-    told = ", ".join(words)
-    return "; ".join(x for x in (told, reason(task), first_difference(task.step)) if x)
+        words.append(f"{good} {short_id(task.step.passing_trace)}")
+    return "; ".join(x for x in (", ".join(words), reason(task), first_difference(task.step)) if x)
+
+
+def attempt_words(tasks: list[MovedTask]) -> tuple[str, str]:
+    """What the two attempts of a task are: of a metric other than success, an attempt may be worse and yet pass."""
+    return ("failing", "passing") if all(t.base.passed is not None for t in tasks) else ("worst", "best")
 
 
 def heading(tasks: list[MovedTask]) -> str:
-    """What the list is: tasks that moved, or those that fell most where none is sure by itself."""
-    return "tasks that moved" if any(t.moved for t in tasks) else "tasks that fell most (none is sure by itself)"
+    """What the list is: tasks that moved, or those that got worse most where none is sure by itself."""
+    return "tasks that moved" if any(t.moved for t in tasks) else "tasks that got worse most (none is sure by itself)"

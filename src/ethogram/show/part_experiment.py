@@ -85,7 +85,7 @@ def _floor(found: ExperimentResults) -> str:
         )
     if found.deterministic:
         return "The agent is scripted: with the same seed it does the same, so every difference is due to the change."
-    return "The agent's run-to-run variation was not measured, so no distance here can be told from it."
+    return "The agent's run-to-run variation was not measured, so no distance here can be compared with it."
 
 
 def _pictures(found: ExperimentResults) -> list[Picture]:

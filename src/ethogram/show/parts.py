@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.errors import BadInput, EthogramError
-from ethogram.plugins import Plugin, plugged
+from ethogram.plugins import Plugged, Plugin, plugged
 from ethogram.store import Home, Run, run_of
 
 from .part_experiment import experiment_part
@@ -98,10 +98,14 @@ PARTS: tuple[Part, ...] = (
 GROUP = "ethogram.parts"
 
 
-def plugged_parts() -> list[Part]:
-    """The parts that installed packages add, after ours; one that fails says so in its place."""
-    added = plugged(GROUP, _checked, taken={part.id for part in PARTS})
-    return [plugin.value._replace(make=partial(_guarded, plugin)) for plugin in added.working]
+def plugged_parts() -> Plugged[Part]:
+    """The parts that installed packages add."""
+    return plugged(GROUP, _checked, taken={part.id for part in PARTS})
+
+
+def _added_parts() -> list[Part]:
+    """The parts of installed packages; one that fails says so in its place."""
+    return [plugin.value._replace(make=partial(_guarded, plugin)) for plugin in plugged_parts().working]
 
 
 def _checked(loaded: Any, name: str) -> Part:
@@ -133,7 +137,7 @@ OF_EXPLORATIONS = ("explore", "cost")
 def _asked(run: Run) -> list[Part]:
     """The questions that a run can be asked; a world that is no suite has nothing to price."""
     if run.info.kind != "explore":
-        return [*PARTS, *plugged_parts()]
+        return [*PARTS, *_added_parts()]
     return [p for p in PARTS if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
 
 

@@ -26,7 +26,7 @@ class Killed(Result, kw_only=True):
 
 
 def kill(run: str | None = None, *, why: str = "", undo: bool = False, home: Home | str | None = None) -> Killed:
-    """Halt new episodes of one run, or of all; those in flight are drained."""
+    """Halt new episodes of one run, or of all; those in flight may finish."""
     lake = home_of(home)
     found = lake.resolve(run) if run is not None else None
     path = found.path if found else None

@@ -1,4 +1,4 @@
-"""One small file per foreign format. Each has `FORMAT`, `sniff(peek) -> int` (0–100) and `read(source, intake)`.
+"""One small file per foreign format. Each has `sniff(peek) -> int` (0–100) and `read(source, intake)`.
 
 An installed package adds a reader of its own with an entry point in the group `ethogram.readers`: its name is that of
 the format, and it names a module with `sniff` and `read`.

@@ -1,4 +1,4 @@
-"""One small file per format that traces can be written in. Each has `FORMAT` and `write(traces, stream)`.
+"""One small file per format that traces can be written in. Each has `write(traces, stream)`.
 
 An installed package adds a writer with an entry point in the group `ethogram.writers`: its name is that of the format,
 and it names a module with `write`, and with `ENDING` if its files should not end in the name of the format.
@@ -17,7 +17,7 @@ GROUP = "ethogram.writers"
 
 
 class Writer(NamedTuple):
-    """A format of an installed package: how its files end, and what writes them and counts what could not be said."""
+    """A format of an installed package: how its files end, and what writes them and counts what is lost."""
 
     ending: str
     write: Callable[[Iterable[Trace], BinaryIO], dict[str, int]]

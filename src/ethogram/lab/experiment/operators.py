@@ -117,10 +117,15 @@ def load_operator(spec: str, format: str | None = None) -> AnyOperator:
 
 
 def plugged_operators() -> Plugged[AnyOperator]:
-    """The operators that installed packages add; each is known by its own name."""
-    return plugged(
-        GROUP, lambda loaded, _: _checked(loaded, "it"), taken={o.name for o in ALL}, names=lambda added: [added.name]
-    )
+    """The operators that installed packages add."""
+    return plugged(GROUP, _plugged, taken={o.name for o in ALL})
+
+
+def _plugged(loaded: Any, name: str) -> AnyOperator:
+    operator = _checked(loaded, "it")
+    if operator.name != name:
+        raise BadInput(f"its entry point is named {name!r} and the operator {operator.name!r}; give both one name")
+    return operator
 
 
 def _checked(found: Any, subject: str) -> AnyOperator:

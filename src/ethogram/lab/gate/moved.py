@@ -12,7 +12,7 @@ import numpy as np
 from ethogram.decide.compare import TaskChange
 from ethogram.errors import EthogramError
 from ethogram.lab.outcomes.columns import chosen_entries, load_outcomes
-from ethogram.measure.catalogue import metric
+from ethogram.measure.catalogue import OUTCOME, metric
 from ethogram.measure.divergence import diverge
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.measure.reading import read_positions
@@ -22,8 +22,8 @@ from ethogram.trace import Label, Scored, Trace
 MOST_OPENED = 50
 """How many tasks are shown with a trace; further ones are listed with their counts alone."""
 MOST_WORDS = 300
-FELL_MOST = 5
-"""Where a regression is established and no task is sure by itself, how many of those that fell most are named."""
+MOST_WORSE = 5
+"""Where a regression is established and no task is sure by itself, how many of those that got worse most are named."""
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,9 +49,10 @@ class FirstDifference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MovedTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that moved, or with `moved` false one of those that fell most where no task is sure by itself.
+    """A task that moved, or with `moved` false one of those that got worse most where no task is sure by itself.
 
-    `trace` is a failing attempt of the candidate (for other metrics its worst one), `why` what the check said of it.
+    `trace` is a failing attempt of the candidate, and `why` what the check said of it; for metrics other than success
+    and score, they are the worst attempt and its value.
     """
 
     task: str
@@ -77,9 +78,9 @@ def moved_tasks(changes: Sequence[TaskChange], name: str, *, regression: bool) -
     """The tasks that moved, those for the worse first; with `regression` some tasks are named even if none is sure."""
     sign = metric(name).worse_sign
     chosen = [c for c in changes if c.moved]
-    fell = [c for c in changes if sign * (c.difference or 0.0) > 0]
-    if regression and not any(c.moved for c in fell):
-        chosen += sorted(fell, key=_surest)[:FELL_MOST]
+    worse = [c for c in changes if sign * (c.difference or 0.0) > 0]
+    if regression and not any(c.moved for c in worse):
+        chosen += sorted(worse, key=_surest)[:MOST_WORSE]
     chosen.sort(key=lambda c: (sign * (c.difference or 0.0) <= 0, *_surest(c)))
     return [_plain(c, sign, name) for c in chosen]
 
@@ -117,6 +118,7 @@ class _Attempts:
 
     def __init__(self, arm: Arm, name: str) -> None:
         self.run = arm.run
+        self.name = name
         self.entries: list[Entry] = chosen_entries(arm.run, arm.condition, arm.agent)
         self.outcomes: Outcomes = load_outcomes(arm.run, condition=arm.condition, agent=arm.agent, metrics=[name])
         # larger is worse, so that "the worst" means one thing for passes, cost and time
@@ -139,15 +141,17 @@ def _opened(one: _Attempts, two: _Attempts, task: MovedTask) -> MovedTask:
     """The task with a failing attempt of the candidate beside a passing one of the base."""
     bad, good = _pair(one, two, task.task)
     if bad is None:
-        return msgspec.structs.replace(task, why="no failing attempt of the candidate is kept")
+        return msgspec.structs.replace(task, why="no attempt of the candidate is kept")
     trace = two.trace(bad)
     if good is None:
-        step = FirstDifference(why="no passing attempt of the base is kept")
+        step = FirstDifference(why="no better attempt of the base is kept")
     else:
         step = _first_difference(trace, one.trace(good))
-    return msgspec.structs.replace(
-        task, trace=trace.head.trace_id, step=step, why=_reason(trace, two.outcomes.success_at)
-    )
+    if two.name in OUTCOME:
+        why = _reason(trace, two.outcomes.success_at)
+    else:
+        why = f"{two.name} {two.outcomes.metric(two.name)[bad]:.4g}"
+    return msgspec.structs.replace(task, trace=trace.head.trace_id, step=step, why=why)
 
 
 def _pair(one: _Attempts, two: _Attempts, task: str) -> tuple[int | None, int | None]:
@@ -174,9 +178,9 @@ def _number(attempts: _Attempts, row: int) -> tuple[int, object]:
 def _first_difference(failing: Trace, passing: Trace) -> FirstDifference:
     there = passing.head.trace_id
     one, two = read_positions(passing), read_positions(failing)
-    for reading, whose in ((two, "failing"), (one, "passing")):
+    for reading, whose in ((two, "candidate"), (one, "base")):
         if not len(reading):
-            return FirstDifference(passing_trace=there, why=f"the {whose} attempt recorded no steps")
+            return FirstDifference(passing_trace=there, why=f"the {whose}'s attempt recorded no steps")
     at = diverge(one, two).t_star
     if at is None:
         return FirstDifference(passing_trace=there, why="both took the same steps")

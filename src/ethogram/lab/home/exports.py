@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 
 from ethogram.capture.writers import Writer, plugged_writers
 from ethogram.errors import BadInput, BadUsage, EthogramError
+from ethogram.plugins import Plugged
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Lake, Run, episode_table, home_of
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
@@ -66,11 +67,16 @@ def export_run(
 
 def export_formats() -> list[str]:
     """The formats of Ethogram and of installed packages."""
-    return [*FORMATS, *plugged_writers(FORMATS).values()]
+    return [*FORMATS, *plugged_formats().values()]
+
+
+def plugged_formats() -> Plugged[Writer]:
+    """The formats that installed packages add."""
+    return plugged_writers(FORMATS)
 
 
 def _plugged(to: str) -> Writer:
-    added = plugged_writers(FORMATS)
+    added = plugged_formats()
     found = added.values().get(to)
     if found is None:
         raise added.missing(to, export_formats(), "export format")

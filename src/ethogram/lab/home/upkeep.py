@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, EthogramError
+from ethogram.plugins import installed_plugins
 from ethogram.result import Result
 from ethogram.store import (
     Home,
@@ -192,7 +193,7 @@ _EXTRAS = {"df": "pandas"}
 
 
 def check_health(*, home: Home | str | None = None) -> Health:
-    """Versions, extras, disk, home, keys."""
+    """Versions, extras, plug-ins, disk, home, keys."""
     from ethogram import __version__
 
     checks = [
@@ -205,6 +206,7 @@ def check_health(*, home: Home | str | None = None) -> Health:
     for extra, package in _EXTRAS.items():
         version = _version(package)
         checks.append(HealthCheck(f"extra {extra}", None if version is None else True, version or "not installed"))
+    checks.extend(_plugin_checks())
     checks.extend(_home_checks(home))
     return Health(ok=all(c.ok is not False for c in checks), checks=checks)
 
@@ -214,6 +216,19 @@ def _version(package: str) -> str | None:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def _plugin_checks() -> list[HealthCheck]:
+    """One line per extension point that is in use, and one per plug-in that cannot be used."""
+    found = installed_plugins()
+    checks = []
+    for group, plugins in found.working.items():
+        if plugins:
+            names = ", ".join(f"{plugin.name} ({plugin.package})" for plugin in plugins)
+            checks.append(HealthCheck(group, True, names))
+    advice = "mend its package, or uninstall it"
+    checks += [HealthCheck("plug-in", False, sentence, advice) for sentence in found.broken]
+    return checks or [HealthCheck("plug-ins", None, "none installed")]
 
 
 def _home_checks(home: Home | str | None) -> list[HealthCheck]:
