@@ -10,6 +10,7 @@ import pytest
 from ethogram.capture.draft import Draft
 from ethogram.capture.semconv import Understood, understand
 from ethogram.capture.telemetry.bag import Bag, flat, nest
+from ethogram.capture.telemetry.kinds import open_span
 from ethogram.capture.telemetry.messages import last_words, messages_of
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan
 from ethogram.capture.telemetry.usage import langfuse_tokens, take_cost, take_tokens
@@ -23,7 +24,7 @@ def read(attributes: dict[str, Any], *, name: str = "s", events: list[RawEvent] 
 def understood(
     attributes: dict[str, Any], *, name: str = "s", events: list[RawEvent] | None = None, **more: Any
 ) -> Understood:
-    return understand(RawSpan(name=name, attributes=attributes, events=events or [], **more), [])
+    return understand(open_span(RawSpan(name=name, attributes=attributes, events=events or [], **more), []))
 
 
 SYSTEM = Message("system", (Text("Be kind."),))

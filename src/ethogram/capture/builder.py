@@ -48,6 +48,7 @@ from .draft import Draft, TraceSink, without_surrogates
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
 REMEMBERED_CHARS = 4 << 20
+_NO_COUNTS = (None,) * len(TOKEN_FIELDS)
 REMEMBERED_TALKS = 4  # conversations that take turns in one lane
 
 
@@ -97,7 +98,7 @@ class TraceBuilder:
         self._sink = intake.open_sink(self.trace_id)
         self._labels: list[Label] = []
         self._ids: Counter[str] = Counter()
-        self._names: set[str] = set()
+        self._names = _Names(self._clean)
         self._packed: dict[Message, Ref] = {}
         self._packed_chars = 0
         self._used = [0.0, 0.0]
@@ -111,7 +112,7 @@ class TraceBuilder:
 
     def add(self, draft: Draft) -> SpanId:
         """Add a span and give its id (a repeated id gets a suffix)."""
-        name, is_model = self._name, draft.kind == "model"
+        names, is_model = self._names, draft.kind == "model"
         span_id = self._new_id(draft.span_id)
         continues, keep, fresh, whole = self._context(draft)
         output = tuple([self._message(m, "output") for m in draft.output])
@@ -122,41 +123,42 @@ class TraceBuilder:
             del talks[:-REMEMBERED_TALKS]
         start, end = self._times(draft)
         seq = self._small(draft.seq, "seq")
+        tokens = self._tokens(draft)
         span = Span(
             trace_id=self.trace_id,
             span_id=span_id,
             seq=self.spans if seq is None else seq,
             kind=draft.kind if draft.kind in KINDS else "other",
-            name=name(draft.name) or "",
-            parent_id=SpanId(name(draft.parent_id) or "") if draft.parent_id else None,
-            agent=name(draft.agent) or "",
-            lane=name(draft.lane) or "",
+            name=names[draft.name] or "",
+            parent_id=SpanId(names[draft.parent_id] or "") if draft.parent_id else None,
+            agent=names[draft.agent] or "",
+            lane=names[draft.lane] or "",
             start_ns=start,
             end_ns=end,
             status=self._status(draft),
             error=self._text(draft.error, "error"),
-            model=name(draft.model),
-            provider=name(draft.provider),
-            prompt_version=name(draft.prompt_version),
+            model=names[draft.model],
+            provider=names[draft.provider],
+            prompt_version=names[draft.prompt_version],
             params=self._params(draft.params) if draft.params else {},
             continues=continues,
             keep=keep,
             input=fresh,
             output=output,
-            requested=tuple([name(c.name) or "" for m in draft.output for c in m.tool_calls]),
-            tool=name(draft.tool),
-            call_id=name(draft.call_id),
+            requested=tuple([names[p.name] or "" for m in draft.output for p in m.parts if isinstance(p, ToolCall)]),
+            tool=names[draft.tool],
+            call_id=names[draft.call_id],
             arguments=self._text(draft.arguments, "arguments"),
             result=self._text(draft.result, "result"),
             truncated=draft.truncated,
             cost_usd=self._money(draft.cost_usd),
-            stop_reason=name(draft.stop_reason),
+            stop_reason=names[draft.stop_reason],
             attributes=self._text(json_text(draft.attributes), "attributes") if draft.attributes else None,
-            **self._tokens(draft),
+            **tokens,
         )
         self.spans += 1
         if is_model:
-            self._used[0] += sum([getattr(span, f) or 0 for f in TOKEN_FIELDS[:4]])
+            self._used[0] += sum([tokens.get(f) or 0 for f in TOKEN_FIELDS[:4]]) if tokens else 0
             self._used[1] += span.cost_usd or 0.0
         self._sink.span(span)
         return span_id
@@ -294,20 +296,17 @@ class TraceBuilder:
     def _clean(self, value: str | None, field: str) -> str:
         return "" if not value else self._sink.clean(without_surrogates(value), field)
 
-    def _name(self, value: str | None) -> str | None:
-        """A name, redacted; None for none. Names without a secret are remembered, since spans repeat them."""
-        if not value:
-            return None
-        if value in self._names:
-            return value
-        redacted = self._sink.clean(without_surrogates(value), "name")
-        if redacted == value:
-            self._names.add(value)
-        return redacted or None
-
     def _tokens(self, draft: Draft) -> dict[str, Any]:
-        counts = [(field, getattr(draft, field)) for field in TOKEN_FIELDS]
-        return {field: self._count(value, field) for field, value in counts if value is not None}
+        counts = (
+            draft.input_tokens,
+            draft.cache_read_tokens,
+            draft.cache_write_tokens,
+            draft.output_tokens,
+            draft.reasoning_tokens,
+        )
+        if counts == _NO_COUNTS:
+            return {}
+        return {f: self._count(v, f) for f, v in zip(TOKEN_FIELDS, counts, strict=True) if v is not None}
 
     def _verdict(self, outcome: Outcome) -> Outcome:
         """The outcome with its words redacted: what failed is often told with the secret that it failed on."""
@@ -384,6 +383,21 @@ class TraceBuilder:
         return None
 
 
+class _Names(dict[str | None, str | None]):
+    """Names as they are stored, None for none. Names without a secret are remembered, since spans repeat them."""
+
+    def __init__(self, clean: Callable[[str, str], str]) -> None:
+        """`clean` redacts a value under the policy of its field."""
+        super().__init__({None: None, "": None})
+        self._clean = clean
+
+    def __missing__(self, value: str) -> str | None:
+        redacted = self._clean(value, "name")
+        if redacted == value:
+            self[value] = value
+        return redacted or None
+
+
 def unlike(wanted: str, taken: Counter[str]) -> str:
     """The name itself; where it is taken, with a number behind it that no other name has."""
     taken[wanted] += 1
@@ -405,12 +419,15 @@ def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:
     return min(len(before), len(refs))
 
 
+_encoder = msgspec.json.Encoder(enc_hook=str, order="sorted")
+
+
 def json_text(value: Any) -> str:
     """A foreign value as JSON text; what JSON cannot say becomes its printed form."""
     try:
-        return msgspec.json.encode(value, enc_hook=str, order="sorted").decode()
+        return _encoder.encode(value).decode()
     except UnicodeEncodeError:
-        return msgspec.json.encode(_all_printable(value), enc_hook=str, order="sorted").decode()
+        return _encoder.encode(_all_printable(value)).decode()
 
 
 def _all_printable(value: Any) -> Any:

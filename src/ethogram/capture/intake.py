@@ -123,6 +123,11 @@ class Intake:
         """Report what could not be represented."""
         self.report.lose(field, count)
 
+    @property
+    def searches(self) -> bool:
+        """Whether what is stored is searched for secrets, so that it helps to announce it."""
+        return self._expect is not None
+
     def expect(self, value: Any) -> None:
         """Announce a foreign record, so that its short strings are searched for secrets all at once."""
         if self._expect is not None:

@@ -21,7 +21,7 @@ from .draft import Draft
 from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, from_json
 from .telemetry.bag import Bag
 from .telemetry.facts import Note, notes_of, take_facts
-from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, agent_of, kind_of, opened
+from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, OpenSpan, agent_of
 from .telemetry.messages import CARRIERS, decoded_json, is_definition
 from .telemetry.spans import RawEvent, RawSpan
 from .telemetry.talk import exact as exact_messages
@@ -42,11 +42,10 @@ class Understood(msgspec.Struct, kw_only=True):
     lost: dict[str, int]
 
 
-def understand(span: RawSpan, apart: list[RawEvent]) -> Understood:
-    """A draft from a raw span and the events that came apart from it."""
-    bag, events = opened(span, apart)
+def understand(opened: OpenSpan) -> Understood:
+    """A draft from a span, whose attributes are taken out of it."""
+    span, bag, events, kind = opened.span, opened.bag, opened.events, opened.kind
     exact = "ethogram.seq" in bag
-    kind = kind_of(bag, span)
     facts = take_facts(bag)
     notes, events = notes_of(bag, events)
     draft = Draft(
@@ -68,13 +67,13 @@ def understand(span: RawSpan, apart: list[RawEvent]) -> Understood:
     lost: dict[str, int] = {}
     events = _words(draft, bag, events, lost, exact)
     _error(draft, span, bag, events, exact)
-    for key in (*AGENT_KEYS, *KIND_KEYS, "ethogram.kind", "ethogram.seq"):
-        if key not in KIND_KEYS or as_name(bag.rest.get(key)) in _SAID_BY_KIND:
-            bag.rest.pop(key, None)
-    vectors = [k for k in bag.rest if k.startswith("embedding.") and k.endswith(".vector")]
-    for key in vectors:
-        del bag.rest[key]
-        lost["embedding vector"] = lost.get("embedding vector", 0) + 1
+    for key in _IN_THE_DRAFT.intersection(bag.rest):
+        if key not in KIND_KEYS or as_name(bag.rest[key]) in _SAID_BY_KIND:
+            del bag.rest[key]
+    if bag.has_under("embedding."):
+        for key in [k for k in bag.rest if k.startswith("embedding.") and k.endswith(".vector")]:
+            del bag.rest[key]
+            lost["embedding vector"] = lost.get("embedding vector", 0) + 1
     if draft.model and span.fields.get("model", draft.model) != draft.model:
         bag.rest.setdefault("gen_ai.request.model", draft.model)
     for field, value in span.fields.items():
@@ -85,6 +84,7 @@ def understand(span: RawSpan, apart: list[RawEvent]) -> Understood:
     return Understood(draft=draft, facts=facts, notes=notes, lost=lost)
 
 
+_IN_THE_DRAFT = frozenset([*AGENT_KEYS, *KIND_KEYS, "ethogram.kind", "ethogram.seq"])
 _SAID_BY_KIND = frozenset(
     ["LLM", "TOOL", "AGENT", "RETRIEVER", "chat", "execute_tool", "invoke_agent", "retrieval", "tool", "agent"]
 )
@@ -120,12 +120,12 @@ def _models(draft: Draft, bag: Bag, exact: bool) -> None:
             bag.rest[f"gen_ai.request.{name}"] = value
         else:
             params[name] = value if exact else _number(name, value)
-    given = as_dict(bag.take("llm.invocation_parameters"))
-    short = {k: v for k, v in given.items() if _is_short(v) and not (k == "model" and v == draft.model)}
-    params.update({k: v for k, v in short.items() if k not in params})
-    left = {k: v for k, v in given.items() if k not in short and k != "model" and v not in (None, [], {})}
-    if left:
-        bag.rest["llm.invocation_parameters"] = left
+    if given := as_dict(bag.take("llm.invocation_parameters")):
+        short = {k: v for k, v in given.items() if _is_short(v) and not (k == "model" and v == draft.model)}
+        params.update({k: v for k, v in short.items() if k not in params})
+        left = {k: v for k, v in given.items() if k not in short and k != "model" and v not in (None, [], {})}
+        if left:
+            bag.rest["llm.invocation_parameters"] = left
     draft.params = params
 
 
@@ -165,9 +165,10 @@ def _words(draft: Draft, bag: Bag, events: list[RawEvent], lost: dict[str, int],
     draft.input, draft.output = heard.messages, said.messages
     draft.stop_reason = draft.stop_reason or said.stop or None
     raw = (bag.rest.get("input.value"), bag.rest.get("output.value"))
-    for key in [k for k, v in bag.rest.items() if isinstance(v, str) and len(v) > 1 and v in raw]:
-        if key not in ("input.value", "output.value"):
-            del bag.rest[key]  # some frameworks repeat the request under a name of their own
+    if raw != (None, None):
+        for key in [k for k, v in bag.rest.items() if isinstance(v, str) and len(v) > 1 and v in raw]:
+            if key not in ("input.value", "output.value"):
+                del bag.rest[key]  # some frameworks repeat the request under a name of their own
     _residue(bag, "input.value", draft.input)
     _residue(bag, "output.value", draft.output)
     for key in ("input.mime_type", "output.mime_type"):

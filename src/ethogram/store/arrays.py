@@ -58,8 +58,10 @@ def rows_table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
 def _strings(values: Sequence[str | None]) -> list[Any]:
     import pyarrow as pa
 
-    encoded = [b"" if v is None else v.encode() for v in values]
-    return [pa.py_buffer(_offsets([len(e) for e in encoded])), pa.py_buffer(b"".join(encoded))]
+    plain = [v or "" for v in values]
+    whole = "".join(plain)
+    lengths = map(len, plain) if whole.isascii() else (len(v.encode()) for v in plain)
+    return [pa.py_buffer(_offsets(list(lengths))), pa.py_buffer(whole.encode())]
 
 
 def _offsets(lengths: Sequence[int]) -> Any:

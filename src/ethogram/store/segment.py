@@ -102,7 +102,7 @@ def span_table(spans: Sequence[Span], steps: dict[str, int]) -> Any:
 def traces_table(traces: Sequence[tuple[Sequence[Span], dict[str, int]]]) -> Any:
     """Spans of several traces, each with the positions of its steps, as one Arrow table."""
     spans = [s for those, _ in traces for s in those]
-    columns: dict[str, list[Any]] = {name: [getattr(s, name) for s in spans] for name in _FIELDS}
+    columns = _columns(spans, Span)
     columns["step"] = [steps.get(s.span_id) for those, steps in traces for s in those]
     columns["params"] = [msgspec.json.encode(p, order="sorted").decode() if p else None for p in columns["params"]]
     return arrow_table(columns, span_schema())
@@ -115,8 +115,15 @@ def step_numbers(spans: Sequence[Span]) -> dict[str, int]:
 
 def text_table(rows: Iterable[TextRow]) -> Any:
     """Texts as an Arrow table."""
-    rows = list(rows)
-    return arrow_table({name: [getattr(r, name) for r in rows] for name in TextRow.__struct_fields__}, text_schema())
+    return arrow_table(_columns(list(rows), TextRow), text_schema())
+
+
+def _columns(records: Sequence[msgspec.Struct], kind: type[msgspec.Struct]) -> dict[str, Sequence[Any]]:
+    """The fields of records of one kind, each as a column."""
+    fields = kind.__struct_fields__
+    if not records:
+        return dict.fromkeys(fields, ())
+    return dict(zip(fields, zip(*map(msgspec.structs.astuple, records), strict=True), strict=True))
 
 
 def parquet_bytes(table: Any, key: bytes | None = None) -> Any:

@@ -104,6 +104,7 @@ class TraceWriter:
         self._began = run.added
         self._spans: list[Span] = []
         self._texts: dict[Ref, TextRow] = {}
+        self._refs: dict[str, Ref] = {}
         self._chars = 0
         self._used: set[str] = set()
         self._files: list[DataFile] = []
@@ -117,14 +118,18 @@ class TraceWriter:
             redacted = self.clean(body, field)
             original = body if redacted != body else None
             body = redacted
+        ref = self._refs.get(body)  # a result is in a message and in a span
+        if ref is not None:
+            return ref
         ref = text_ref(body)
-        if ref in self._texts or ref in self._gone:
+        if ref in self._gone:
             return ref
         known = self._run.where(ref)
         if known is not None:
             self._used.add(known)
             return ref
         mark = None if original is None else self._run.redactor.mark(original)
+        self._refs[body] = ref
         self._texts[ref] = TextRow(ref, body, len(body if original is None else original), mark)
         self._chars += len(body)
         if self._chars > self._run.limits.spill_chars:
@@ -184,14 +189,14 @@ class TraceWriter:
     def _forget_buffers(self) -> None:
         if self._parts is not None:
             self._parts.close()
-        self._spans, self._texts, self._parts, self._places = [], {}, None, []
+        self._spans, self._texts, self._refs, self._parts, self._places = [], {}, {}, None, []
 
     def _spill_texts(self) -> None:
         name = self._run.spill_name("texts")
         self._files.append(self._run.publish(name, text_table(self._texts.values()), seal=True))
         self._used.add(name)
         self._gone.update(dict.fromkeys(self._texts, name))
-        self._texts, self._chars = {}, 0
+        self._texts, self._refs, self._chars = {}, {}, 0
 
     def _spill_spans(self) -> None:
         data = msgspec.json.encode(self._spans)

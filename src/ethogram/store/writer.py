@@ -119,10 +119,12 @@ class RunWriter:
     def where(self, ref: Ref) -> str | None:
         """The text segment that holds a text, if this writer knows of one."""
         with self._lock:
-            for group in (self._group, *self._waiting):
+            if ref in self._group.texts:
+                return self._file_name("texts", self._group.number)
+            for group in self._waiting:
                 if ref in group.texts:
                     return self._file_name("texts", group.number)
-            known = self._remembered
+            known = self._remembered if self._known is None else self._known
             found = known.get(ref)
             if found is not None:
                 known.move_to_end(ref)

@@ -40,6 +40,9 @@ from ethogram.errors import Unreadable
 FORMAT = "otlp"
 
 _TOPS = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
+_DROPPED = {
+    f"dropped{what}Count": f"{what.lower()} (dropped by the exporter)" for what in ("Attributes", "Events", "Links")
+}
 _WHOLE = 16 << 20
 """Documents up to this size are parsed at once (faster, and forgiving); larger ones are streamed."""
 
@@ -146,7 +149,8 @@ class _Gathering:
 
     def _attributes(self, pairs: Any) -> dict[str, Any]:
         found, bad = key_values(pairs)
-        self._intake.lose("attribute (malformed)", bad)
+        if bad:
+            self._intake.lose("attribute (malformed)", bad)
         return found
 
     def _span(self, span: Any) -> None:
@@ -162,14 +166,15 @@ class _Gathering:
             extra["otel.kind"] = name
         if scope := " ".join(as_name(self._scope[k]) for k in ("name", "version") if self._scope.get(k)):
             extra.update({} if scope.startswith("ethogram") else {"otel.scope": scope})
-        if inner := self._attributes(self._scope.get("attributes")):
+        if (named := self._scope.get("attributes")) and (inner := self._attributes(named)):
             extra["otel.scope_attributes"] = inner
         if state := as_name(get("traceState")):
             extra["otel.trace_state"] = state
         if links := [self._link(link) for link in as_list(get("links"))]:
             extra["otel.links"] = links
-        for what in ("Attributes", "Events", "Links"):
-            self._intake.lose(f"{what.lower()} (dropped by the exporter)", as_int(get(f"dropped{what}Count")) or 0)
+        for field, what in _DROPPED.items():
+            if (count := get(field)) and (number := as_int(count)):
+                self._intake.lose(what, number)
         self._buffer.add(
             trace,
             RawSpan(

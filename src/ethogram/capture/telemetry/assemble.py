@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
@@ -15,11 +16,13 @@ from ethogram.trace import TOKEN_FIELDS, File, ToolCall, ToolResult
 
 from .bag import Bag
 from .facts import Note, apply_facts, take_facts
-from .kinds import Outline, outline
+from .kinds import OpenSpan, Outline, open_span, outline
 from .messages import last_words
 from .spans import RawSpan, SpanBuffer, decode_span
 from .tree import Tree
 
+HELD_BYTES = 1 << 20
+"""Spans of traces up to this size stay open from their outline until they are written; others are read again."""
 TOGETHER = 64
 """This number of spans of a trace is understood before the first of them is stored."""
 Finish = Callable[[TraceBuilder, str, dict[str, str]], None]
@@ -43,6 +46,7 @@ class _Assembly:
         self._buffer = buffer
         self._key = key
         self._intake = intake
+        self._held: dict[int, OpenSpan] = {}
         self._outlines = self._outline(repeats)
         self._exact = all(o.seq is not None for o in self._outlines.values())  # written by our own writer
         self._facts: dict[str, Any] = {}
@@ -71,19 +75,27 @@ class _Assembly:
     def _outline(self, repeats: bool) -> dict[int, Outline]:
         found: dict[int, Outline] = {}
         seen: set[bytes] = set()
+        sizes = Counter(self._buffer.sizes(self._key))
+        hold = sum(size * count for size, count in sizes.items()) <= HELD_BYTES
         for position, data in enumerate(self._buffer.encoded(self._key)):
-            mark = blake2b(data, digest_size=16).digest()
-            if mark in seen and not repeats:
-                self._intake.lose("span (delivered twice)")
-                continue
-            seen.add(mark)
+            if sizes[len(data)] > 1 and not repeats:
+                mark = blake2b(data, digest_size=16).digest()
+                if mark in seen:
+                    self._intake.lose("span (delivered twice)")
+                    continue
+                seen.add(mark)
             with self._intake.record(f"trace {self._key}, span {position}"):
-                span = decode_span(data)
-                found[position] = outline(span, self._buffer.events(self._key, span.span_id or ""))
+                opened = self._opened(decode_span(data))
+                found[position] = outline(opened)
+                if hold:
+                    self._held[position] = opened
         known = {o.span_id for o in found.values()}
         for span_id in [s for s in self._buffer.traces[self._key].events if s not in known]:
             self._alone(span_id, found)
         return found
+
+    def _opened(self, span: RawSpan) -> OpenSpan:
+        return open_span(span, self._buffer.events(self._key, span.span_id or ""))
 
     def _alone(self, span_id: str, found: dict[int, Outline]) -> None:
         """Events whose span is not here: a model call that only its messages tell of, or nothing we can use."""
@@ -102,7 +114,7 @@ class _Assembly:
         )
         position = len(self._buffer.traces[self._key].spans) // 2
         self._buffer.add(self._key, span)
-        found[position] = outline(span, events)
+        found[position] = outline(open_span(span, events))
 
     def _write_spans(self, trace: TraceBuilder, tree: Tree, positions: list[int], repeated: dict[int, int]) -> None:
         """Some spans in their order; what is in them is searched for secrets together."""
@@ -110,7 +122,8 @@ class _Assembly:
         for position in positions:
             with self._intake.record(self._place(position)):
                 ready.append((position, *self._understood(trace, tree, position, repeated)))
-        self._intake.expect([_strings_of(known.draft) for _, _, known in ready])
+        if self._intake.searches:
+            self._intake.expect([_strings_of(known.draft) for _, _, known in ready])
         for position, raw_id, known in ready:
             with self._intake.record(self._place(position)):
                 span_id = trace.add(known.draft)
@@ -125,8 +138,8 @@ class _Assembly:
         self, trace: TraceBuilder, tree: Tree, position: int, repeated: dict[int, int]
     ) -> tuple[str | None, Understood]:
         """What a span says, and the id that its log gives it."""
-        raw = self._buffer.span(self._key, position)
-        known = understand(raw, self._buffer.events(self._key, raw.span_id or ""))
+        opened = self._held.pop(position, None) or self._opened(self._buffer.span(self._key, position))
+        raw, known = opened.span, understand(opened)
         draft = known.draft
         if not self._exact:
             owner = tree.agent(position)

@@ -37,6 +37,7 @@ _WHOLE = frozenset(
 """Keys whose value is data of the user, never a level of the key."""
 
 
+_DIGIT = re.compile(r"\.[0-9]")
 _NUMBERED = re.compile(r"(.+?)\.([0-9]+)(?:\.|$)", re.DOTALL)
 
 
@@ -46,10 +47,22 @@ class Bag:
     def __init__(self, attributes: dict[str, Any]) -> None:
         """Nested attributes are flattened."""
         self.rest = flat(attributes)
+        self._keys = ""
         self._lists: dict[str, list[tuple[str, int, str]]] | None = None
 
     def __contains__(self, key: str) -> bool:
         return self.rest.get(key) is not None
+
+    def add(self, attributes: dict[str, Any]) -> None:
+        """More attributes, from beside the span; its own win."""
+        self.rest = {**attributes, **self.rest}
+        self._keys, self._lists = "", None
+
+    def has_under(self, prefix: str) -> bool:
+        """Whether attributes below a prefix came with the span; most prefixes have none."""
+        if not self._keys:
+            self._keys = "\n".join(["", *self.rest])
+        return f"\n{prefix}" in self._keys
 
     def take(self, *keys: str) -> Any:
         """The value of the first name that has one; other names are consumed too if they say the same."""
@@ -90,6 +103,8 @@ class Bag:
 
     def under(self, prefix: str) -> dict[str, Any]:
         """All attributes below a prefix, by the rest of their key."""
+        if not self.has_under(prefix):
+            return {}
         keys = [k for k in self.rest if k.startswith(prefix)]
         return {key[len(prefix) :]: self.rest.pop(key) for key in keys}
 
@@ -97,8 +112,10 @@ class Bag:
         """`prefix.0.…`, `prefix.1.…` as a list of nested values, in the order of the numbers."""
         if self._lists is None:
             self._lists = _lists(self.rest)
+        if prefix not in self._lists:
+            return []
         found: dict[int, dict[str, Any]] = {}
-        for key, number, tail in self._lists.get(prefix, ()):
+        for key, number, tail in self._lists[prefix]:
             if key in self.rest:
                 found.setdefault(number, {})[tail] = self.rest.pop(key)
         return [nest(found[i].items()) for i in sorted(found)]
@@ -111,8 +128,7 @@ def _lists(keys: Iterable[str]) -> dict[str, list[tuple[str, int, str]]]:
     """
     found: dict[str, list[tuple[str, int, str]]] = {}
     for key in keys:
-        match = _NUMBERED.match(key)
-        if match is not None:
+        if _DIGIT.search(key) is not None and (match := _NUMBERED.match(key)) is not None:
             found.setdefault(match[1], []).append((key, int(match[2]), key[match.end() :]))
     return found
 

@@ -83,25 +83,33 @@ class Outline(msgspec.Struct, kw_only=True):
     weight: int = 0
 
 
-def opened(span: RawSpan, apart: list[RawEvent]) -> tuple[Bag, list[RawEvent]]:
-    """The attributes of a span, those included that came as an event, and its other events."""
+class OpenSpan(msgspec.Struct):
+    """A span with its attributes in one spelling, those included that came as an event; `events` are the others."""
+
+    span: RawSpan
+    bag: Bag
+    events: list[RawEvent]
+    kind: Kind
+
+
+def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenSpan:
+    """A raw span and the events that came apart from it, ready to be understood."""
     bag = Bag(span.attributes)
     events = []
     for event in (*span.events, *apart):
         if event.name == "gen_ai.client.inference.operation.details":
-            bag.rest = {**event.attributes, **bag.rest}
+            bag.add(event.attributes)
         else:
             events.append(event)
-    return bag, events
+    return OpenSpan(span, bag, events, kind_of(bag, span))
 
 
-def outline(span: RawSpan, apart: list[RawEvent]) -> Outline:
-    """The place of a span in its trace."""
-    bag, events = opened(span, apart)
-    kind = kind_of(bag, span)
+def outline(opened: OpenSpan) -> Outline:
+    """The place of a span in its trace; takes nothing out of its attributes."""
+    span, bag, events, kind = opened.span, opened.bag, opened.events, opened.kind
     agent, named = agent_of(bag, span, kind)
     get = bag.rest.get
-    said = any(key.startswith(_SAYING) for key in bag.rest) or any(e.name.startswith("gen_ai.") for e in events)
+    said = any(map(bag.has_under, _SAYING)) or any(e.name.startswith("gen_ai.") for e in events)
     return Outline(
         span_id=as_name(get("ethogram.span_id")) or span.span_id,
         parent_id=as_name(get("ethogram.parent_id")) or span.parent_id,
@@ -118,13 +126,12 @@ def outline(span: RawSpan, apart: list[RawEvent]) -> Outline:
 
 def kind_of(bag: Bag, span: RawSpan) -> Kind:
     """What kind of work a span is, by what it calls itself, then by what it carries."""
-    own = as_name(bag.rest.get("ethogram.kind"))
-    if own in KINDS:
+    own = bag.rest.get("ethogram.kind")
+    if own is not None and as_name(own) in KINDS:
         return cast(Kind, own)
     if span.hint is not None and span.hint != "other":
         return span.hint
-    operation = as_name(bag.rest.get("ai.operationId"))
-    if operation:
+    if operation := as_name(bag.rest.get("ai.operationId")):
         return _AI_SDK.get(operation.rpartition(".")[2], "other")
     for key in KIND_KEYS:
         said = bag.rest.get(key)

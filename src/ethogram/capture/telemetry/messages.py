@@ -70,7 +70,7 @@ def decoded_json(value: Any) -> Any:
 
 def messages_of(value: Any, speaker: str) -> list[Message]:
     """The messages in a value: a list of them, a request, a response, or plain words of `speaker`."""
-    found = _gather_list(value, speaker) if isinstance(value, str) and value[:1] == "[" else None
+    found = messages_in_json(value, speaker)
     if found is None:
         found = _gather(decoded_json(value), speaker)
     if found or value in (None, "", [], {}):
@@ -99,8 +99,10 @@ _memory = _Memory()
 _raw_list = msgspec.json.Decoder(list[msgspec.Raw])
 
 
-def _gather_list(value: str, speaker: str) -> list[Message] | None:
-    """The messages in a JSON list, each item of which is understood once; None if this is not such a list."""
+def messages_in_json(value: Any, speaker: str) -> list[Message] | None:
+    """The messages in the JSON of a list, each item of which is understood once; None if it is something else."""
+    if not isinstance(value, str) or value[:1] != "[":
+        return None
     try:
         return [m for raw in _raw_list.decode(value) for m in _memory.gather(bytes(raw), speaker)]
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

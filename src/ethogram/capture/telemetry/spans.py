@@ -3,7 +3,7 @@
 Spans of one trace may lie anywhere in a source, so all are kept until its end: encoded, in one temporary file
 that stays in memory up to `MEMORY` bytes and spills to disk beyond. What remains in memory is 16 bytes a span, one
 small table a trace, a hundred bytes for each distinct resource, and, while a trace is written, about half a
-kilobyte for each span of that one trace. A source of any size is read so.
+kilobyte for each span of that one trace (all of a trace of up to 1 MiB). A source of any size is read so.
 """
 
 from __future__ import annotations
@@ -73,6 +73,7 @@ class SpanBuffer:
         size = MEMORY if memory is None else memory
         self._file = tempfile.SpooledTemporaryFile(max_size=size, prefix="ethogram-")  # noqa: SIM115
         self._end = 0
+        self._at_end = True
         self._numbers: dict[bytes, int] = {}
         self._resources = array("Q")
         self._last: tuple[int, dict[str, Any]] = (-1, {})
@@ -117,6 +118,10 @@ class SpanBuffer:
         places = self.traces.setdefault(trace, Gathered()).events.setdefault(span_id, array("Q"))
         places.extend(self._put(_encode(event)))
 
+    def sizes(self, trace: str) -> array[int]:
+        """How many bytes each span of a trace takes, in the order in which they came."""
+        return self.traces[trace].spans[1::2]
+
     def encoded(self, trace: str) -> Iterator[bytes]:
         """The spans of a trace as they were kept, in the order in which they came."""
         places = self.traces[trace].spans
@@ -134,13 +139,16 @@ class SpanBuffer:
         return [_event_decoder.decode(self._get(places[i], places[i + 1])) for i in range(0, len(places), 2)]
 
     def _put(self, data: bytes) -> tuple[int, int]:
-        self._file.seek(self._end)
+        if not self._at_end:
+            self._file.seek(self._end)
+            self._at_end = True
         self._file.write(data)
         place = (self._end, len(data))
         self._end += len(data)
         return place
 
     def _get(self, offset: int, length: int) -> bytes:
+        self._at_end = False
         self._file.seek(offset)
         return self._file.read(length)
 

@@ -11,7 +11,7 @@ from ethogram.capture.parse import as_dict, as_list, as_name, as_text, role
 from ethogram.trace import Message, Text
 
 from .bag import Bag
-from .messages import decoded_json, message_of, message_parts, messages_of
+from .messages import decoded_json, message_of, message_parts, messages_in_json, messages_of
 from .spans import RawEvent
 
 _SPEAKERS = {
@@ -79,11 +79,12 @@ def take_input(bag: Bag, events: Sequence[RawEvent]) -> Talk:
 def take_output(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     """What the model wrote, and why it stopped where the messages say so."""
     heard, left = _split(bag, events, lambda e: e.name in ("gen_ai.choice", _COMPLETION))
-    whole = as_list(decoded_json(bag.take("gen_ai.output.messages")))
+    written = bag.take("gen_ai.output.messages")
+    whole = as_list(decoded_json(written))
     completions = bag.indexed("gen_ai.completion")
     talk = _choose(
         [
-            lambda: messages_of(whole, "assistant"),
+            lambda: (messages_in_json(written, "assistant") if whole else None) or messages_of(whole, "assistant"),
             lambda: [m for e in heard for m in _heard(e)],
             lambda: [message_of(as_dict(i), "assistant") for i in completions],
             lambda: [_openinference(i, "assistant") for i in bag.indexed("llm.output_messages")],
@@ -126,6 +127,8 @@ def _split(
 ) -> tuple[list[RawEvent], list[RawEvent]]:
     """Events that speak and events that do not; pydantic-ai keeps its events in an attribute, which is read too."""
     packed = as_list(bag.rest.get("events"))
+    if not packed and not events:
+        return [], []
     inner = [RawEvent(as_name(e.get("event.name")), None, e) for e in packed if isinstance(e, dict)]
     heard = [e for e in (*events, *inner) if wanted(e)]
     if inner and all(e.name in _SPEAKERS or e.name == "gen_ai.choice" for e in inner) and wanted(inner[-1]):
