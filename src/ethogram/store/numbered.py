@@ -7,11 +7,11 @@ that the ledger gives as `refers_to`. Addresses of texts that lie in other segme
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from .arrays import column
+from .arrays import arrow_table, column
 from .files import Files
 from .segment import damage, open_parquet, span_schema
 
@@ -31,22 +31,41 @@ def numbered_schema() -> Any:
     return pa.schema([*fields, (ELSEWHERE, pa.list_(pa.string()))])
 
 
-def numbered(table: Any, refs: Sequence[str]) -> Any:
+class _Rows(dict[str, int]):
+    """The number of each address: its row in the text segment, or a negative one for one that lies elsewhere."""
+
+    def __init__(self, refs: Iterable[str]) -> None:
+        """`refs` are the addresses of the text segment, by row."""
+        super().__init__((ref, row) for row, ref in enumerate(refs))
+        self.elsewhere: list[str] = []
+
+    def __missing__(self, ref: str) -> int:
+        self.elsewhere.append(ref)
+        self[ref] = number = -len(self.elsewhere)
+        return number
+
+
+def _numbers(columns: Mapping[str, Sequence[Any]], refs: Iterable[str]) -> dict[str, list[Any]]:
+    """The columns of references with numbers for addresses, and the column of addresses that lie elsewhere."""
+    rows = _Rows(refs)
+    made: dict[str, list[Any]] = {
+        **{n: [None if v is None else [rows[r] for r in v] for v in columns[n]] for n in LISTS},
+        **{n: [None if v is None else rows[v] for v in columns[n]] for n in SINGLE},
+    }
+    made[ELSEWHERE] = [[*reversed(rows.elsewhere)], *[()] * (len(columns[LISTS[0]]) - 1)]
+    return made
+
+
+def numbered_spans(columns: Mapping[str, Sequence[Any]], refs: Iterable[str]) -> Any:
+    """Columns of spans as a table with numbers for addresses; `refs` are those of its text segment, by row."""
+    return arrow_table({**columns, **_numbers(columns, refs)}, numbered_schema())
+
+
+def numbered(table: Any, refs: Iterable[str]) -> Any:
     """A table of spans with numbers for addresses; `refs` are those of the text segment that it refers to, by row."""
     import pyarrow as pa
 
-    rows = {ref: row for row, ref in enumerate(refs)}
-    away: dict[str, int] = {}
-
-    def number(ref: str) -> int:
-        row = rows.get(ref)
-        return -1 - away.setdefault(ref, len(away)) if row is None else row
-
-    made: dict[str, list[Any]] = {
-        **{n: [None if v is None else [number(r) for r in v] for v in table.column(n).to_pylist()] for n in LISTS},
-        **{n: [None if v is None else number(v) for v in table.column(n).to_pylist()] for n in SINGLE},
-    }
-    made[ELSEWHERE] = [[*reversed(away)], *[()] * (table.num_rows - 1)]
+    made = _numbers({name: table.column(name).to_pylist() for name in REFERENCES}, refs)
     schema = numbered_schema()
     arrays = [column(made[f.name], f.type) if f.name in made else table.column(f.name) for f in schema]
     return pa.Table.from_arrays(arrays, schema=schema)

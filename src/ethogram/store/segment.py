@@ -96,16 +96,16 @@ def text_schema() -> Any:
 
 def span_table(spans: Sequence[Span], steps: dict[str, int]) -> Any:
     """Spans of one trace as an Arrow table; `steps` gives the position of each step by span id."""
-    return traces_table([(spans, steps)])
+    return arrow_table(columns_of_spans([(spans, steps)]), span_schema())
 
 
-def traces_table(traces: Sequence[tuple[Sequence[Span], dict[str, int]]]) -> Any:
-    """Spans of several traces, each with the positions of its steps, as one Arrow table."""
+def columns_of_spans(traces: Sequence[tuple[Sequence[Span], dict[str, int]]]) -> dict[str, Sequence[Any]]:
+    """The columns of the spans of several traces, each with the positions of its steps."""
     spans = [s for those, _ in traces for s in those]
     columns = _columns(spans, Span)
     columns["step"] = [steps.get(s.span_id) for those, steps in traces for s in those]
     columns["params"] = [msgspec.json.encode(p, order="sorted").decode() if p else None for p in columns["params"]]
-    return arrow_table(columns, span_schema())
+    return columns
 
 
 def step_numbers(spans: Sequence[Span]) -> dict[str, int]:

@@ -24,9 +24,9 @@ from .batch import Batch
 from .files import Files
 from .lease import RENEW_NS, check_there, release_lease, renew, take
 from .ledger import DataFile, Entry, Place
-from .numbered import numbered
+from .numbered import numbered_spans
 from .redact import Redacted, Redactor
-from .segment import TextRow, parquet_bytes, text_table, traces_table
+from .segment import TextRow, arrow_table, columns_of_spans, parquet_bytes, span_schema, text_table
 from .sink import Done, TraceWriter
 from .sink import Limits as Limits
 from .texts import stored_refs
@@ -324,12 +324,12 @@ class RunWriter:
                 done.places = (Place(name, row, len(done.spans)),)
                 row += len(done.spans)
         if traces:
+            columns = columns_of_spans(traces)
             texts = group.files.get(self._file_name("texts", group.number))
             if texts is None or texts.key is not None:  # without the key nobody could tell what the numbers stand for
-                group.files[name] = self.publish(name, traces_table(traces), seal=False)
+                group.files[name] = self.publish(name, arrow_table(columns, span_schema()), seal=False)
             else:
-                table = numbered(traces_table(traces), list(group.texts))
-                file = self.publish(name, table, seal=False)
+                file = self.publish(name, numbered_spans(columns, group.texts), seal=False)
                 group.files[name] = msgspec.structs.replace(file, refers_to=texts.name)
 
     def _segment(self, group: _Group, texts: str) -> tuple[str, bytes]:
