@@ -21,7 +21,7 @@ from .draft import Draft
 from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, from_json
 from .telemetry.bag import Bag
 from .telemetry.facts import Note, notes_of, take_facts
-from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, OpenSpan, agent_of
+from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, OpenedSpan, agent_of
 from .telemetry.messages import CARRIERS, decoded_json, is_definition
 from .telemetry.spans import RawEvent, RawSpan
 from .telemetry.talk import exact as exact_messages
@@ -42,7 +42,7 @@ class Understood(msgspec.Struct, kw_only=True):
     lost: dict[str, int]
 
 
-def understand(opened: OpenSpan) -> Understood:
+def understand(opened: OpenedSpan) -> Understood:
     """A draft from a span, whose attributes are taken out of it."""
     span, bag, events, kind = opened.span, opened.bag, opened.events, opened.kind
     exact = "ethogram.seq" in bag

@@ -22,7 +22,7 @@ from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.telemetry import assemble
 from ethogram.capture.telemetry import spans as spans_module
 from ethogram.capture.telemetry.assemble import write_traces
-from ethogram.capture.telemetry.kinds import OpenSpan
+from ethogram.capture.telemetry.kinds import OpenedSpan
 from ethogram.capture.telemetry.spans import SpanBuffer
 from ethogram.capture.telemetry.wire import any_value, hex_id, is_protobuf, key_values, nanos, status_of
 from ethogram.trace import Message, Missing, Origin, Scored, Text, Trace
@@ -522,7 +522,7 @@ def test_what_cannot_be_understood_is_reported(monkeypatch: pytest.MonkeyPatch) 
     traces, report = read(document(span(1, {**CHAT, "llm.output_messages.0.message.content": "hello"})))
     assert report.lost == {"messages (the same in a second dialect)": 1}
 
-    def fail(opened: OpenSpan) -> Understood:
+    def fail(opened: OpenedSpan) -> Understood:
         if opened.span.name == "span 2" or opened.span.parent_id:
             raise TypeError("odd")
         return understand(opened)

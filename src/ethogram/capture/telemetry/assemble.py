@@ -16,7 +16,7 @@ from ethogram.trace import TOKEN_FIELDS, File, ToolCall, ToolResult
 
 from .bag import Bag
 from .facts import Note, apply_facts, take_facts
-from .kinds import OpenSpan, Outline, open_span, outline
+from .kinds import OpenedSpan, Outline, open_span, outline
 from .messages import last_words
 from .spans import RawSpan, SpanBuffer, decode_span
 from .tree import Tree
@@ -46,7 +46,7 @@ class _Assembly:
         self._buffer = buffer
         self._key = key
         self._intake = intake
-        self._held: dict[int, OpenSpan] = {}
+        self._held: dict[int, OpenedSpan] = {}
         self._outlines = self._outline(repeats)
         self._exact = all(o.seq is not None for o in self._outlines.values())  # written by our own writer
         self._facts: dict[str, Any] = {}
@@ -94,7 +94,7 @@ class _Assembly:
             self._alone(span_id, found)
         return found
 
-    def _opened(self, span: RawSpan) -> OpenSpan:
+    def _opened(self, span: RawSpan) -> OpenedSpan:
         return open_span(span, self._buffer.events(self._key, span.span_id or ""))
 
     def _alone(self, span_id: str, found: dict[int, Outline]) -> None:

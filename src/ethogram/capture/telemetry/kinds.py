@@ -83,7 +83,7 @@ class Outline(msgspec.Struct, kw_only=True):
     weight: int = 0
 
 
-class OpenSpan(msgspec.Struct):
+class OpenedSpan(msgspec.Struct):
     """A span with its attributes in one spelling, those included that came as an event; `events` are the others."""
 
     span: RawSpan
@@ -92,7 +92,7 @@ class OpenSpan(msgspec.Struct):
     kind: Kind
 
 
-def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenSpan:
+def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenedSpan:
     """A raw span and the events that came apart from it, ready to be understood."""
     bag = Bag(span.attributes)
     events = []
@@ -101,10 +101,10 @@ def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenSpan:
             bag.add(event.attributes)
         else:
             events.append(event)
-    return OpenSpan(span, bag, events, kind_of(bag, span))
+    return OpenedSpan(span, bag, events, kind_of(bag, span))
 
 
-def outline(opened: OpenSpan) -> Outline:
+def outline(opened: OpenedSpan) -> Outline:
     """The place of a span in its trace; takes nothing out of its attributes."""
     span, bag, events, kind = opened.span, opened.bag, opened.events, opened.kind
     agent, named = agent_of(bag, span, kind)
