@@ -29,13 +29,13 @@ class Amounts(msgspec.Struct, kw_only=True):
     usd: float = 0.0
     seconds: float = 0.0
 
-    def add(self, other: Amounts, sign: int = 1) -> None:
-        """Add (or take away) in place."""
+    def add(self, other: Amounts, times: int = 1) -> None:
+        """Add in place, several times or, with -1, take away."""
         # each by its name: this runs some twenty times in every episode
-        self.steps += sign * other.steps
-        self.tokens += sign * other.tokens
-        self.usd += sign * other.usd
-        self.seconds += sign * other.seconds
+        self.steps += times * other.steps
+        self.tokens += times * other.tokens
+        self.usd += times * other.usd
+        self.seconds += times * other.seconds
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from ethogram.store import Entry, Home, Run, compact, lease, ledger
 from ethogram.store.lake import METERS
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import UNMETERED, Missing, Scored, inner_ids
+from ethogram.trace import UNMETERED, Missing, Param, Scored, Totals, inner_ids
 
 from .agents import Agent
 from .executor import SPENT, EpisodeReport, Work
@@ -112,19 +112,20 @@ def read_books(run: Run) -> Books:
     """Read the ledger once; wasted tries and replaced outcomes were paid for too."""
     segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
     books = Books(ledger.standing(segments).live, Amounts(), {}, set())
-    for entry in (e for s in segments for e in s.entries):
-        used = _used(entry)
-        books.total.add(used)
-        books.tasks.setdefault(entry.head.task, Amounts()).add(used)
-        books.unmetered.update(_unmetered(entry, run))
+    alike: Counter[tuple[str, Totals, tuple[tuple[str, Param], ...]]] = Counter()
+    alike.update((e.head.task, e.totals, tuple(e.head.meta.items())) for s in segments for e in s.entries)
+    for (task, totals, meta), count in alike.items():
+        used = _used(totals, dict(meta))
+        books.total.add(used, count)
+        books.tasks.setdefault(task, Amounts()).add(used, count)
+        books.unmetered.update(_unmetered(totals, dict(meta), run))
     return books
 
 
-def _unmetered(entry: Entry, run: Run) -> set[str]:
+def _unmetered(totals: Totals, meta: Mapping[str, Param], run: Run) -> set[str]:
     """What of an episode's use is unknown: as it was recorded, or, of runs that recorded none of it, by its totals."""
     if METERS in run.info.plan:
-        return set(filter(None, str(entry.head.meta.get(UNMETERED) or "").split(",")))
-    totals = entry.totals
+        return set(filter(None, str(meta.get(UNMETERED) or "").split(",")))
     silent = {"usd": totals.cost_usd is None, "tokens": totals.input_tokens is totals.output_tokens is None}
     return {name for name, unsaid in silent.items() if unsaid and totals.model_calls}
 
@@ -134,9 +135,8 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
     if "usd" not in books.unmetered:
         return None
     prices = metering.calls()
-    whole = {e.head.trace_id: e for e in run.entries}  # entries of `books` do not tell where their spans are
-    for entry in (e for e in books.live if "usd" in _unmetered(e, run)):
-        cost, head = _cost(run, whole[entry.head.trace_id], prices), entry.head
+    for entry in (e for e in books.live if "usd" in _unmetered(e.totals, e.head.meta, run)):
+        cost, head = _cost(run, entry, prices), entry.head
         if cost is None:
             return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
         more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
@@ -156,8 +156,7 @@ def _cost(run: Run, entry: Entry, prices: CallPrices) -> float | None:
     return sum(known) if costs and len(known) == len(costs) else None
 
 
-def _used(entry: Entry) -> Amounts:
-    totals, meta = entry.totals, entry.head.meta
+def _used(totals: Totals, meta: Mapping[str, Param]) -> Amounts:
     counts = (totals.input_tokens, totals.output_tokens, totals.cache_read_tokens, totals.cache_write_tokens)
     return Amounts(
         usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
@@ -331,7 +330,7 @@ def _number(value: Any) -> float:
 
 
 def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
-    head, used = entry.head, _used(entry)
+    head, used = entry.head, _used(entry.totals, entry.head.meta)
     return EpisodeReport(
         episode=head.episode,
         task=head.task,
@@ -342,5 +341,5 @@ def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
         tokens=used.tokens,
         usd=used.usd,
         success_at=threshold,
-        unmetered=tuple(sorted(_unmetered(entry, run))),
+        unmetered=tuple(sorted(_unmetered(entry.totals, head.meta, run))),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +22,7 @@ from . import lease, ledger
 from .lake import Run
 from .ledger import DataFile, Entry, Place, Segment
 from .numbered import addressed, addresses, numbered
+from .outline import SegmentOutline, live_traces, read_outline
 from .recount import recounted
 from .segment import damage, open_parquet
 from .verify import sweep
@@ -52,11 +53,11 @@ def compact(run: Run, *, few: int = FEW) -> Compaction:
     name = "c" + secrets.token_hex(4)
     lease.take(run.files, run.path, name, alone=True)
     try:
-        found = ledger.read_all(run.files, run.path, ledger.Slim())
-        small = _small(found)
+        found = ledger.read_all(run.files, run.path, read_outline)
+        small, live = _small(found), live_traces(found)
         for number, batch in enumerate(_batches(small) if len(small) > few else ()):
             whole = [_whole(run, s.name) for s in batch]  # of all others only a little is in memory
-            _Merger(run, f"{name}-{number:06d}", whole, found).write()
+            _Merger(run, f"{name}-{number:06d}", whole, found, live).write()
     finally:
         lease.release_lease(run.files, run.path, name)
         run.forget_cache()
@@ -65,21 +66,15 @@ def compact(run: Run, *, few: int = FEW) -> Compaction:
     return Compaction(run=run.name, segments_before=before, segments_after=after)
 
 
-def _small(found: Sequence[Segment]) -> list[Segment]:
+def _small(found: Sequence[SegmentOutline]) -> list[SegmentOutline]:
     """Segments in force that can be merged, in order of commit, as they were written.
 
     One with revisions stays, for it speaks of entries elsewhere; so does one with a trace that a second writer wrote
     too: in one file the two could not be told apart.
     """
-    force = [s.name for s in ledger.in_force(found)]
-    written = {s.name: s for s in found}
-    segments = [written[name] for name in force]
-    writers = Counter(e.head.trace_id for s in segments for e in s.entries)
-    return [
-        s
-        for s in segments
-        if not s.revisions and _is_small(s) and all(writers[e.head.trace_id] == 1 for e in s.entries)
-    ]
+    segments = ledger.unreplaced(found)
+    writers = Counter(trace for s in segments for trace in s.traces)
+    return [s for s in segments if not s.revises and _is_small(s) and all(writers[t] == 1 for t in s.traces)]
 
 
 def _whole(run: Run, name: str) -> Segment:
@@ -87,27 +82,23 @@ def _whole(run: Run, name: str) -> Segment:
     return msgspec.structs.replace(found, entries=recounted(run.files, run.path, found.entries))
 
 
-def _is_small(segment: Segment) -> bool:
-    return _bytes(segment) < SMALL_BYTES and _lines(segment) < SMALL_ENTRIES
+def _is_small(segment: SegmentOutline) -> bool:
+    return _bytes(segment) < SMALL_BYTES and segment.lines < SMALL_ENTRIES
 
 
-def _lines(segment: Segment) -> int:
-    return len(segment.entries) + len(segment.batches)
-
-
-def _bytes(segment: Segment) -> int:
+def _bytes(segment: SegmentOutline) -> int:
     return sum(f.bytes for f in segment.header.files)
 
 
-def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+def _batches(segments: Sequence[SegmentOutline]) -> Iterator[list[SegmentOutline]]:
     """Segments in groups that fit into memory; one alone is not worth the trouble."""
-    batch: list[Segment] = []
+    batch: list[SegmentOutline] = []
     size = entries = 0
     for segment in segments:
-        size, entries = size + _bytes(segment), entries + _lines(segment)
+        size, entries = size + _bytes(segment), entries + segment.lines
         if (size > MERGED_BYTES or entries > MERGED_ENTRIES) and len(batch) > 1:
             yield batch
-            batch, size, entries = [], _bytes(segment), _lines(segment)
+            batch, size, entries = [], _bytes(segment), segment.lines
         batch.append(segment)
     if len(batch) > 1:
         yield batch
@@ -116,18 +107,17 @@ def _batches(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 class _Merger:
     """Merges one group of segments."""
 
-    def __init__(self, run: Run, name: str, segments: Sequence[Segment], found: Sequence[Segment]) -> None:
-        """`found` is the whole ledger, with what was replaced and is still there."""
+    def __init__(
+        self, run: Run, name: str, segments: Sequence[Segment], found: Sequence[SegmentOutline], live: Set[str]
+    ) -> None:
+        """`found` is the whole ledger, with what was replaced and is still there; `live` are the traces that count."""
         self.run = run
         self.name = name
         self.segments = segments
-        live = {e.head.trace_id for e in ledger.standing(ledger.in_force(found)).live}
         self.dead = {e.head.trace_id for s in segments for e in s.entries} - live
         merged = {s.name for s in segments}
         # text segments that somebody else names must keep their names
-        others = [s for s in found if s.name not in merged]
-        self.named = {text for s in others for e in s.entries for text in e.texts}
-        self.named |= {text for s in others for r in s.revisions for text in r.texts}
+        self.named = {text for s in found if s.name not in merged for text in s.texts}
         # what these had replaced themselves, and did not get to remove, stays replaced
         there = {s.name for s in found} - merged
         self.replaces = (*merged, *sorted(there & {n for s in segments for n in s.header.replaces}))

@@ -257,7 +257,8 @@ class Run:
 
     @cached_property
     def _spans(self) -> SpanReader:
-        return SpanReader(self.files, self.path, self.standing.files)
+        known = self.standing.files if "standing" in self.__dict__ else ledger.visible_files(self.files, self.path)
+        return SpanReader(self.files, self.path, known)
 
     def writer(
         self,

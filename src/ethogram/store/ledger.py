@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from ethogram.errors import NotFound
-from ethogram.trace import UNMETERED, Head, TraceId
+from ethogram.trace import Head, TraceId
 
 from .batch import Batch, distinct
 from .entry import DataFile as DataFile
@@ -26,7 +26,11 @@ from .entry import Place as Place
 from .entry import Revision as Revision
 from .entry import Segment as Segment
 from .files import Files
+from .ledger_columns import SLIM, damage, is_unpriced, slim_entries, slim_meta
+from .ledger_file import COLUMNS
 from .ledger_file import SCHEMA_VERSION as SCHEMA_VERSION
+from .ledger_file import decode_columns as decode_columns
+from .ledger_file import decode_header as decode_header
 from .ledger_file import decode_places as decode_places
 from .ledger_file import decode_segment as decode_segment
 from .ledger_file import encode_segment as encode_segment
@@ -75,7 +79,7 @@ def gc_paused() -> Iterator[None]:
 class Slim:
     """Segments without what only readers of traces need: enough to tell what counts and what it cost, in little room.
 
-    Equal parts are kept once.
+    Equal parts are kept once. Where spans lie is kept of entries whose cost is unknown: prices may become known.
     """
 
     def __init__(self) -> None:
@@ -84,6 +88,10 @@ class Slim:
 
     def __call__(self, name: str, data: bytes) -> Segment:
         """A segment from its bytes, slim."""
+        if name.endswith(COLUMNS):
+            header, table = decode_columns(name, data, SLIM)
+            with damage(name):
+                return Segment(name, header, slim_entries(table))
         segment = decode_segment(name, data)
         return msgspec.structs.replace(segment, entries=tuple(map(self._entry, segment.entries)))
 
@@ -96,13 +104,13 @@ class Slim:
             attempt=head.attempt,
             condition=self._once(head.condition),
             outcome=self._once(head.outcome),
-            meta={k: v for k, v in head.meta.items() if k.startswith("wasted_") or k == UNMETERED},
+            meta=slim_meta(head.meta),
         )
         return Entry(
             head=slim,
             totals=self._once(entry.totals),
             at_ns=entry.at_ns,
-            texts=self._once(entry.texts),
+            spans=entry.spans if is_unpriced(slim, entry.totals) else (),
             supersedes=entry.supersedes,
             forgotten=entry.forgotten,
         )
@@ -147,6 +155,11 @@ def unreplaced(segments: Iterable[Published]) -> list[Published]:
     replaced = {name for s in segments for name in s.header.replaces}
     kept = [s for s in segments if s.name not in replaced]
     return sorted(kept, key=lambda s: (s.header.committed_ns, s.header.writer, s.header.number))
+
+
+def visible_files(files: Files, run_path: str) -> tuple[DataFile, ...]:
+    """The files that a ledger makes visible, from the headers of its segments."""
+    return tuple(f for s in unreplaced(read_all(files, run_path, decode_header)) for f in s.header.files)
 
 
 def in_force(segments: Iterable[Segment]) -> list[Segment]:

@@ -13,13 +13,18 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import Head, Missing, Origin, Scored, Totals, TraceId
+from ethogram.trace import UNMETERED, Head, Missing, Origin, Scored, Totals, TraceId
 from ethogram.trace.ids import ALGORITHM
 
 from .entry import Entry, Place
 from .segment import damage as damage
 
 PLACED = ("trace_id", "episode", "span_file", "span_row", "spans", "supersedes")
+SLIM = (
+    *("trace_id", "episode", "task", "attempt", "condition", "score", "by", "reason", "meta", "span_file", "span_row"),
+    *("at_ns", "supersedes", "forgotten", *Totals.__struct_fields__),
+)
+"""Columns that tell what counts and what it cost."""
 _HEADER = "ethogram.header"
 _IDS = ("trace_id", "episode", "answer", "supersedes")
 _TOTALS = Totals.__struct_fields__
@@ -194,6 +199,54 @@ def entries_of(found: Any) -> tuple[Entry, ...]:
         )
         for i in range(found.num_rows)
     )
+
+
+def slim_entries(found: Any) -> tuple[Entry, ...]:
+    """The entries of a segment of which the columns `SLIM` were read; what is equal in many of them is one object."""
+
+    @cache
+    def totals_of(*row: Any) -> Totals:
+        return Totals(**dict(zip(_TOTALS, row, strict=True)))
+
+    @cache
+    def outcome_of(reason: Any, score: float, by: str) -> Scored | Missing:
+        return Missing(reason) if reason is not None else Scored(score, by)
+
+    @cache
+    def meta_of(meta: str | None) -> dict[str, Any]:
+        return {} if meta is None else slim_meta(msgspec.json.decode(meta))
+
+    ids = [ids_of(found.column(name)) for name in ("trace_id", "episode", "supersedes")]
+    plain = [found.column(name).to_pylist() for name in ("task", "attempt", "condition", "at_ns", "forgotten")]
+    outcomes = map(outcome_of, *(found.column(name).to_pylist() for name in ("reason", "score", "by")))
+    totals = map(totals_of, *(found.column(name).to_pylist() for name in _TOTALS))
+    facts = map(meta_of, found.column("meta").to_pylist())
+    entries = []
+    for trace, episode, old, task, attempt, condition, at_ns, forgotten, outcome, counts, meta, places in zip(
+        *ids, *plain, outcomes, totals, facts, _places(found), strict=True
+    ):
+        head = Head(
+            trace_id=trace,
+            episode=episode,
+            task=task,
+            attempt=attempt,
+            condition=condition,
+            outcome=outcome,
+            meta=meta,
+        )
+        spans = places if is_unpriced(head, counts) else ()
+        entries.append(Entry(head=head, totals=counts, at_ns=at_ns, spans=spans, supersedes=old, forgotten=forgotten))
+    return tuple(entries)
+
+
+def slim_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """Of the facts of a trace, those that tell what was used."""
+    return {k: v for k, v in meta.items() if k.startswith("wasted_") or k == UNMETERED}
+
+
+def is_unpriced(head: Head, totals: Totals) -> bool:
+    """Whether some of an episode's cost is unknown, so that its spans may be looked at again."""
+    return totals.cost_usd is None or UNMETERED in head.meta
 
 
 def _head(c: dict[str, list[Any]], i: int) -> Head:

@@ -56,6 +56,7 @@ class _NoBatch(msgspec.Struct, frozen=True, tag="batch", gc=False):
 
 _decoder = msgspec.json.Decoder(Header | Entry | Revision | Batch | End)
 _places_decoder = msgspec.json.Decoder(Header | _Placed | _NoRevision | _NoBatch | End)
+_header_decoder = msgspec.json.Decoder(Header)
 _encoder = msgspec.json.Encoder()
 
 
@@ -138,6 +139,14 @@ def decode_places(name: str, data: bytes) -> Segment:
     return Segment(name, header, tuple(entries))  # type: ignore[arg-type]
 
 
+def decode_header(name: str, data: bytes) -> Segment:
+    """A segment without its entries: which files it makes visible, and which segments it replaces."""
+    if name.endswith(COLUMNS):
+        return Segment(name, decode_columns(name, data, ())[0], ())
+    header, *_ = next(decode_blocks(name, data, _header_decoder, 1))
+    return Segment(name, header, ())
+
+
 def decode_columns(name: str, data: bytes, columns: Sequence[str] | None = None) -> tuple[Header, Any]:
     """The header of a Parquet segment, and these of its columns as an Arrow table."""
     _check_hash(name, data)
@@ -148,7 +157,9 @@ def decode_columns(name: str, data: bytes, columns: Sequence[str] | None = None)
     return found, table
 
 
-def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) -> Iterator[list[Any]]:
+def decode_blocks(
+    name: str, data: bytes, decoder: msgspec.json.Decoder[Any], block: int = BLOCK
+) -> Iterator[list[Any]]:
     """The records of a segment of lines whose hash holds, its header first, as a decoder of its lines makes them.
 
     They come some thousands at a time: who keeps less of them than a record works in the same small piece of memory.
@@ -158,7 +169,7 @@ def decode_blocks(name: str, data: bytes, decoder: msgspec.json.Decoder[Any]) ->
     lines = unpack(name, data) if name.endswith(LINES) else _lines_before_the_end(name, data)
     at, body = 0, memoryview(lines)
     while at < len(lines) or at == 0:
-        end = lines.find(b"\n", min(at + BLOCK, len(lines) - 1)) + 1 or len(lines)
+        end = lines.find(b"\n", min(at + block, len(lines) - 1)) + 1 or len(lines)
         try:
             records = decoder.decode_lines(body[at:end])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

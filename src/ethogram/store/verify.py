@@ -257,7 +257,7 @@ def leftovers(run: Run) -> list[str]:
     files, drafts = list(_files(run)), list(_drafts(run))
     held = run.leases()
     alive = [name for name, lease_held in held.items() if lease.is_alive(lease_held)]
-    segments = ledger.read_all(run.files, run.path, ledger.decode_places)
+    segments = ledger.read_all(run.files, run.path, ledger.decode_header)
     visible = {f.name for s in ledger.unreplaced(segments) for f in s.header.files}
     replaced = {f"{ledger.FOLDER}/{name}" for s in segments for name in s.header.replaces}
     there = {f"{ledger.FOLDER}/{s.name}" for s in segments}
