@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
 import signal
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +71,44 @@ def keys(tmp_path: Path) -> Keyring:
 def home(tmp_path: Path, keys: Keyring) -> Home:
     """An empty home in a folder."""
     return Home(LocalFiles(tmp_path / "home"), keys)
+
+
+Reply = Callable[[str, dict[str, Any]], dict[str, Any]]
+
+
+@pytest.fixture
+def http_agent() -> Iterator[Callable[[Reply], str]]:
+    """Agents behind an address of this machine: `http_agent(lambda path, task: {"answer": "42"})` gives the address."""
+    servers: list[tuple[ThreadingHTTPServer, threading.Thread]] = []
+
+    def serve(reply: Reply) -> str:
+        class Endpoint(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"  # connections are kept alive
+
+            def do_POST(self) -> None:
+                task = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                body = json.dumps(reply(self.path, task)).encode()
+                self.send_response(200)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        thread.start()
+        servers.append((server, thread))
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield serve
+    for server, thread in servers:
+        server.shutdown()
+        server.server_close()
+        thread.join(timeout=30)
 
 
 def write_package(site: Path, name: str, code: str, entry_points: str) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -37,30 +34,9 @@ def test_a_pattern_that_never_ends_is_missing_and_the_run_goes_on(call):
 REPLY = "first " + "lorem ipsum 42 " * 2_000_000 + " last"
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        body = json.dumps({"answer": REPLY if asked["task"] == "large" else "42"}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
-def endpoint() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=30)
+def endpoint(http_agent: Any) -> str:
+    return str(http_agent(lambda path, task: {"answer": REPLY if task["task"] == "large" else "42"}))
 
 
 def test_a_reply_of_30_megabytes_keeps_both_ends_and_holds_up_nobody(endpoint: str, tmp_path: Path) -> None:

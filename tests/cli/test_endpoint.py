@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,31 +17,16 @@ REPLIES = {
 }
 
 
-class Endpoint(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        time.sleep(WAIT)
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.end_headers()
-        self.wfile.write(json.dumps(REPLIES[self.path]).encode())
-
-    def log_message(self, *args: object) -> None:
-        pass
+def reply(path: str, task: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(WAIT)
+    return REPLIES[path]
 
 
 @pytest.fixture
-def address(env: dict[str, str]) -> Iterator[str]:
+def address(env: dict[str, str], http_agent: Any) -> str:
     Path("suite").mkdir()
     Path("suite/tasks.yaml").write_text("- {id: t, prompt: '?', expected: '42', checks: [equals]}\n")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=30)
+    return str(http_agent(reply))
 
 
 @pytest.mark.parametrize("path", ["/named", "/inside"])

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -188,37 +185,9 @@ def test_an_agent_that_cannot_be_imported_is_bad_input_each_time(tmp_path: Path,
             load_agent(f"{tmp_path / 'bad.py'}:agent")
 
 
-class KeepsAlive(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["content-length"]))
-        answer = json.dumps({"answer": "42"}).encode()
-        self.send_response(200)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.end_headers()
-        self.wfile.write(answer)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), KeepsAlive)
-    server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
-    server.server_close()
-    thread.join(timeout=30)
-
-
-def test_one_agent_serves_several_event_loops(home: Home, endpoint: str) -> None:
+def test_one_agent_serves_several_event_loops(home: Home, http_agent: Any) -> None:
     """As on a Ray worker, where every batch has a loop of its own, and the agent is the same."""
-    agent = HttpAgent(endpoint)
+    agent = HttpAgent(http_agent(lambda path, task: {"answer": "42"}))
     for name in ("a", "b", "c"):
         result = run_suite(suite(3), agent, home=home, name=name, retries=0)
         assert (result.successes, result.missing) == (3, {})

@@ -66,7 +66,9 @@ class _Grafted(TraceBuilder):
         at_ns: int | None = None,
     ) -> None:
         place = f"{self._prefix}{span_id}" if span_id else None
-        self._record.trace.label(name, value, by=by, source=source, why=why, span_id=place)
+        self._record.trace.label(
+            name, value, by=by, source=source, why=why, span_id=place, version=version, at_ns=at_ns
+        )
 
 
 class _Graft(Intake):
