@@ -81,7 +81,7 @@ def test_runs_in_an_empty_home(call):
 def test_show(call, document, lake):
     said = call("show", "desk")
     assert said.code == 0
-    for words in ("4 episodes: 4 scored, 0 missing", "16 spans", "4 tool calls, 1 errors", "next: ethogram trace"):
+    for words in ("4 episodes: 4 scored, 0 missing", "16 spans", "4 tool calls, 1 error\n", "next: ethogram trace"):
         assert words in said.out
     assert "… and 2 more traces; --limit 0 shows all" in call("show", "desk", "--limit", "2").out
     shown = document("show", "latest")

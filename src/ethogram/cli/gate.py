@@ -33,7 +33,7 @@ CODES = {"pass": 0, "regression": 1, "undecided": 2}
 
 def command(
     base: Annotated[str, typer.Argument(help="The baseline run: a directory, a name, or latest.")],
-    candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is made, or gone on with.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is made, or continued.")],
     margin: Annotated[
         float, typer.Option(help="The drop that must not slip through; a share of the mean for cost and the like.")
     ] = 0.05,

@@ -107,7 +107,7 @@ def command(
             )
         change |= {"retry": tuple(retry or ()), "suite": suite, "agent": agent, "home": home}
     elif suite is None or agent is None:
-        raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or go on with --resume RUN")
+        raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or continue with --resume RUN")
     elif retry:
         raise BadUsage("--retry re-runs outcomes of an earlier run: name it with --resume RUN")
     options = RunOptions(**settled) if resume is not None else _options({**settled, **change}, workers)
