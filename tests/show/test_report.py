@@ -99,3 +99,21 @@ def test_missing_attempts_have_a_section(tmp_path: Path) -> None:
 def test_wrong_name_is_refused(home: str, tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match=r"name it r\.html"):
         report("night", tmp_path / "r.pdf", home=home)
+
+
+def test_a_second_run_is_compared_with_the_first(home: str, tmp_path: Path) -> None:
+    def never(task: Task, episode: object) -> str:
+        return "no"
+
+    run_suite(suite("easy", EVIL), never, k=5, name="worse", home=home)
+    made = report("night", tmp_path / "r.html", candidate="worse", home=home)
+    assert (made.run, made.sections[0]) == ("worse", "compare")
+    text = (tmp_path / "r.html").read_text()
+    assert "Did the change break it?" in text
+    assert EVIL not in text
+    first = report_view("night", "worse", home=home).sections[0]
+    assert {row[0] for row in first.tables[0].rows} <= {"easy", EVIL}
+    assert "from night to worse, over 2 tasks" in first.paragraphs[0]
+    other = Suite(name="coins", tasks=(Task(id="x", prompt="p", expected="y", checks=(Check(kind="equals"),)),))
+    run_suite(other, never, name="other", home=home)
+    assert "not compared" in report_view("night", "other", home=home).sections[0].notes[0]

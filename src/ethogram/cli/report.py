@@ -14,15 +14,20 @@ from .out import HomeOption, JsonOption, print_json, size, stderr, stdout
 
 def command(
     run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    candidate: Annotated[
+        str | None, typer.Argument(help="A second run: the report is about it, and how it differs from the first.")
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
     """Write a report of a run: one HTML file that opens offline.
 
+    With two runs, the second is compared with the first.
+
     Example: `ethogram report latest -o report.html`
     """
-    result = report(run, out, home=home)
+    result = report(run, out, candidate=candidate, home=home)
     if json:
         print_json(result)
         return 0

@@ -13,6 +13,7 @@ from ethogram.errors import BadInput, EthogramError
 from ethogram.plugins import Plugged, Plugin, plugged
 from ethogram.store import Home, Run, run_of
 
+from .part_compare import TITLE, compare_part
 from .part_experiment import experiment_part
 from .part_explore import explore_part
 from .part_field import field_part
@@ -148,11 +149,20 @@ def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
     return [msgspec.structs.replace(c, label=f"{c.label}, clean attempts") for c in cards]
 
 
-def report_view(run: str | Run = "latest", *, home: Home | str | None = None) -> ReportView:
-    """Everything a report shows of a run; a part that cannot be had says why instead of vanishing."""
+def report_view(
+    run: str | Run = "latest", candidate: str | Run | None = None, *, home: Home | str | None = None
+) -> ReportView:
+    """Everything a report shows of a run; a part that cannot be had says why instead of vanishing.
+
+    With a `candidate` the report is about that run, and begins with how it differs from `run`.
+    """
     found = run_of(run, home)
+    asked = _asked(found)
+    if candidate is not None:
+        base, found = found, run_of(candidate, home)
+        asked = [Part("compare", TITLE, partial(compare_part, base)), *_asked(found)]
     sections, cards = [], []
-    for part in _asked(found):
+    for part in asked:
         try:
             made = part.make(found)
         except EthogramError as error:

@@ -30,9 +30,15 @@ class ReportFile(Result, kw_only=True):
 
 
 def report(
-    run: str | Run = "latest", path: str | Path = "report.html", *, home: Home | str | None = None
+    run: str | Run = "latest",
+    path: str | Path = "report.html",
+    *,
+    candidate: str | Run | None = None,
+    home: Home | str | None = None,
 ) -> ReportFile:
     """Write everything about a run as one HTML file that opens without a network.
+
+    With a `candidate` the report is about that run, and begins with how it differs from `run`.
 
     Gives the file, its sections and the number of its pictures. Raises `BadUsage` for a path that is not HTML or cannot
     be written, `NotFound` for a run that does not exist.
@@ -42,7 +48,7 @@ def report(
     place = Path(path)
     if place.suffix.lower() not in (".html", ".htm"):
         raise BadUsage(f"a report is an HTML page; name it {place.stem}.html, not {place.name}")
-    view = report_view(run, home=home)
+    view = report_view(run, candidate, home=home)
     drawn = can_draw()
     text = page(view, pictures=drawn)
     try:
