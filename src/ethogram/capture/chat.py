@@ -67,7 +67,8 @@ class ChatBuilder:
             self._trace.lose("tool result (never came)")
 
     def _assistant(self, message: Message, details: dict[str, Any]) -> None:
-        stop = "tool_calls" if message.tool_calls else "stop"
+        calls = message.tool_calls
+        stop = "tool_calls" if calls else "stop"
         details = {"stop_reason": stop, **details}
         draft = _draft(
             "model", "chat", self._agent, details, input=tuple(self._unread), growing=True, output=(message,)
@@ -76,9 +77,10 @@ class ChatBuilder:
             draft.agent = message.name
         self._trace.add(draft)
         self._unread = []
-        place = {k: v for k, v in details.items() if k in ("parent_id", "lane", "agent")}
-        for call in message.tool_calls:
-            self._open.add(call, **place)
+        if calls:
+            place = {k: v for k, v in details.items() if k in ("parent_id", "lane", "agent")}
+            for call in calls:
+                self._open.add(call, **place)
 
     def _results(self, message: Message, details: dict[str, Any]) -> None:
         """A tool message, or a user message that carries tool results (Anthropic's way)."""

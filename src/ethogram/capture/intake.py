@@ -17,8 +17,10 @@ from ethogram.trace import EpisodeId, Head, Label, Origin, TraceId, episode_id, 
 
 from .builder import TraceBuilder, unlike
 from .draft import TraceSink
+from .parse import to_json
 
 EXPECTED_BYTES = 1 << 20
+FACT = 100
 RECORD_ERRORS = (
     ValueError,  # msgspec and ijson errors are ValueErrors
     TypeError,
@@ -205,14 +207,22 @@ class _Record:
 
 
 def _strings(value: Any) -> list[str]:
-    """The strings in a JSON value, keys left out."""
+    """The strings in a JSON value, keys left out; arguments of a call as their JSON too, which is what is stored.
+
+    What a record says of itself is stored as a fact, and searched for secrets together with its name.
+    """
     found: list[str] = []
+    if isinstance(value, dict):
+        found += [f"{name}={fact}" for name, fact in value.items() if isinstance(fact, str) and len(fact) <= FACT]
     waiting = [value]
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
             found.append(value)
         elif isinstance(value, dict):
+            if isinstance(arguments := value.get("arguments"), dict):
+                with suppress(UnicodeEncodeError):
+                    found.append(to_json(arguments))
             waiting.extend(value.values())
         elif isinstance(value, list):
             waiting.extend(value)

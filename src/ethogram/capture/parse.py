@@ -262,9 +262,11 @@ def chat_message(item: dict[str, Any]) -> Message:
     if isinstance(reasoning, str) and reasoning:
         parts.insert(0, Reasoning(reasoning))
     if speaker == "tool" and not any(isinstance(p, ToolResult) for p in parts):
-        call_id = as_name(item.get("tool_call_id")) or None
-        parts = [ToolResult(flat_text(item.get("content")), name, call_id, bool(item.get("error")))]
-    parts.extend(tool_call(c) for c in as_list(item.get("tool_calls")))
+        call_id, content = as_name(item.get("tool_call_id")) or None, item.get("content")
+        words = content if isinstance(content, str) else flat_text(content)
+        parts = [ToolResult(words, name, call_id, bool(item.get("error")))]
+    if calls := item.get("tool_calls"):
+        parts.extend([tool_call(c) for c in as_list(calls)])
     legacy = item.get("function_call")
     if isinstance(legacy, dict):
         parts.append(tool_call(legacy))

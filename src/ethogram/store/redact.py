@@ -173,19 +173,18 @@ class Redactor:
             raise BadUsage("redaction needs a key, or anybody could guess what its marks hide")
         self._key = key if len(key) <= 64 else blake2b(key).digest()
         rows = [(len(self._patterns) + i, row) for i, row in enumerate(DETECTORS) if self._wants(row)]
-        runs = [
-            (order, row, anchor, tail)
-            for order, row in rows
-            if row.sweep == "run"
-            for anchor, tail in row.tails().items()
-        ]
-        self._tails = {t: [(o, row, anchor) for o, row, anchor, tail in runs if tail == t] for _, _, _, t in runs if t}
-        self._plain = [(order, row, anchor) for order, row, anchor, tail in runs if not tail]
+        by_tail: dict[bytes, list[tuple[int, Detector, bytes]]] = {b"": []}
+        for order, row in rows:
+            for anchor, tail in row.tails().items() if row.sweep == "run" else ():
+                by_tail.setdefault(tail, []).append((order, row, anchor))
+        self._plain = by_tail.pop(b"")
+        self._tails = by_tail
         self._loose = [r for r in rows if r[1].sweep == "run" and not r[1].anchors]
-        frequent = [(row.sweep == "word", anchor, (order, row)) for order, row in rows for anchor in row.anchors
-                    if row.sweep in ("raw", "word")]  # fmt: skip
-        places = dict.fromkeys((words, anchor) for words, anchor, _ in frequent)
-        self._texts = [(*place, [each for *where, each in frequent if tuple(where) == place]) for place in places]
+        places: dict[tuple[bool, bytes], list[tuple[int, Detector]]] = {}
+        for order, row in rows:
+            for anchor in row.anchors if row.sweep in ("raw", "word") else ():
+                places.setdefault((row.sweep == "word", anchor), []).append((order, row))
+        self._texts = [(*place, found) for place, found in places.items()]
         self.idle = not (self._on or self._patterns or policy.fields)
         """Whether nothing is ever redacted."""
         self._numbers = not self._on.isdisjoint(PERSONAL_KINDS)
