@@ -74,6 +74,7 @@ class _Gathering:
         self._resource: int | None = None
         self._waiting: int | None = None
         self._scope: dict[str, Any] = {}
+        self._scope_name = ""
         self._count = 0
 
     def take(self, source: Source) -> None:
@@ -119,13 +120,15 @@ class _Gathering:
     def _one(self, place: str, piece: Piece) -> None:
         what, value = piece
         if what == "resource+":
-            self._resource, self._waiting, self._scope = None, None, {}
+            self._resource, self._waiting, self._scope, self._scope_name = None, None, {}, ""
         elif what == "scope+":
-            self._scope = {}
+            self._scope, self._scope_name = {}, ""
         elif what == "resource":
             self._resource_is(value)
         elif what == "scope":
             self._scope = as_dict(value)
+            named = " ".join(as_name(self._scope[k]) for k in ("name", "version") if self._scope.get(k))
+            self._scope_name = "" if named.startswith("ethogram") else named
         elif what in ("span", "log"):
             self._count += 1
             with self._intake.record(f"{place}{what} {self._count}"):
@@ -164,8 +167,8 @@ class _Gathering:
         extra: dict[str, Any] = {}
         if name := kind_name(get("kind")):
             extra["otel.kind"] = name
-        if scope := " ".join(as_name(self._scope[k]) for k in ("name", "version") if self._scope.get(k)):
-            extra.update({} if scope.startswith("ethogram") else {"otel.scope": scope})
+        if self._scope_name:
+            extra["otel.scope"] = self._scope_name
         if (named := self._scope.get("attributes")) and (inner := self._attributes(named)):
             extra["otel.scope_attributes"] = inner
         if state := as_name(get("traceState")):
@@ -233,7 +236,7 @@ def _first_line_is_whole(peek: Peek) -> bool:
 
 def _getter(item: dict[str, Any]) -> Any:
     """Fields by their JSON name or, where people kept protobuf's own names, in snake case."""
-    if not any("_" in name for name in item):
+    if "_" not in "".join(item):
         return item.get
 
     def get(name: str) -> Any:

@@ -257,12 +257,16 @@ def nanos(value: Any) -> int | None:
 
 def status_of(code: Any) -> Status:
     """`ok`, `error` or `unset`, from a number or any spelling of the name."""
+    if code is None:
+        return "unset"
     name = str(code).rpartition(".")[2].removeprefix("STATUS_CODE_").lower()
     return "error" if name in ("2", "error") else "ok" if name in ("1", "ok") else "unset"
 
 
 def kind_name(kind: Any) -> str:
     """`server`, `client`, … of a span kind; internal and unknown ones are not worth a word."""
+    if kind is None:
+        return ""
     names = {"2": "server", "3": "client", "4": "producer", "5": "consumer"}
     name = str(kind).rpartition(".")[2].removeprefix("SPAN_KIND_").lower()
     return names.get(name, name if name in names.values() else "")
