@@ -7,7 +7,7 @@ It mends what would break later readers: repeated ids, impossible times, negativ
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, Protocol
@@ -97,7 +97,7 @@ class TraceBuilder:
         self._intake = intake
         self._sink = intake.open_sink(self.trace_id)
         self._labels: list[Label] = []
-        self._ids: Counter[str] = Counter()
+        self._ids: defaultdict[str, int] = defaultdict(int)
         self._names = _Names(self._clean)
         self._packed: dict[Message, Ref] = {}
         self._packed_chars = 0
@@ -226,7 +226,7 @@ class TraceBuilder:
             meta=self._params(self.meta),
             origin=self._intake.origin,
         )
-        settled = self._intake.settle(check(head), self._labels, self.spans)
+        settled = self._intake.settle(head, self._labels, self.spans)
         if settled is None:
             self._sink.abort()
             return
@@ -398,7 +398,7 @@ class _Names(dict[str | None, str | None]):
         return redacted or None
 
 
-def unlike(wanted: str, taken: Counter[str]) -> str:
+def unlike(wanted: str, taken: defaultdict[str, int]) -> str:
     """The name itself; where it is taken, with a number behind it that no other name has."""
     taken[wanted] += 1
     if taken[wanted] == 1:

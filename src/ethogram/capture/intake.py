@@ -3,7 +3,7 @@ it cannot use it reports."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -14,6 +14,7 @@ import msgspec
 
 from ethogram.errors import BadInput
 from ethogram.trace import EpisodeId, Head, Label, Origin, TraceId, episode_id, trace_id
+from ethogram.trace.codec import check
 
 from .builder import TraceBuilder, unlike
 from .draft import TraceSink
@@ -111,10 +112,10 @@ class Intake:
         self._open = open_sink
         self.origin = origin
         self.report = report
-        self._settle = settle or (lambda head, labels, spans: head)
+        self._settle = settle
         self._place = origin.name if place is None else place
         self._expect = expect
-        self._keys: Counter[str] = Counter()
+        self._keys: defaultdict[str, int] = defaultdict(int)
         self.annotations: list[Annotation] = []
 
     def skip(self, where: str, why: str) -> None:
@@ -178,7 +179,7 @@ class Intake:
 
     def settle(self, head: Head, labels: Sequence[Label], spans: int) -> Head | None:
         """The final head of a trace, or None if it must not be kept."""
-        return self._settle(head, labels, spans)
+        return head if self._settle is None else self._settle(check(head), labels, spans)
 
     def finished(self, spans: int) -> None:
         """A trace with this number of spans was kept."""

@@ -109,26 +109,23 @@ class Budget:
         self.reserved = Amounts()
         # root first: the outermost exhausted budget is the one that speaks; all share the root's lock
         self._levels: tuple[Budget, ...] = (*parent._levels, self) if parent else (self,)
+        self._capped = tuple([level for level in self._levels if level.caps])
         self._lock: threading.RLock = parent._lock if parent else threading.RLock()
 
     def reserve(self, want: Amounts) -> None:
         """Set aside what a call may use, or raise `CapReached`; a call of unknown size is refused at the cap only."""
-        taken: list[Budget] = []
         with self._lock:
-            try:
-                for level in self._levels:
-                    level.take(want)
-                    taken.append(level)
-            except CapReached:
-                for level in taken:
-                    level.give_back(want)
-                raise
+            for level in self._capped:  # all of them first: a call that one level refuses is set aside at none
+                level._check(want)
+            for level in self._levels:
+                level.reserved.add(want)
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Replace a reservation by what was really used."""
         with self._lock:
             for level in self._levels:
-                level.spend(want, used)
+                level.reserved.add(want, -1)
+                level.used.add(used)
 
     def unmetered(self, resource: Resource, why: str) -> None:
         """A call used an unknown amount: raises `Unmetered` if any level has a cap on it."""
@@ -164,7 +161,7 @@ class Budget:
         """What is left of each limited resource, over all levels."""
         with self._lock:
             left: dict[Resource, float] = {}
-            for level in self._levels:
+            for level in self._capped:
                 for name, cap in level.caps.items():
                     free = max(0.0, cap - getattr(level.used, name) - getattr(level.reserved, name))
                     left[name] = min(left.get(name, free), free)
@@ -172,10 +169,12 @@ class Budget:
 
     def exhausted(self) -> CapReached | None:
         """The cap that is used up, if any."""
+        if not self._capped:
+            return None
         with self._lock:
             try:
                 nothing = Amounts()
-                for level in self._levels:
+                for level in self._capped:
                     level._check(nothing)
             except CapReached as reached:
                 return reached

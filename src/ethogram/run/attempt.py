@@ -93,14 +93,11 @@ class Attempt:
         answer = Answer(None)
         blame: Blame = "verify"
         began, began_ns = time.monotonic(), executor.clock.now_ns()
-        limit = asyncio.timeout(None)
         try:
             await self._equip(handle, folder, condition)
             began = time.monotonic()
             self.meter.reserve(Amounts())
-            limit = asyncio.timeout(self.budget.remaining().get("seconds"))
-            async with limit:
-                answer = await executor.agent.act(handle.task, handle)
+            answer = await self._within_time(handle)
         except CapReached as reached:
             self.stopped_by = f"cap.{reached.resource}"  # `meter.experiment` tells if it is not the episode's own
             blame = executor.world.suite.on_cap
@@ -109,18 +106,14 @@ class Attempt:
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            if isinstance(error, TimeoutError) and limit.expired():
-                self.stopped_by = "cap.seconds"
-                blame = executor.world.suite.on_cap
-            elif (fault := fault_of(error)) is not None:
+            if (fault := fault_of(error)) is not None:
                 return Missing(fault.reason, str(fault)[:500]), fault
-            else:
-                if isinstance(error, AgentCrash):
-                    answer = Answer(error.left)
-                self.stopped_by = f"crash.{type(error).__name__}"
-                self.crash = crash_of(error)
-                self.builder.meta["crash"] = self.crash.message
-                blame = executor.world.suite.on_crash
+            if isinstance(error, AgentCrash):
+                answer = Answer(error.left)
+            self.stopped_by = f"crash.{type(error).__name__}"
+            self.crash = crash_of(error)
+            self.builder.meta["crash"] = self.crash.message
+            blame = executor.world.suite.on_crash
         finally:
             self.meter.close()
             self.builder.lasted(began_ns, executor.clock.now_ns())
@@ -139,6 +132,20 @@ class Attempt:
         if self.disturbed is not None:
             self.builder.meta.update(self.disturbed.told)
         return await self._judge(answer, workspace, blame)
+
+    async def _within_time(self, handle: EpisodeHandle) -> Answer:
+        """What the agent answers; raises `CapReached` once its seconds are over."""
+        seconds = self.budget.remaining().get("seconds")
+        if seconds is None:
+            return await self.executor.agent.act(handle.task, handle)
+        limit = asyncio.timeout(seconds)
+        try:
+            async with limit:
+                return await self.executor.agent.act(handle.task, handle)
+        except TimeoutError:
+            if limit.expired():
+                raise CapReached("episode", "seconds", seconds, seconds) from None
+            raise
 
     async def _equip(self, handle: EpisodeHandle, folder: Path | None, condition: Condition) -> None:
         """Give the agent its tools and its user; whatever goes wrong here is no fault of the agent."""

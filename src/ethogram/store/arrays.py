@@ -17,6 +17,9 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
+    flat = pa.types.is_primitive(kind) or pa.types.is_string(kind)
+    if values and flat and values.count(values[0]) == len(values):
+        return _repeated(values[0], len(values), kind)
     missing = values.count(None)
     if missing == len(values):
         return pa.nulls(len(values), kind)
@@ -37,10 +40,32 @@ def column(values: Sequence[Any], kind: Any) -> Any:
         bits = np.fromiter((bool(v) for v in values), dtype=bool, count=len(values))
         buffers = [pa.py_buffer(np.packbits(bits, bitorder="little"))]
     else:
-        dtype = np.dtype(str(kind).replace("double", "float64"))
-        numbers = np.fromiter((0 if v is None else v for v in values), dtype, count=len(values))
+        numbers = np.fromiter((0 if v is None else v for v in values), _dtype(kind), count=len(values))
         buffers = [pa.py_buffer(numbers)]
     return pa.Array.from_buffers(kind, len(values), [mask, *buffers])
+
+
+def _repeated(value: Any, count: int, kind: Any) -> Any:
+    """A column of one value, as many columns of a run are."""
+    import numpy as np
+    import pyarrow as pa
+
+    if value is None:
+        return pa.nulls(count, kind)
+    if pa.types.is_string(kind):
+        word = value.encode()
+        buffers = [pa.py_buffer(_offsets([len(word)] * count)), pa.py_buffer(word * count)]
+    elif pa.types.is_boolean(kind):
+        buffers = [pa.py_buffer(np.packbits(np.full(count, value, dtype=bool), bitorder="little"))]
+    else:
+        buffers = [pa.py_buffer(np.full(count, value, dtype=_dtype(kind)))]
+    return pa.Array.from_buffers(kind, count, [None, *buffers])
+
+
+def _dtype(kind: Any) -> Any:
+    import numpy as np
+
+    return np.dtype(str(kind).replace("double", "float64"))
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]], schema: Any) -> Any:

@@ -21,6 +21,7 @@ from ethogram.trace import TraceId
 from . import lease, ledger
 from .lake import Run
 from .ledger import DataFile, Entry, Place, Segment
+from .ledger_file import MANY
 from .numbered import addressed, addresses, numbered
 from .outline import SegmentOutline, live_traces, read_outline
 from .recount import recounted
@@ -28,8 +29,8 @@ from .segment import damage, open_parquet
 from .verify import sweep
 from .writer import publish_lines, publish_table
 
-SMALL_BYTES, SMALL_ENTRIES = 256 << 10, 2_500
-"""A ledger segment that holds less than this is worth merging."""
+SMALL_BYTES, SMALL_ENTRIES = 256 << 10, MANY
+"""A ledger segment that holds less than this is worth merging; one with more entries is columns already."""
 MERGED_BYTES, MERGED_ENTRIES = 4 << 20, 10_000
 """About how much goes into one merged segment: what is held in memory at a time."""
 FEW = 4

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import Damaged
-from ethogram.trace import Ref, Span, step_order
+from ethogram.trace import Ref, Span
 
 from .arrays import arrow_table as arrow_table
 
@@ -106,11 +106,6 @@ def columns_of_spans(traces: Sequence[tuple[Sequence[Span], dict[str, int]]]) ->
     columns["step"] = [steps.get(s.span_id) for those, steps in traces for s in those]
     columns["params"] = [msgspec.json.encode(p, order="sorted").decode() if p else None for p in columns["params"]]
     return columns
-
-
-def step_numbers(spans: Sequence[Span]) -> dict[str, int]:
-    """The position of each step of one trace."""
-    return {s.span_id: i for i, s in enumerate(step_order(spans))}
 
 
 def text_table(rows: Iterable[TextRow]) -> Any:

@@ -21,7 +21,7 @@ from ethogram.trace.codec import check
 from .files import Files
 from .ledger import DataFile, Place
 from .redact import Redactor
-from .segment import TextRow, span_table, step_numbers, text_table
+from .segment import TextRow, span_table, text_table
 from .words import head_without_words, label_without_words
 
 
@@ -178,8 +178,9 @@ class TraceWriter:
         )
         if self._parts is None:
             done.spans = self._spans
-            done.steps = step_numbers(self._spans)
-            done.totals = total(tuple(self._spans))
+            steps = step_order(self._spans)
+            done.steps = {s.span_id: i for i, s in enumerate(steps)}
+            done.totals = total(self._spans, steps=steps)
         else:
             self._spill_spans()
             done.totals = total(self._spilled_spans(), self._places)

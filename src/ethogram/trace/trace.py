@@ -180,11 +180,17 @@ def message_order(spans: Iterable[Span]) -> Iterator[Ref]:
 TOKEN_FIELDS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
 
-def total(spans: Iterable[Span], placed: Sequence[Placed] | None = None) -> Totals:
-    """Sums over spans, counted once each; a stream of spans needs their places beforehand."""
+def total(
+    spans: Iterable[Span], placed: Sequence[Placed] | None = None, steps: Sequence[Placed] | None = None
+) -> Totals:
+    """Sums over spans, counted once each; a stream of spans needs their places beforehand.
+
+    `steps` is what `step_order` gives, where the caller has it already.
+    """
     if placed is None:
         spans = placed = tuple(spans)
-    steps = step_order(placed)
+    if steps is None:
+        steps = step_order(placed)
     is_step = {s.span_id for s in steps}
     above_model = inner_ids(placed, frozenset({"model"}))
     counts = dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), 0)
