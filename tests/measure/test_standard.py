@@ -27,7 +27,7 @@ from ethogram.measure.standard import (
 from ethogram.measure.standard_columns import COLUMNS, WIDEST
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import DEFAULT_STATES, default_states, state_labels
-from ethogram.store.segment import arrow_table, columns_of_spans, span_schema, step_numbers
+from ethogram.store.segment import arrow_table, columns_of_spans, span_schema
 from ethogram.trace import Head, Ref, Scored, Span, SpanId, Trace, episode_id, trace_id
 
 TOOLS = (
@@ -181,7 +181,7 @@ def made(number: int, rng: np.random.Generator, *, timed: bool = True, told: boo
 def cut(
     traces: list[Trace], rows: int, *, coded: bool = False, shuffle: int | None = None, columns: Any = COLUMNS
 ) -> list[Any]:
-    whole = columns_of_spans([(t.spans, step_numbers(t.spans)) for t in traces])
+    whole = columns_of_spans([(t.spans, {s.span_id: i for i, s in enumerate(t.steps)}) for t in traces])
     table = arrow_table(whole, span_schema()).select(list(columns))
     if shuffle is not None:
         table = table.take(pa.array(np.random.default_rng(shuffle).permutation(table.num_rows)))

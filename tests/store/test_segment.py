@@ -20,7 +20,6 @@ from ethogram.store.segment import (
     span_schema,
     span_table,
     spans_of,
-    step_numbers,
     text_schema,
     text_table,
 )
@@ -92,7 +91,7 @@ def test_steps_are_numbered_in_the_linear_reading() -> None:
         span(trace_id="t", span_id="b", seq=1, kind="model", name="chat", parent_id="a", start_ns=20),
         span(trace_id="t", span_id="c", seq=2, kind="tool", name="x", parent_id="a", start_ns=10),
     ]
-    numbers = step_numbers(many)
+    numbers = {s.span_id: i for i, s in enumerate(step_order(many))}
     assert [s.span_id for s in step_order(many)] == ["c", "b"]
     assert read_back(parquet_bytes(span_table(many, numbers))).column("step").to_pylist() == [None, 1, 0]
 
