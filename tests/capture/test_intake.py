@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ethogram.capture.builder import MAX_NS
-from ethogram.capture.draft import Draft, without_surrogates
+from ethogram.capture.draft import Draft, LabelDraft, without_surrogates
 from ethogram.capture.intake import Intake, Skipped, SourceReport
 from ethogram.capture.memory import MemorySink
 from ethogram.errors import Unreadable
@@ -128,7 +128,7 @@ def test_labels_hold_what_a_table_can_hold() -> None:
     with desk.intake.trace("one") as builder:
         for value in (1, True, 0.5, "word", None, math.nan, 10**400, "\ud800"):
             builder.label("score", value, by="log", why="because")
-        builder.label("late", 1.0, by="log", at_ns=10**30)
+        builder.add_label(LabelDraft(name="late", value=1.0, by="log", at_ns=10**30))
     trace = desk.done[0]
     assert [x.value for x in trace.labels] == [1.0, True, 0.5, "word", None, None, None, "\ufffd", 1.0]
     assert [type(x.value) for x in trace.labels[:2]] == [float, bool]

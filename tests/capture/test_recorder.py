@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ethogram.capture.clock import FrozenClock, SystemClock
+from ethogram.capture.context import current_span
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
-from ethogram.capture.recorder import Recorder, current_span
+from ethogram.capture.recorder import Recorder
 from ethogram.cost import Budget, CapReached, Caps
 from ethogram.trace import Message, Origin, Text, ToolCall, ToolResult, Trace
 

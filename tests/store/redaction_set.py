@@ -237,6 +237,7 @@ TOKENS: dict[str, Callable[[Rng], str]] = {
     "xai-key": lambda r: "xa" + "i-" + mixed(r, 80),
     "replicate-token": lambda r: "r" + "8_" + mixed(r, 37),
     "perplexity-key": lambda r: "pp" + "lx-" + mixed(r, 48),
+    "ethogram-token": lambda r: "ethogram" + "_" + chars(r, HEX, 12) + "_" + mixed(r, 43, URLSAFE),
     "npm-token": lambda r: "np" + "m_" + mixed(r, 36),
     "pypi-token": lambda r: "py" + "pi-" + "AgEIcHlwaS5vcmc" + mixed(r, 120, URLSAFE),
     "sendgrid-key": lambda r: "S" + "G." + mixed(r, 22, URLSAFE) + "." + mixed(r, 43, URLSAFE),

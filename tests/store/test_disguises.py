@@ -18,9 +18,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ethogram.store.detectors import View
 from ethogram.store.disguise import readings
 from ethogram.store.redact import SECRETS, Redactor
+from ethogram.store.text_view import View
 
 REDACTOR = Redactor(b"a key for tests")
 MOST = 15

@@ -102,6 +102,20 @@ def test_a_trace_is_found_by_the_start_of_its_id(home: Home, plain: Redactor, wr
         run.find("zz")
 
 
+def test_a_trace_is_found_by_its_task_and_attempt(home: Home, plain: Redactor, write_trace: Any) -> None:
+    run = home.create("run", "import")
+    with run.writer(plain, window=None) as writer:
+        ids = [write_trace(writer, str(n), task="suite/bell", attempt=n, steps=0) for n in (0, 1)]
+        write_trace(writer, "again", task="suite/bell", attempt=1, steps=0)
+    run = home.run("run")
+    assert run.find("suite/bell/0").head.trace_id == ids[0]
+    with pytest.raises(BadUsage, match="2 traces of 'run' are attempt 'suite/bell/1'; give one's id: "):
+        run.find("suite/bell/1")
+    for wanted in ("suite/bell/2", "bell/0", "/0", "suite/bell"):
+        with pytest.raises(NotFound, match="no trace"):
+            run.find(wanted)
+
+
 class Counting(LocalFiles):
     """A folder that counts how often a file is opened."""
 

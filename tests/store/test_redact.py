@@ -22,7 +22,7 @@ from ethogram.store.redact import (
     KINDS,
     NOTHING,
     SECRETS,
-    Finding,
+    FoundSecret,
     Policy,
     Redacted,
     Redactor,
@@ -78,6 +78,7 @@ TOKENS = [
     ("stripe-key", "wh" + "sec_" + BODY[:32]),
     ("huggingface-token", "h" + "f_" + LETTERS[:34]),
     ("langsmith-key", "ls" + "v2_pt_" + HEX[:32] + "_" + HEX[:10]),
+    ("ethogram-token", "ethogram" + "_" + HEX[:12] + "_" + BODY[:43]),
     ("groq-key", "gs" + "k_" + BODY[:52]),
     ("xai-key", "xa" + "i-" + BODY[:80]),
     ("replicate-token", "r" + "8_" + BODY[:37]),
@@ -131,6 +132,11 @@ def test_a_token_is_found_whatever_stands_around_it(kind: str, secret: str) -> N
 ASSIGNED = [
     ("password", 'password="{}"', "Tr0ub4dor&3"),
     ("password", "DB_PASSWORD={}", "hunter2"),
+    ("password", "password={}", "Tr0ub4dor&3"),
+    ("password", "password={} next", "a&b1cd&9f"),
+    ("password", "https://shop.example.com/login?password={}&user=bob", "Tr0ub4dor3"),
+    ("password", "user=bob&password={}&amp;page=2", "Tr0ub4dor3"),
+    ("password", "PASSWORD={}&& make", "Tr0ub4dor3"),
     ("password", "--password {}", "s3cr3tPw"),
     ("password", '{{"name": "DB_PASSWORD", "value": "{}"}}', "s3cr3tPw!"),
     ("password", "machine h login joe password {}", "s3cr3tPw"),
@@ -280,7 +286,7 @@ def test_a_mark_names_the_kind_and_equal_secrets_get_equal_marks() -> None:
 def test_findings_say_where_the_secret_stood() -> None:
     text = "Größe \U0001f600 mail: ana@example.org!"
     (finding,) = REDACTOR.find(text)
-    assert isinstance(finding, Finding)
+    assert isinstance(finding, FoundSecret)
     assert text[finding.start : finding.end] == "ana@example.org"
 
 
@@ -385,7 +391,7 @@ def test_each_field_has_its_own_action() -> None:
     redactor = Redactor(KEY, policy_from("default", fields=fields))  # type: ignore[arg-type]
     dropped, hashed = redactor.redact(text, "arguments"), redactor.redact(text, "result")
     assert re.fullmatch(r"\[REDACTED:field:[0-9a-f]{8}\]", dropped.text)
-    assert dropped.findings == (Finding("field", 0, len(text), dropped.text),)
+    assert dropped.findings == (FoundSecret("field", 0, len(text), dropped.text),)
     assert re.fullmatch(r"\[REDACTED:hash:[0-9a-f]{32}\]", hashed.text)
     assert hashed.text == f"[REDACTED:hash:{redactor.mark(text)}]"
     assert redactor.redact(text, "task") == Redacted(text)
@@ -515,3 +521,23 @@ def test_clean_text_is_read_fast() -> None:
     start = time.process_time()
     REDACTOR.find(text)
     assert len(text) / (time.process_time() - start) > 8e6  # a fifth of the aim, for slow machines
+
+
+def test_suspects_are_the_texts_with_something_in_them():
+    redactor = Redactor(b"k" * 32)
+    plain = ["a word", "", "x" * 500, '{"a": 1}']
+    told = [*plain, "mail joe@example.org", *plain, f"key sk-proj-{BODY[:48]} and sk-proj-{BODY[:48]}", "end"]
+    assert redactor.suspects(told) == [4, 9]
+    assert redactor.suspects(plain) == redactor.suspects([]) == []
+    assert Redactor(b"", NOTHING).suspects(told) == []
+    own = Redactor(b"k" * 32, policy_from("default", ["ticket=T-[0-9]+"]))
+    assert own.suspects(plain) == [0, 1, 2, 3], "patterns of one's own are asked of each text"
+
+
+@given(
+    st.lists(st.sampled_from(["mail joe@example.org", "word", "é" * 9, "", "\0", "password=hunter2-Xk9!q"]), max_size=9)
+)
+def test_a_text_that_is_no_suspect_is_clean(texts):
+    redactor = Redactor(b"k" * 32)
+    suspects = redactor.suspects(texts)
+    assert all(i in suspects or not redactor.find(text) for i, text in enumerate(texts))

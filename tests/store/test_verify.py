@@ -267,8 +267,10 @@ def test_nothing_is_swept_where_the_ledger_is_damaged(run: Run, home: Home) -> N
     data = segment.read_bytes()
     segment.write_bytes(data[:-5])
     before = files(run)
-    with pytest.raises(Damaged, match=f"ledger segment {segment.name} does not match its hash"):
+    with pytest.raises(Damaged, match=f"ledger segment {segment.name} does not match its hash") as raised:
         sweep(run)
+    for way_out in ("ethogram verify RUN", "restore the file from a copy", "remove it", "ethogram run --resume RUN"):
+        assert way_out in str(raised.value)
     result = verify_runs(home=home, sweep_leftovers=True)
     assert (result.ok, result.swept) == (False, [])
     assert files(run) == before

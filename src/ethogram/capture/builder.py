@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -19,7 +19,6 @@ from ethogram.trace import (
     STATUSES,
     TOKEN_FIELDS,
     EpisodeId,
-    File,
     Head,
     Label,
     LabelSource,
@@ -27,23 +26,20 @@ from ethogram.trace import (
     Missing,
     Origin,
     Outcome,
-    Param,
-    Part,
-    Reasoning,
     Ref,
     Span,
     SpanId,
     Status,
-    Text,
     ToolCall,
-    ToolResult,
     TraceId,
     pack_message,
     text_ref,
 )
 from ethogram.trace.codec import check
 
-from .draft import Draft, TraceSink, without_surrogates
+from .cleaning import clean_message, clean_params, json_text
+from .draft import Draft, LabelDraft, TraceSink, without_surrogates
+from .held import HeldSpans
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
@@ -81,8 +77,8 @@ class TraceHost(Protocol):
 class TraceBuilder:
     """Collects one trace. Set `task`, `attempt`, `outcome`, … at any time before it closes."""
 
-    def __init__(self, intake: TraceHost, trace: TraceId, episode: EpisodeId) -> None:
-        """Open the sink. Ids derive from the source or the plan, so that the same log gives the same ids."""
+    def __init__(self, intake: TraceHost, trace: TraceId, episode: EpisodeId, sink: TraceSink | None = None) -> None:
+        """Open the sink, unless one is given. Ids derive from the source or the plan, so a log gives the same ones."""
         self.trace_id = trace
         self.episode = episode
         self.task = ""
@@ -94,15 +90,16 @@ class TraceBuilder:
         self.answer: str | None = None
         self.meta: dict[str, Any] = {}
         self.spans = 0
+        self.model_calls = 0
         self._intake = intake
-        self._sink = intake.open_sink(self.trace_id)
+        self._sink: TraceSink = intake.open_sink(trace) if sink is None else sink
         self._labels: list[Label] = []
         self._ids: defaultdict[str, int] = defaultdict(int)
-        self._names = _Names(self._clean)
+        self._names = _Names(self._sink)
         self._packed: dict[Message, Ref] = {}
         self._packed_chars = 0
         self._used = [0.0, 0.0]
-        self._talk: dict[str, list[tuple[SpanId, list[Ref]]]] = {}
+        self._talk: dict[str, list[_Talk]] = {}
         self._start: int | None = None
         self._end: int | None = None
 
@@ -119,10 +116,10 @@ class TraceBuilder:
         if is_model:
             whole.extend(output)
             talks = self._talk.setdefault(draft.lane, [])
-            talks.append((span_id, whole))
+            talks.append(_Talk(span_id, whole, [] if draft.growing else [*draft.input, *draft.output]))
             del talks[:-REMEMBERED_TALKS]
         start, end = self._times(draft)
-        seq = self._small(draft.seq, "seq")
+        seq = None if draft.seq is None else self._small(draft.seq, "seq")
         tokens = self._tokens(draft)
         span = Span(
             trace_id=self.trace_id,
@@ -136,11 +133,11 @@ class TraceBuilder:
             start_ns=start,
             end_ns=end,
             status=self._status(draft),
-            error=self._text(draft.error, "error"),
+            error=None if draft.error is None else self._text(draft.error, "error"),
             model=names[draft.model],
             provider=names[draft.provider],
             prompt_version=names[draft.prompt_version],
-            params=self._params(draft.params) if draft.params else {},
+            params=clean_params(draft.params, self._clean) if draft.params else {},
             continues=continues,
             keep=keep,
             input=fresh,
@@ -148,16 +145,17 @@ class TraceBuilder:
             requested=tuple([names[p.name] or "" for m in draft.output for p in m.parts if isinstance(p, ToolCall)]),
             tool=names[draft.tool],
             call_id=names[draft.call_id],
-            arguments=self._text(draft.arguments, "arguments"),
-            result=self._text(draft.result, "result"),
+            arguments=None if draft.arguments is None else self._text(draft.arguments, "arguments"),
+            result=None if draft.result is None else self._text(draft.result, "result"),
             truncated=draft.truncated,
-            cost_usd=self._money(draft.cost_usd),
+            cost_usd=None if draft.cost_usd is None else self._money(draft.cost_usd),
             stop_reason=names[draft.stop_reason],
             attributes=self._text(json_text(draft.attributes), "attributes") if draft.attributes else None,
             **tokens,
         )
         self.spans += 1
         if is_model:
+            self.model_calls += 1
             self._used[0] += sum([tokens.get(f) or 0 for f in TOKEN_FIELDS[:4]]) if tokens else 0
             self._used[1] += span.cost_usd or 0.0
         self._sink.span(span)
@@ -167,6 +165,11 @@ class TraceBuilder:
         """The time from when the agent got its task until it had ended, which its spans need not cover."""
         self._start = start_ns if self._start is None else min(self._start, start_ns)
         self._end = end_ns if self._end is None else max(self._end, end_ns)
+
+    def hold(self) -> HeldSpans:
+        """Hold back spans that are added from now on until the trace closes, so that they can be amended."""
+        self._sink = held = HeldSpans(self._sink)
+        return held
 
     def usage(self) -> tuple[float, float]:
         """Tokens and dollars of the model spans so far."""
@@ -181,16 +184,17 @@ class TraceBuilder:
         source: LabelSource = "import",
         why: str | None = None,
         span_id: str | None = None,
-        version: str = "1",
-        at_ns: int | None = None,
     ) -> None:
-        """Attach a score or a note to the trace, or to one span; one that cannot be stored is listed as skipped."""
-        said = {"name": name, "value": value, "by": by, "why": why, "version": version}
-        with self._intake.record(f"label {name!r:.80}"):
-            self._labels.append(self._label(said, source, span_id, at_ns))
+        """Attach a score or a note to the trace, or to one span; a `LabelDraft` has more fields."""
+        self.add_label(LabelDraft(name=name, value=value, by=by, source=source, why=why, span_id=span_id))
 
-    def _label(self, said: dict[str, Any], source: LabelSource, span_id: str | None, at_ns: int | None) -> Label:
-        value = said["value"]
+    def add_label(self, draft: LabelDraft) -> None:
+        """Attach a label; one that cannot be stored is listed as skipped."""
+        with self._intake.record(f"label {draft.name!r:.80}"):
+            self._labels.append(self._label(draft))
+
+    def _label(self, draft: LabelDraft) -> Label:
+        value = draft.value
         if isinstance(value, int | float) and not isinstance(value, bool):
             value = self._number(value)
         if isinstance(value, str):
@@ -198,14 +202,14 @@ class TraceBuilder:
         return check(
             Label(
                 trace_id=self.trace_id,
-                name=self._clean(said["name"], "label"),
+                name=self._clean(draft.name, "label"),
                 value=value,
-                by=self._clean(said["by"], "label"),
-                source=source,
-                why=self._text(said["why"], "label"),
-                span_id=SpanId(self._clean(span_id, "name")) if span_id else None,
-                version=self._clean(said["version"], "label"),
-                at_ns=self._time(at_ns),
+                by=self._clean(draft.by, "label"),
+                source=draft.source,
+                why=None if draft.why is None else self._text(draft.why, "label"),
+                span_id=SpanId(self._clean(draft.span_id, "name")) if draft.span_id else None,
+                version=self._clean(draft.version, "label"),
+                at_ns=self._time(draft.at_ns),
             )
         )
 
@@ -220,10 +224,10 @@ class TraceBuilder:
             agent=self._clean(self.agent, "name"),
             seed=self.seed,
             outcome=self._verdict(self.outcome),
-            answer=self._text(self.answer, "answer"),
+            answer=None if self.answer is None else self._text(self.answer, "answer"),
             start_ns=self._start,
             end_ns=self._end,
-            meta=self._params(self.meta),
+            meta=clean_params(self.meta, self._clean),
             origin=self._intake.origin,
         )
         settled = self._intake.settle(head, self._labels, self.spans)
@@ -251,25 +255,55 @@ class TraceBuilder:
 
     def _context(self, draft: Draft) -> tuple[SpanId | None, int, tuple[Ref, ...], list[Ref]]:
         """What the input continues, how much of it, the new references, and the whole input."""
-        refs = [self._message(m, "input") for m in draft.input]
         talks = self._talk.get(draft.lane)
         if draft.kind != "model" or not talks:
+            refs = [self._message(m, "input") for m in draft.input]
             return None, 0, tuple(refs), refs
+        last = talks[-1]
         if draft.growing:
-            last_id, before = talks.pop()
-            length = len(before)
-            before.extend(refs)  # the list grows in place: a chat of n messages must not be copied n times
-            return last_id, length, tuple(refs), before
-        keep, best = max((_common(before, refs), i) for i, (_, before) in enumerate(talks))
+            refs = [self._message(m, "input") for m in draft.input]
+            talks.pop()
+            length = len(last.refs)
+            last.refs.extend(refs)  # the list grows in place: a chat of n messages must not be copied n times
+            return last.span_id, length, tuple(refs), last.refs
+        known, fresh = len(last.messages), draft.input
+        refs = []
+        if known and list(draft.input[:known]) == last.messages:  # mostly the same objects, which costs no comparison
+            refs, fresh = last.refs.copy(), draft.input[known:]
+        refs += [self._message(m, "input") for m in fresh]
+        keep, best = max((_common(talk.refs, refs), i) for i, talk in enumerate(talks))
         if keep == 0:
             return None, 0, tuple(refs), refs
-        return talks[best][0], keep, tuple(refs[keep:]), refs
+        return talks[best].span_id, keep, tuple(refs[keep:]), refs
 
     def _message(self, message: Message, field: str) -> Ref:
         """Keep a message. Contexts are sent again at every call, so what was packed before is remembered."""
         known = self._packed.get(message)
         if known is not None:
             return known
+        packed, original = self._plainly(message) or self._redacted(message, field)
+        ref = self._sink.text(packed, "", original)
+        self._packed_chars += len(packed)
+        if self._packed_chars > REMEMBERED_CHARS:
+            self._packed.clear()
+            self._packed_chars = len(packed)
+        self._packed[message] = ref
+        return ref
+
+    def _plainly(self, message: Message) -> tuple[str, None] | None:
+        """The text of a message as it is, if nothing is redacted and there are no half characters in it."""
+        if not self._sink.idle:
+            return None
+        try:
+            return pack_message(message, self._plain_text), None
+        except UnicodeEncodeError:
+            return None
+
+    def _plain_text(self, body: str) -> Ref:
+        return self._text(body, "")
+
+    def _redacted(self, message: Message, field: str) -> tuple[str, str | None]:
+        """The text of a message without its secrets, and what it was before if there were any."""
         before: dict[str, str] = {}
 
         def clean(value: str) -> str:
@@ -279,19 +313,13 @@ class TraceBuilder:
                 before[redacted] = plain
             return redacted
 
-        cleaned = _clean_message(message, clean)
+        cleaned = clean_message(message, clean)
         packed = pack_message(cleaned, lambda body: self._sink.text(body, "", before.get(body)))
-        original = pack_message(_clean_message(message, without_surrogates), text_ref) if before else None
-        ref = self._sink.text(packed, "", original)
-        self._packed_chars += len(packed)
-        if self._packed_chars > REMEMBERED_CHARS:
-            self._packed.clear()
-            self._packed_chars = len(packed)
-        self._packed[message] = ref
-        return ref
+        original = pack_message(clean_message(message, without_surrogates), text_ref) if before else None
+        return packed, original
 
-    def _text(self, body: str | None, field: str) -> Ref | None:
-        return None if body is None else self._sink.text(without_surrogates(body), field)
+    def _text(self, body: str, field: str) -> Ref:
+        return self._sink.text(body if body.isascii() else without_surrogates(body), field)
 
     def _clean(self, value: str | None, field: str) -> str:
         return "" if not value else self._sink.clean(without_surrogates(value), field)
@@ -312,27 +340,12 @@ class TraceBuilder:
         """The outcome with its words redacted: what failed is often told with the secret that it failed on."""
         if isinstance(outcome, Missing):
             return msgspec.structs.replace(outcome, detail=self._clean(outcome.detail, "error"))
-        return msgspec.structs.replace(outcome, by=self._clean(outcome.by, "label"))
-
-    def _params(self, params: dict[str, Any]) -> dict[str, Param]:
-        kept: dict[str, Param] = {}
-        for name, value in params.items():
-            if value is None or (isinstance(value, float) and not math.isfinite(value)):
-                continue
-            name = self._clean(str(name), "meta")
-            if isinstance(value, bool | int | float):
-                kept[name] = value
-            else:
-                kept[name] = self._fact(name, value if isinstance(value, str) else json_text(value))
-        return kept
-
-    def _fact(self, name: str, value: str) -> str:
-        """A value that a name is given to, redacted: of a password only the name may tell what it is."""
-        lead = f"{name}="
-        told = self._clean(lead + value, "meta")
-        return told[len(lead) :] if told.startswith(lead) else self._clean(value, "meta")
+        by = self._clean(outcome.by, "label")
+        return outcome if by == outcome.by else msgspec.structs.replace(outcome, by=by)
 
     def _times(self, draft: Draft) -> tuple[int | None, int | None]:
+        if draft.start_ns is None and draft.end_ns is None:
+            return None, None
         start, end = self._time(draft.start_ns), self._time(draft.end_ns)
         if start is not None and end is not None and end < start:
             self.lose("end time (before start)")
@@ -376,23 +389,34 @@ class TraceBuilder:
         self.lose("label value (not finite)")
         return None
 
-    def _money(self, value: float | None) -> float | None:
-        if value is None or (math.isfinite(value) and value >= 0):
+    def _money(self, value: float) -> float | None:
+        if math.isfinite(value) and value >= 0:
             return value
         self.lose("cost_usd (out of range)")
         return None
 
 
+class _Talk(NamedTuple):
+    """A conversation up to the answer of one call: its references, and its messages where a log gives them whole."""
+
+    span_id: SpanId
+    refs: list[Ref]
+    messages: list[Message]
+
+
 class _Names(dict[str | None, str | None]):
     """Names as they are stored, None for none. Names without a secret are remembered, since spans repeat them."""
 
-    def __init__(self, clean: Callable[[str, str], str]) -> None:
-        """`clean` redacts a value under the policy of its field."""
+    def __init__(self, sink: TraceSink) -> None:
+        """`sink` redacts; a method of the builder would make a circle, which only the garbage collector removes."""
         super().__init__({None: None, "": None})
-        self._clean = clean
+        self._sink = sink
 
     def __missing__(self, value: str) -> str | None:
-        redacted = self._clean(value, "name")
+        if self._sink.idle and value.isascii():
+            self[value] = value
+            return value
+        redacted = self._sink.clean(without_surrogates(value), "name")
         if redacted == value:
             self[value] = value
         return redacted or None
@@ -417,51 +441,3 @@ def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:
         if known != ref:
             return i
     return min(len(before), len(refs))
-
-
-_encoder = msgspec.json.Encoder(enc_hook=str, order="sorted")
-
-
-def json_text(value: Any) -> str:
-    """A foreign value as JSON text; what JSON cannot say becomes its printed form."""
-    try:
-        return _encoder.encode(value).decode()
-    except UnicodeEncodeError:
-        return _encoder.encode(_all_printable(value)).decode()
-
-
-def _all_printable(value: Any) -> Any:
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, dict):
-        return {_all_printable(k): _all_printable(v) for k, v in value.items()}
-    return [_all_printable(v) for v in value] if isinstance(value, list | tuple) else value
-
-
-def _clean_message(message: Message, clean: Callable[[str], str]) -> Message:
-    """The message with every string in it redacted; the structure stays."""
-    parts = tuple([_clean_part(part, clean) for part in message.parts])
-    name = clean(message.name) if message.name else None
-    return message if name == message.name and parts == message.parts else Message(message.role, parts, name)
-
-
-def _clean_part(part: Part, clean: Callable[[str], str]) -> Part:
-    """The part itself where there is nothing to redact in it."""
-    match part:
-        case Text() | Reasoning():
-            words = clean(part.text)
-            return part if words == part.text else type(part)(words)
-        case ToolResult():
-            content, name, call_id = clean(part.content), _maybe(part.name, clean), _maybe(part.call_id, clean)
-            same = content == part.content and name == part.name and call_id == part.call_id
-            return part if same else ToolResult(content, name, call_id, part.failed)
-        case ToolCall():
-            called, arguments, call_id = clean(part.name), clean(part.arguments), _maybe(part.call_id, clean)
-            same = called == part.name and arguments == part.arguments and call_id == part.call_id
-            return part if same else ToolCall(called, arguments, call_id)
-        case File():  # its digest has no words
-            return msgspec.structs.replace(part, media_type=clean(part.media_type), uri=clean(part.uri))
-
-
-def _maybe(value: str | None, clean: Callable[[str], str]) -> str | None:
-    return None if value is None else clean(value)

@@ -40,7 +40,7 @@ class ChatBuilder:
         """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …)."""
         if message.role == "assistant":
             self._assistant(message, details)
-        elif any(isinstance(p, ToolResult) for p in message.parts):
+        elif ToolResult in map(type, message.parts):
             self._results(message, details)
         elif message.role == "system":
             # a span of its own, which is no step, keeps instructions in their place among the messages
@@ -78,14 +78,14 @@ class ChatBuilder:
         self._trace.add(draft)
         self._unread = []
         if calls:
-            place = {k: v for k, v in details.items() if k in ("parent_id", "lane", "agent")}
+            place = {k: details[k] for k in ("parent_id", "lane", "agent") if k in details}
             for call in calls:
                 self._open.add(call, **place)
 
     def _results(self, message: Message, details: dict[str, Any]) -> None:
         """A tool message, or a user message that carries tool results (Anthropic's way)."""
         results = [p for p in message.parts if isinstance(p, ToolResult)]
-        rest = tuple(p for p in message.parts if not isinstance(p, ToolResult))
+        rest = tuple([p for p in message.parts if not isinstance(p, ToolResult)])
         for i, result in enumerate(results):
             found = self._open.take(result)
             call = found.call if found else None

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ethogram.trace import Head, Kind, Label, Message, Ref, Span, Status
+from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status
 
 
 class Draft(msgspec.Struct, kw_only=True, gc=False):
@@ -51,8 +51,26 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     attributes: dict[str, Any] = {}
 
 
+class LabelDraft(msgspec.Struct, kw_only=True):
+    """A score or a note with its words still in it, on a trace or on the span that a log calls `span_id`."""
+
+    name: str
+    value: float | bool | str | None
+    by: str
+    source: LabelSource = "import"
+    why: str | None = None
+    span_id: str | None = None
+    version: str = "1"
+    at_ns: int | None = None
+
+
 class TraceSink(Protocol):
     """Receives one trace; redaction and storage happen behind it."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is ever redacted."""
+        ...
 
     def text(self, body: str, field: str, original: str | None = None) -> Ref:
         """Keep a text and give its address; no `field` means that it is clean already, and was `original` before."""

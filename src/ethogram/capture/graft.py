@@ -13,14 +13,15 @@ from typing import Any
 from ethogram.cost import Amounts
 from ethogram.cost.budget import Resource
 from ethogram.errors import Unreadable
-from ethogram.trace import LabelSource, Missing, Origin, SpanId
+from ethogram.trace import Missing, Origin, SpanId
 
 from .builder import TraceBuilder
+from .context import current_span
 from .discover import sources
-from .draft import Draft
+from .draft import Draft, LabelDraft
 from .intake import Intake, SourceReport
 from .readers import recognise
-from .recorder import Recorder, current_span
+from .recorder import Recorder
 from .source import file_source
 
 
@@ -53,22 +54,9 @@ class _Grafted(TraceBuilder):
         added = self._record.trace.add(draft)
         return SpanId(added.removeprefix(self._prefix))
 
-    def label(
-        self,
-        name: str,
-        value: float | bool | str | None,
-        *,
-        by: str,
-        source: LabelSource = "import",
-        why: str | None = None,
-        span_id: str | None = None,
-        version: str = "1",
-        at_ns: int | None = None,
-    ) -> None:
-        place = f"{self._prefix}{span_id}" if span_id else None
-        self._record.trace.label(
-            name, value, by=by, source=source, why=why, span_id=place, version=version, at_ns=at_ns
-        )
+    def add_label(self, draft: LabelDraft) -> None:
+        draft.span_id = f"{self._prefix}{draft.span_id}" if draft.span_id else None
+        self._record.trace.add_label(draft)
 
 
 class _Graft(Intake):
@@ -81,7 +69,7 @@ class _Graft(Intake):
         self._count = 0
 
     @contextmanager
-    def trace(self, key: str, *, worldwide: bool = False) -> Iterator[TraceBuilder]:
+    def trace(self, key: str, *, worldwide: bool = False, content: str | None = None) -> Iterator[TraceBuilder]:
         self._count += 1
         grafted = _Grafted(self._record, f"g{self._count}:")
         yield grafted

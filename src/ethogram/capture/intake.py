@@ -4,9 +4,9 @@ it cannot use it reports."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import ijson
@@ -22,6 +22,7 @@ from .parse import to_json
 
 EXPECTED_BYTES = 1 << 20
 FACT = 100
+_NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 RECORD_ERRORS = (
     ValueError,  # msgspec and ijson errors are ValueErrors
     TypeError,
@@ -59,9 +60,13 @@ class SourceReport(msgspec.Struct, kw_only=True):
     skipped: list[Skipped] = []
     skipped_more: int = 0
     lost: dict[str, int] = {}
+    columns: str = ""
+    """Of a table, the option that names the columns as they were read."""
+    notes: list[str] = []
 
     def skip(self, where: str, why: str) -> None:
         """List a record that could not be used; beyond a hundred they are only counted."""
+        why = " ".join(why.splitlines())  # names in a log may hold a line break
         if len(self.skipped) < 100:
             self.skipped.append(Skipped(where, why[:500]))
         else:
@@ -103,11 +108,13 @@ class Intake:
         settle: Settle | None = None,
         place: str | None = None,
         expect: Callable[[Iterable[str]], None] | None = None,
+        columns: Mapping[str, str] = _NO_COLUMNS,
     ) -> None:
         """`settle` may complete a head (task, outcome, attempt) or refuse the trace by returning None.
 
         `place` stands for the source in the names of its episodes; by default the name of the source does. `expect`
-        is told of strings that will probably be stored, before they are.
+        is told of strings that will probably be stored, before they are. `columns` are those of a table that the user
+        named, by role.
         """
         self._open = open_sink
         self.origin = origin
@@ -115,6 +122,7 @@ class Intake:
         self._settle = settle
         self._place = origin.name if place is None else place
         self._expect = expect
+        self.columns = columns
         self._keys: defaultdict[str, int] = defaultdict(int)
         self.annotations: list[Annotation] = []
 
@@ -142,15 +150,23 @@ class Intake:
             with suppress(ValueError, RecursionError):
                 self.expect(msgspec.json.decode(data))
 
+    def refuse(self, where: str, error: BaseException) -> None:
+        """Report a record that one of `RECORD_ERRORS` was raised for."""
+        why = str(error).split("\n", 1)[0] or type(error).__name__
+        if not isinstance(error, BadInput):  # whose message is a sentence already
+            why = f"{_WHY.get(type(error), 'not as this format writes it')}: {why}"
+        self.skip(where, why)
+
     def record(self, where: str) -> _Record:
         """One foreign record: whatever is wrong with its shape is reported, and the reader goes on."""
         return _Record(self, where)
 
     @contextmanager
-    def trace(self, key: str, *, worldwide: bool = False) -> Iterator[TraceBuilder]:
+    def trace(self, key: str, *, worldwide: bool = False, content: str | None = None) -> Iterator[TraceBuilder]:
         """Open a trace; `key` names it inside its source, or everywhere (a uuid) if `worldwide`.
 
-        An error inside the block forgets the trace and travels on.
+        `content` is the hash of its own record, where a source that has changed still holds the same record: the trace
+        is then the same too. An error inside the block forgets the trace and travels on.
         """
         if key in self._keys:
             self.lose("trace key (repeated)")
@@ -158,7 +174,7 @@ class Intake:
         place = "" if worldwide else self._place
         builder = TraceBuilder(
             self,
-            trace_id(self.origin.format, self.origin.digest, key),
+            trace_id(self.origin.format, *((place, content) if content else (self.origin.digest,)), key),
             episode_id(self.origin.format, place, key),
         )
         try:
@@ -200,10 +216,9 @@ class _Record:
         pass
 
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> bool:
-        if not isinstance(error, RECORD_ERRORS):
+        if error is None or not isinstance(error, RECORD_ERRORS):
             return False
-        why = str(error).split("\n", 1)[0] or type(error).__name__
-        self._intake.skip(self._where, f"{_WHY.get(type(error), 'not as this format writes it')}: {why}")
+        self._intake.refuse(self._where, error)
         return True
 
 

@@ -17,6 +17,8 @@ from .source import Source
 class MemorySink:
     """Keeps one trace in memory and hands it to `done`; nothing is redacted."""
 
+    idle = True
+
     def __init__(self, done: list[Trace]) -> None:
         """`done` receives the finished trace."""
         self._done = done

@@ -53,6 +53,8 @@ def as_float(value: Any) -> float | None:
 
 def as_dict(value: Any) -> dict[str, Any]:
     """An object, also from JSON inside a string; anything else is empty."""
+    if isinstance(value, dict):
+        return value
     if isinstance(value, str) and value.lstrip()[:1] == "{":
         value = from_json(value)
     return value if isinstance(value, dict) else {}
@@ -60,6 +62,8 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 def as_list(value: Any) -> list[Any]:
     """A list, also from JSON inside a string; anything else is empty."""
+    if isinstance(value, list):
+        return value
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         value = from_json(value)
     return value if isinstance(value, list) else []
@@ -146,7 +150,7 @@ def duration_ns(value: Any) -> int | None:
 
 def role(value: Any) -> Role:
     """One of our roles; speakers that are none of them are `other`."""
-    return _ROLES.get(value.lower(), "other") if isinstance(value, str) else "other"
+    return (_ROLES.get(value) or _ROLES.get(value.lower(), "other")) if isinstance(value, str) else "other"
 
 
 def media(media_type: str, data: str) -> File:
@@ -200,7 +204,7 @@ def _one_part(item: Any) -> list[Part]:
                 bool(item.get("is_error")),
             )
         ]
-    text = item.get("text", item.get("content"))
+    text = item.get("refusal") if kind == "refusal" else item.get("text", item.get("content"))
     if isinstance(text, str) and kind in ("", "text", "input_text", "output_text", "refusal"):
         return [Text(text)]
     if "image" in kind or "audio" in kind or "file" in kind or kind in ("document", "blob", "uri", "video"):
@@ -255,19 +259,53 @@ def tool_call(item: Any) -> ToolCall:
 
 def chat_message(item: dict[str, Any]) -> Message:
     """A chat message in the OpenAI or Anthropic spelling."""
-    speaker = role(item.get("role"))
-    name = as_name(item.get("name")) or None
-    parts = content_parts(item.get("content"))
-    reasoning = item.get("reasoning_content") or item.get("reasoning")
+    get = item.get
+    speaker, name, content = role(get("role")), as_name(get("name")) or None, get("content")
+    parts = content_parts(content)
+    if not parts and isinstance(refusal := get("refusal"), str) and refusal:
+        parts = [Text(refusal)]
+    reasoning = get("reasoning_content") or get("reasoning")
     if isinstance(reasoning, str) and reasoning:
         parts.insert(0, Reasoning(reasoning))
-    if speaker == "tool" and not any(isinstance(p, ToolResult) for p in parts):
-        call_id, content = as_name(item.get("tool_call_id")) or None, item.get("content")
+    if speaker == "tool" and ToolResult not in map(type, parts):
         words = content if isinstance(content, str) else flat_text(content)
-        parts = [ToolResult(words, name, call_id, bool(item.get("error")))]
-    if calls := item.get("tool_calls"):
-        parts.extend([tool_call(c) for c in as_list(calls)])
-    legacy = item.get("function_call")
-    if isinstance(legacy, dict):
+        parts = [ToolResult(words, name, as_name(get("tool_call_id")) or None, bool(get("error")))]
+    if calls := get("tool_calls"):
+        parts += map(tool_call, as_list(calls))
+    if isinstance(legacy := get("function_call"), dict):
         parts.append(tool_call(legacy))
     return Message(speaker, tuple(parts), name)
+
+
+def usage_tokens(usage: Any) -> dict[str, int | None]:
+    """Token fields of a draft from a usage object in the OpenAI or the Anthropic spelling.
+
+    `prompt_tokens` holds cached tokens, so they are taken out. `input_tokens` does so only where its own
+    details say how many (OpenAI's responses); Anthropic's raw count is fresh input already.
+    """
+    usage = as_dict(usage)
+    if not usage:
+        return {}
+    inclusive = "prompt_tokens" in usage or "input_tokens_details" in usage
+    details = as_dict(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
+    out = as_dict(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
+    read = _first(details.get("cached_tokens"), usage.get("cache_read_input_tokens"))
+    write = _first(
+        details.get("cache_creation_tokens"),
+        details.get("cache_write_tokens"),
+        usage.get("cache_creation_input_tokens"),
+    )
+    whole = _first(usage.get("prompt_tokens"), usage.get("input_tokens"))
+    if whole is not None and inclusive:
+        whole = max(0, whole - (read or 0) - (write or 0))
+    return {
+        "input_tokens": whole,
+        "cache_read_tokens": read,
+        "cache_write_tokens": write,
+        "output_tokens": _first(usage.get("completion_tokens"), usage.get("output_tokens")),
+        "reasoning_tokens": _first(out.get("reasoning_tokens"), out.get("thinking_tokens")),
+    }
+
+
+def _first(*values: Any) -> int | None:
+    return next((number for v in values if (number := as_int(v)) is not None), None)

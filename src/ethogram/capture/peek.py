@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import struct
 import zipfile
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ethogram.errors import Unreadable
+
 from .parse import from_json
 from .salvage import before_the_cut
 from .source import PEEK, Source
 
+PARQUET_ROWS = 200
 NO_DOCUMENT = object()
 """Stands for a document that was not parsed, or was taken already."""
 
@@ -19,11 +23,12 @@ NO_DOCUMENT = object()
 class Peek(NamedTuple):
     """What the first megabyte shows.
 
-    `shape`: `object` (one JSON document), `array`, `lines` (JSON objects, one a line), `zip`, `binary`, `text`,
-    `empty`.
+    `shape`: `object` (one JSON document), `array`, `lines` (JSON objects, one a line), `parquet`, `zip`, `binary`,
+    `text`, `empty`.
     `first`: the document itself for an object (cut where the look ended), the first element of an array, the first
-    object of JSON lines. `records`: the first few elements or lines. `members`: names in a zip. `document`: the value
-    of a small source that is one JSON document, whole; readers get it by `take_document`.
+    object of JSON lines. `records`: the first few elements, lines or rows. `members`: names in a zip, of columns in
+    Parquet. `document`: the value of a small source that is one JSON document, whole; readers get it by
+    `take_document`.
     """
 
     shape: str
@@ -52,6 +57,8 @@ def _look(source: Source) -> Peek:
     data = source.peek.removeprefix(b"\xef\xbb\xbf")
     if not (start := (data[:64].lstrip() or data.lstrip())[:1]):
         return Peek("empty", {}, [], [], data)
+    if data.startswith(b"PAR1"):
+        return _parquet(source, data)
     if data.startswith(b"PK\x03\x04"):
         return Peek("zip", {}, [], _members(source), data)
     if start not in (b"{", b"["):
@@ -110,3 +117,19 @@ def _members(source: Source) -> list[str]:
             return archive.namelist()
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error):
         return []
+
+
+def _parquet(source: Source, data: bytes) -> Peek:
+    """The columns and the first rows; damaged Parquet is binary like any other."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with source.open_packed() if not source.compression else source.open() as raw:
+            stream = raw if not source.compression else io.BytesIO(raw.read(PEEK + 1))
+            with pq.ParquetFile(stream) as file:
+                rows = next(file.iter_batches(batch_size=PARQUET_ROWS), None)
+                records = [] if rows is None else rows.to_pylist()
+                return Peek("parquet", records[0] if records else {}, records, file.schema_arrow.names, data)
+    except (pa.ArrowException, OSError, Unreadable):
+        return Peek("binary", {}, [], [], data)

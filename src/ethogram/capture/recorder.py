@@ -5,27 +5,29 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
+from hashlib import blake2b
 from itertools import count
 from threading import Lock
 from typing import Any
 
-from ethogram.cost import Amounts, CallPrices, Meter, PriceList
+from ethogram.cost import NOTHING, Amounts, CallPrices, Meter, PriceList
 from ethogram.cost.budget import Resource
 from ethogram.cost.metering import tokens_of
+from ethogram.cost.prices import RECORDED
 from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult
 
 from .builder import TraceBuilder
 from .clock import Clock, SystemClock
+from .context import ForeignSpans, current_prompt_version, current_span, within_span
 from .draft import Draft
 from .parse import to_json
 
-_current: ContextVar[str | None] = ContextVar("ethogram_span", default=None)
-
-
-def current_span() -> str | None:
-    """The id of the span that work now belongs to."""
-    return _current.get()
+RETURNED = "returned"
+"""The attribute of a tool span whose result was a value and not words: `json`."""
+SEEN = "seen"
+"""The attribute of a tool span that the agent carried out by itself, and that was seen at the `wire`."""
+SYSTEM = "system:"
+"""How the version of a prompt begins that nobody stated: the hash of the system prompt follows."""
 
 
 class Unlimited:
@@ -85,9 +87,22 @@ class Recorder:
         self.trace = trace
         self._prices = prices or CallPrices(PriceList())
         self.calls: list[ToolCall] = []
+        self.stand_in: Callable[[str, Callable[..., Any]], Callable[..., Any]] | None = None
+        """What to call in place of a tool, e.g. its recorded answers; None calls the tool itself."""
+        self.served_aside = 0
+        """Model calls that were answered from a record, and that the agent will record itself: they cost nothing."""
+        self.own_tool: Callable[[str, Callable[..., Any]], Callable[..., Any]] = _as_it_is
+        """What a tool that the agent brings by itself becomes, e.g. one that a condition disturbs."""
+        self.foreign: ForeignSpans | None = None
+        """Spans of the episode that instrumentors open, where there are any."""
+        self.prompt_version: str | None = None
+        """The version of the agent's prompt, for model calls around which nobody states another."""
         self._meter = meter or Unlimited()
         self._clock = clock or SystemClock()
         self._seqs = count()
+        self._lanes: dict[str, str] = {}
+        self._agents: dict[str, str] = {}
+        self._systems: dict[str, str | None] = {}
         self._lock = Lock()
 
     def next_seq(self) -> int:
@@ -96,7 +111,7 @@ class Recorder:
 
     def settle(self, used: Amounts) -> None:
         """Count use that was not reserved: it became known only afterwards."""
-        self._meter.settle(Amounts(), used)
+        self._meter.settle(NOTHING, used)
 
     def price(self, draft: Draft) -> dict[Resource, str]:
         """Fill in what a model call cost; gives the resources of which it used an unknown amount, and why.
@@ -117,42 +132,73 @@ class Recorder:
             gaps["usd"] = f"{name} has no price ({cost}){helps}"
         return gaps
 
+    def check_budget(self) -> None:
+        """Raise `CapReached` where nothing is left: for calls whose use cannot be reserved."""
+        self._meter.reserve(NOTHING)
+
     def tell_gaps(self, gaps: dict[Resource, str]) -> None:
         """Tell the meter what could not be counted; it raises where that is capped."""
         for resource, why in gaps.items():
             self._meter.unmetered(resource, why)
 
-    def begin(self, kind: Kind, name: str, **fields: Any) -> Draft:
-        """A span that begins now; `end` it."""
-        seq = self.next_seq()
-        parent = _current.get()
-        return Draft(
-            kind=kind, name=name, seq=seq, span_id=f"s{seq}", parent_id=parent, start_ns=self._clock.now_ns(), **fields
-        )
+    def lane_of(self, span: str | None) -> str:
+        """The lane of a span that has one, such as the simulated user's: what happens in it belongs there too."""
+        return self._lanes.get(span or "", "")
 
-    def end(self, draft: Draft, error: BaseException | None = None) -> None:
-        """The span ends now."""
-        draft.end_ns = self._clock.now_ns()
+    def now_ns(self) -> int:
+        """The time by the clock of this trace."""
+        return self._clock.now_ns()
+
+    def begin(self, kind: Kind, name: str, *, parent_id: str | None = None, **fields: Any) -> Draft:
+        """A span that begins now; `end` it. `parent_id` is for work seen from another thread, which has no context."""
+        seq = self.next_seq()
+        fields.setdefault("start_ns", self._clock.now_ns())
+        parent = parent_id or current_span(self.foreign)
+        draft = Draft(kind=kind, name=name, seq=seq, span_id=f"s{seq}", parent_id=parent, **fields)
+        if not draft.agent and self._agents:
+            draft.agent = self._agents.get(parent or "", "")
+        if kind == "model" and draft.prompt_version is None:
+            draft.prompt_version = current_prompt_version() or self.prompt_version or self._system(draft)
+        return draft
+
+    def _system(self, draft: Draft) -> str | None:
+        """The hash of the system prompt; a call that goes on with a conversation has that of the call before it."""
+        told = [m.text for m in draft.input if m.role in ("system", "developer")]
+        if told or not draft.growing:
+            self._systems[draft.lane] = prompt_hash("\n".join(told)) if told else None
+        return self._systems.get(draft.lane)
+
+    def end(self, draft: Draft, error: BaseException | str | None = None) -> None:
+        """The span ends now, unless it says when it ended."""
+        if draft.end_ns is None:
+            draft.end_ns = self._clock.now_ns()
         if error is not None:
-            draft.status, draft.error = "error", f"{type(error).__name__}: {error}"
+            draft.status = "error"
+            draft.error = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
         elif draft.status == "unset":
             draft.status = "ok"
         with self._lock:  # threads of one episode end their spans whenever they like
-            self.trace.add(draft)
+            draft.span_id = self.trace.add(draft)
+            if self.foreign is not None:
+                self.foreign.recorded(draft)
 
     @contextmanager
     def span(self, name: str, kind: Kind = "agent", **fields: Any) -> Iterator[Draft]:
         """A span around other work: an agent, a phase, a retrieval."""
         draft = self.begin(kind, name, **fields)
-        token = _current.set(draft.span_id)
+        assert draft.span_id is not None
+        if draft.lane:
+            self._lanes[draft.span_id] = draft.lane
+        if kind == "agent" or draft.agent:
+            draft.agent = self._agents[draft.span_id] = draft.agent or name
         failed: BaseException | None = None
         try:
-            yield draft
+            with within_span(draft.span_id, None if self.foreign is None else self.foreign.current()):
+                yield draft
         except BaseException as error:
             failed = error
             raise
         finally:
-            _current.reset(token)
             self.end(draft, failed)
 
     @contextmanager
@@ -172,9 +218,8 @@ class Recorder:
     ) -> Iterator[ModelCall]:
         """A model call. What it may use at most is reserved before the call, what it used is settled after."""
         want = Amounts(steps=1, tokens=at_most_tokens, usd=at_most_usd)
-        self._meter.reserve(want)
-        draft = self.begin(
-            "model",
+        draft = self.begin_model(
+            want,
             name,
             input=input,
             growing=growing,
@@ -187,57 +232,111 @@ class Recorder:
         try:
             yield ModelCall(draft)
         except BaseException as error:
-            self._end_model(draft, want, error)
+            self.end_model(draft, want, error)
             raise
-        self.tell_gaps(self._end_model(draft, want, None))
+        self.tell_gaps(self.end_model(draft, want))
 
-    def _end_model(self, draft: Draft, want: Amounts, error: BaseException | None) -> dict[Resource, str]:
-        """Settle what a call used and end its span; gives what could not be counted of it."""
+    def begin_model(self, want: Amounts, name: str = "chat", **fields: Any) -> Draft:
+        """Reserve what a model call may use at most and begin its span; raises `CapReached` where nothing is left.
+
+        `model` is the way to call it around a block; this and `end_model` are for calls that other threads see pass.
+        """
+        self._meter.reserve(want)
+        return self.begin("model", name, **fields)
+
+    def end_model(self, draft: Draft, want: Amounts, error: BaseException | str | None = None) -> dict[Resource, str]:
+        """Settle what a call used and end its span; gives what could not be counted of it, for `tell_gaps`."""
         draft.status = "unset" if error is None else "error"
-        gaps = self.price(draft)
+        if self.served_aside:
+            self.served_aside -= 1
+            draft.cost_usd, draft.provider = 0.0, RECORDED
+            gaps: dict[Resource, str] = {}
+        else:
+            gaps = self.price(draft)
         used = Amounts(steps=1, tokens=tokens_of(draft) or 0, usd=draft.cost_usd or 0.0)
         self._meter.settle(want, used)
         self.end(draft, error)
         return gaps
 
+    def end_served(self, draft: Draft, want: Amounts, error: str | None = None) -> None:
+        """End a model call that was answered here: it counts as a step with its tokens, and cost nothing."""
+        draft.cost_usd, draft.provider = 0.0, RECORDED
+        self._meter.settle(want, Amounts(steps=1, tokens=tokens_of(draft) or 0))
+        self.end(draft, error)
+
     def tool(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
         """Call a tool and record it; an async tool gives an awaitable."""
+        if self.stand_in is not None:
+            function = self.stand_in(name, function)
         if inspect.iscoroutinefunction(function):
             return self._tool_later(name, function, arguments)
-        draft = self._begin_tool(name, arguments)
+        draft = self.begin_tool(name, arguments)
         try:
             result = function(**arguments)
         except BaseException as error:
-            self._end_tool(draft, None, error)
+            self.end_tool(draft, None, error)
             raise
-        self._end_tool(draft, result, None)
+        self.end_tool(draft, result)
         return result
 
     async def _tool_later(self, name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        draft = self._begin_tool(name, arguments)
+        draft = self.begin_tool(name, arguments)
         try:
             result = await function(**arguments)
         except BaseException as error:
-            self._end_tool(draft, None, error)
+            self.end_tool(draft, None, error)
             raise
-        self._end_tool(draft, result, None)
+        self.end_tool(draft, result)
         return result
 
-    def _begin_tool(self, name: str, arguments: dict[str, Any]) -> Draft:
+    def begin_tool(self, name: str, arguments: dict[str, Any], *, parent_id: str | None = None) -> Draft:
+        """A tool is called now; `end_tool` it. Raises `CapReached` where the budget has no step left."""
         self._meter.reserve(Amounts(steps=1))
         text = to_json(arguments)
         call_id = f"call_{len(self.calls)}"
         self.calls.append(ToolCall(name, text, call_id))
-        return self.begin("tool", name, tool=name, call_id=call_id, arguments=text)
+        return self.begin("tool", name, tool=name, call_id=call_id, arguments=text, parent_id=parent_id)
 
-    def _end_tool(self, draft: Draft, result: Any, error: BaseException | None) -> None:
+    def end_tool(self, draft: Draft, result: Any, error: BaseException | None = None) -> None:
+        """A tool has answered, or failed with an error."""
         self._meter.settle(Amounts(steps=1), Amounts(steps=1))
+        if error is None and not isinstance(result, str):
+            draft.attributes = {**draft.attributes, RETURNED: "json"}
         draft.result = None if error is not None else result if isinstance(result, str) else to_json(result)
         if draft.result is not None:
-            draft.output = (Message("tool", (ToolResult(draft.result, draft.name, draft.call_id),)),)
+            failed = draft.status == "error"
+            draft.output = (Message("tool", (ToolResult(draft.result, draft.name, draft.call_id, failed),)),)
         self.end(draft, error)
+
+    def seen_tool(self, call: ToolCall, result: ToolResult, *, start_ns: int, parent_id: str | None = None) -> None:
+        """A tool call that somebody else carried out and whose result was just seen; it counts as a step."""
+        self.calls.append(call)
+        self._meter.settle(NOTHING, Amounts(steps=1))
+        draft = self.begin(
+            "tool",
+            call.name,
+            parent_id=parent_id,
+            start_ns=start_ns,
+            tool=call.name,
+            call_id=call.call_id,
+            arguments=call.arguments,
+            result=result.content,
+            output=(Message("tool", (result,)),),
+            attributes={SEEN: "wire"},
+            status="error" if result.failed else "unset",
+        )
+        self.end(draft)
 
     def user(self, text: str, name: str = "user") -> None:
         """A turn of the user, real or simulated."""
         draft = self.begin("user", name, output=(Message("user", (Text(text),)),))
         self.end(draft)
+
+
+def _as_it_is(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def prompt_hash(text: str) -> str:
+    """The version of a prompt of which nothing but its words is known."""
+    return SYSTEM + blake2b(text.encode("utf-8", "replace"), digest_size=4).hexdigest()

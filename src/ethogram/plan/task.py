@@ -36,7 +36,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is asked of an agent.
 
     `outcome` names the check that alone decides; without it all required checks decide together.
-    `caps` limit one episode (steps, tokens, usd, seconds). `simulator` is the agent that plays the user.
+    `caps` limit one episode (steps, tokens, usd, seconds). `simulator` is the agent that plays the user. `fixture` is a
+    file of recorded observations: the tools of the task answer from it.
     """
 
     id: str
@@ -50,11 +51,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outcome: str | None = None
     caps: dict[str, float] = {}
     simulator: str | None = None
+    fixture: FileRef | None = None
     meta: dict[str, Any] = {}
 
     def for_agent(self) -> Task:
         """The task as an agent may see it: without what is expected and how that is checked."""
-        return msgspec.structs.replace(self, expected=None, checks=(), outcome=None)
+        return msgspec.structs.replace(self, expected=None, checks=(), outcome=None, fixture=None)
 
 
 Blame = Literal["verify", "zero", "missing"]
@@ -65,7 +67,8 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A frozen, versioned set of tasks.
 
     A score of `success_at` or more is a success. `on_crash` and `on_cap` say whether an episode that crashed or reached
-    a cap is scored by its checks (`verify`), scored 0 (`zero`), or has no outcome (`missing`).
+    a cap is scored by its checks (`verify`), scored 0 (`zero`), or has no outcome (`missing`). Tools that are
+    `read_only` change nothing: where a trace is continued, what they gave then stands for calling them again.
     """
 
     name: str
@@ -74,6 +77,7 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     success_at: float = 0.5
     on_crash: Blame = "verify"
     on_cap: Blame = "verify"
+    read_only: tuple[str, ...] = ()
 
     def task(self, wanted: str) -> Task:
         """A task by its id."""
@@ -83,3 +87,12 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def digest(self) -> str:
         """The hash of everything that is asked: scores of different digests are never mixed."""
         return digest("suite", msgspec.json.encode(self, order="deterministic"))
+
+    def task_digest(self, task: Task) -> str:
+        """The hash of one task and of the rules by which the suite scores it: equal ones may be compared."""
+        rules = (self.success_at, self.on_crash, self.on_cap, sorted(self.read_only))
+        return digest("task", msgspec.json.encode((task, rules), order="deterministic"))
+
+    def task_digests(self) -> dict[str, str]:
+        """The hash of every task, by id."""
+        return {task.id: self.task_digest(task) for task in self.tasks}

@@ -1,5 +1,7 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
+from ethogram.trace import short_id
+
 from . import manifest
 from .batch import Batch
 from .compact import Compaction, compact
@@ -44,6 +46,7 @@ __all__ = [
     "retain",
     "rewrite",
     "run_of",
+    "short_id",
     "sweep",
     "verify",
     "verify_home",

@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from .detectors import PLAIN, UNSEEN, View, is_mixed
+from .lookalikes import is_mixed
+from .text_view import PLAIN, UNSEEN, View
 
 LEFT, RIGHT = 72, 200
 """How much plain text around a disguise is read with it: a name before it, and the rest of a token behind it."""

@@ -14,7 +14,7 @@ import msgspec
 from ethogram.plan import hashed_seeds
 
 from . import ledger, ledger_file
-from .arrays import arrow_table as arrow_table
+from ethogram.arrays import arrow_table as arrow_table
 from .batch import Batch, distinct
 from .entry import Entry, Header, Segment
 from .lake import Run

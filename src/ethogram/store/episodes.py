@@ -20,6 +20,7 @@ from ethogram.errors import BadUsage
 from ethogram.trace import Param
 
 from . import ledger, ledger_file
+from ethogram.arrays import plain_numbers
 from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct
 from .entry import DataFile, End, Header, Revision
 from .files import Files
@@ -95,6 +96,7 @@ class _Facts(msgspec.Struct, frozen=True, eq=False, gc=False):
     temperature: Param = None
     scaffold: Param = None
     unmetered: Param = None
+    seconds: Param = None
 
 
 class _Segment(msgspec.Struct, frozen=True):
@@ -150,23 +152,23 @@ class _Reader:
         meta = found.column("meta").combine_chunks().dictionary_encode()
         facts = [msgspec.json.decode(m, type=_Facts) for m in meta.dictionary.to_pylist()]
         facts.append(_Facts())
-        which = meta.indices.fill_null(len(facts) - 1).to_numpy(zero_copy_only=False)
+        which = plain_numbers(meta.indices, len(facts) - 1)
         columns: dict[str, Any] = {
             **{n: self._coded(n, found.column(n)) for n in NAMED},
-            "attempt": found.column("attempt").to_numpy(),
+            "attempt": plain_numbers(found.column("attempt"), 0),
             "seed": np.array(found.column("seed").to_pylist(), dtype=object),
             "meta": np.array(facts, dtype=object)[which],
             "value": _floats(found.column("score")),
             "reason": np.array(found.column("reason").to_pylist(), dtype=object),
-            "at_ns": found.column("at_ns").to_numpy(),
+            "at_ns": plain_numbers(found.column("at_ns"), 0),
             **{n: _floats(found.column(n)) for n in totals},
         }
         if times:
             start, end = (found.column(n) for n in times)
             columns["seconds"] = np.array(
                 [
-                    np.nan if a is None or b is None or b < a else (b - a) / 1e9
-                    for a, b in zip(start.to_pylist(), end.to_pylist(), strict=True)
+                    _seconds(a, b, facts[i])
+                    for a, b, i in zip(start.to_pylist(), end.to_pylist(), which.tolist(), strict=True)
                 ]
             )
         for n in totals:
@@ -179,7 +181,7 @@ class _Reader:
     def _coded(self, name: str, column: Any) -> Any:
         coded = column.combine_chunks().dictionary_encode()
         numbers = np.array([self.numbers[name][v] for v in coded.dictionary.to_pylist()], dtype=np.int64)
-        return numbers[coded.indices.to_numpy(zero_copy_only=False)]
+        return numbers[plain_numbers(coded.indices, 0)]
 
     def columns(self, entries: Sequence[Any], heads: Sequence[Any]) -> dict[str, Any]:
         """The columns of some entries."""
@@ -293,9 +295,14 @@ def _figure(entries: Sequence[Any], name: str) -> Any:
             if entry.head.meta.unmetered and _is_unmetered(entry.head.meta, name):
                 column[i] = np.nan
         return column
-    times = [(e.head.start_ns, e.head.end_ns) for e in entries]
-    # a trace that ends before it starts has no known duration
-    return np.array([np.nan if a is None or b is None or b < a else (b - a) / 1e9 for a, b in times], dtype=float)
+    return np.array([_seconds(e.head.start_ns, e.head.end_ns, e.head.meta) for e in entries], dtype=float)
+
+
+def _seconds(start: int | None, end: int | None, facts: _Facts) -> float:
+    """How long an episode took; a trace that ends before it starts has no known duration, a table may state one."""
+    if start is None or end is None or end < start:
+        return float(facts.seconds) if isinstance(facts.seconds, int | float) else np.nan
+    return (end - start) / 1e9
 
 
 def _is_unmetered(facts: _Facts, figure: str) -> bool:
@@ -306,7 +313,7 @@ def _is_unmetered(facts: _Facts, figure: str) -> bool:
 
 def _floats(column: Any) -> Any:
     """A column of numbers with NaN where it has none; the array is one's own to change."""
-    return column.cast("float64").combine_chunks().fill_null(np.nan).to_numpy(zero_copy_only=False).copy()
+    return plain_numbers(column.cast("float64"), np.nan).copy()
 
 
 def _said(facts: set[_Facts], name: str) -> frozenset[str]:

@@ -381,7 +381,10 @@ def _write_draft(target: Path, data: bytes | memoryview, mode: int) -> Path:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # Windows opens no folder
+        return
     try:
         os.fsync(descriptor)
     finally:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
-from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs
+from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
 
 from . import ledger, manifest
 from .batch import Batch
@@ -32,6 +32,7 @@ from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 if TYPE_CHECKING:
     from .episodes import Episodes
+    from .span_table import SpanTable
 
 SCHEMA_VERSION = 1
 DEFAULT_HOME = ".ethogram"
@@ -46,6 +47,16 @@ SOURCES = "sources"
 """Notes on log files that were imported: what was read, skipped and lost in each."""
 CONFIRMATIONS = "confirmations"
 """Notes on tasks that a gate attempted again: from which attempt on they are fresh."""
+GOLDEN = "golden"
+"""Where the plan of a run keeps the version of the golden set that it ran."""
+TASK_DIGESTS = "task_digests"
+"""Where the plan of a run keeps the hash of every task of its suite."""
+REPLAY = "replay"
+"""The kind of a run whose answers came from a record: its episodes are no samples."""
+REPLAYED = "replays"
+"""Where the plan of a replay keeps the name of the run that it repeats."""
+FORK = "fork"
+"""The kind of a run whose episodes go on from a step of a recorded trace, and where its plan says from which."""
 EXPLORED = "batches"
 """Notes in which earlier versions kept what explorations bought."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -233,6 +244,18 @@ class Run:
         for name in ("standing", "visible", "_episodes", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
 
+    def reopened(self) -> Run:
+        """The same run for another thread: what was read of its ledger is shared, open files are not."""
+        run = Run(self.files, self.path, self.keys)
+        for name in ("info", "standing", "_episodes", "_labels_of"):
+            if name in self.__dict__:
+                run.__dict__[name] = self.__dict__[name]
+        return run
+
+    def labels_of(self, entry: Entry) -> tuple[Label, ...]:
+        """The labels of one trace in order of commit, their words as references."""
+        return tuple(self._labels_of.get(entry.head.trace_id, ()))
+
     @property
     def planned(self) -> int | None:
         """How many episodes are planned, with those that were added later; None where nothing was (an import)."""
@@ -275,11 +298,24 @@ class Run:
         key = (active, self.keys.get(active)) if active else None
         return RunWriter(self.files, self.path, redactor, key=key, window=window, limits=limits)
 
+    @cached_property
+    def _by_id(self) -> dict[str, Entry]:
+        return {e.head.trace_id: e for e in self.entries}
+
     def find(self, wanted: str) -> Entry:
-        """The entry of a trace by its id, or by the start of it if no other begins so."""
-        found = [e for e in self.entries if e.head.trace_id.removeprefix("b2:").startswith(wanted.removeprefix("b2:"))]
+        """The entry of a trace by its id, by the start of it if no other begins so, or as `TASK/ATTEMPT`."""
+        if wanted in self._by_id:
+            return self._by_id[wanted]
+        digits = wanted.removeprefix("b2:")
+        found = [e for e in self.entries if e.head.trace_id.removeprefix("b2:").startswith(digits)]
         if len(found) > 1:
             raise BadUsage(f"{len(found)} traces of {self.name!r} begin with {wanted!r}; give more digits")
+        task, _, attempt = wanted.rpartition("/")
+        if not found and task and attempt.isdecimal():
+            found = [e for e in self.entries if e.head.task == task and e.head.attempt == int(attempt)]
+            if len(found) > 1:
+                ids = ", ".join(short_id(e.head.trace_id) for e in found[:6])
+                raise BadUsage(f"{len(found)} traces of {self.name!r} are attempt {wanted!r}; give one's id: {ids}")
         if not found:
             raise NotFound(f"no trace {wanted!r} in run {self.name!r}; list them with: ethogram show {self.name}")
         return found[0]
@@ -292,6 +328,12 @@ class Run:
                     spans = spans_of(batch)
                 yield from spans
 
+    def span_table(self, entry: Entry) -> SpanTable:
+        """The spans of a trace as a table of which only what is asked for is read."""
+        from .span_table import SpanTable
+
+        return SpanTable(self._spans, entry.spans)
+
     def span_batches(self, entry: Entry) -> Iterator[Any]:
         """Rows of a trace as Arrow batches."""
         for place in entry.spans:
@@ -303,7 +345,7 @@ class Run:
         if entry.forgotten:
             raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
         spans = tuple(self.spans(entry))
-        labels = tuple(self._labels_of.get(entry.head.trace_id, ()))
+        labels = self.labels_of(entry)
         texts = TraceTexts(self.texts, entry.texts, spans, named_refs(entry.head, labels))
         try:
             head = self.head(entry)

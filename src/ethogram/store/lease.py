@@ -145,8 +145,8 @@ def leases(files: Files, path: str) -> dict[str, Lease]:
 
 
 def is_alive(held: Lease, believed_ns: int = BELIEVED_NS) -> bool:
-    """Whether a writer may still be at work; one on another machine is believed for so long, by default a day."""
-    if held.boot != _machine():
+    """Whether a writer may still be at work; one elsewhere, or on Windows, is believed so long, by default a day."""
+    if held.boot != _machine() or not hasattr(os, "fork"):  # on Windows, to ask a process is to interrupt it
         return time.time_ns() - held.seen_ns < believed_ns
     try:
         os.kill(held.pid, 0)
@@ -181,7 +181,7 @@ def _machine() -> str:
 def _born(pid: int) -> str:
     """When a process began, as its machine counts, so that a process id that was given again is not mistaken."""
     try:
-        facts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        facts = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
     except OSError:
         return ""
     return "ended" if facts[0] in ("Z", "X") else facts[19]

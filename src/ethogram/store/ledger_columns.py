@@ -80,7 +80,7 @@ def encode_columns(header: bytes, entries: Sequence[Entry]) -> bytes | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from .arrays import arrow_table
+    from ethogram.arrays import arrow_table
 
     try:
         made = arrow_table(_columns(entries), schema())

@@ -186,14 +186,23 @@ def _lines_before_the_end(name: str, data: bytes) -> bytes:
     body = memoryview(data)[:start]
     end = End(max(0, data.count(b"\n", 0, start) - 1), hash_of(body))
     if data[start:] != _encoder.encode(end) + b"\n":
-        raise Damaged(f"ledger segment {name} does not match its hash", where=name)
+        raise _changed(name)
     return bytes(body)
+
+
+def _changed(name: str) -> Damaged:
+    return Damaged(
+        f"ledger segment {name} does not match its hash: it was changed after it was written; ethogram verify RUN "
+        "names all files that are damaged; restore the file from a copy, or remove it and get its episodes again with "
+        "ethogram run --resume RUN, or with ethogram import where they came from logs",
+        where=name,
+    )
 
 
 def _check_hash(name: str, data: bytes) -> None:
     digits = name.removesuffix(LINES).removesuffix(COLUMNS).rpartition("-")[2]
     if ALGORITHM + digits != hash_of(data):
-        raise Damaged(f"ledger segment {name} does not match its hash", where=name)
+        raise _changed(name)
 
 
 def _check_header(name: str, header: object) -> None:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from itertools import count
 from typing import Any
 
-from .arrays import arrow_table, column
+from ethogram.arrays import arrow_table, column, plain_numbers
 from .files import Files
 from .segment import damage, open_parquet, span_schema
 
@@ -36,7 +37,7 @@ class _Rows(dict[str, int]):
 
     def __init__(self, refs: Iterable[str]) -> None:
         """`refs` are the addresses of the text segment, by row."""
-        super().__init__((ref, row) for row, ref in enumerate(refs))
+        super().__init__(zip(refs, count(), strict=False))
         self.elsewhere: list[str] = []
 
     def __missing__(self, ref: str) -> int:
@@ -49,7 +50,7 @@ def _numbers(columns: Mapping[str, Sequence[Any]], refs: Iterable[str]) -> dict[
     """The columns of references with numbers for addresses, and the column of addresses that lie elsewhere."""
     rows = _Rows(refs)
     made: dict[str, list[Any]] = {
-        **{n: [None if v is None else [rows[r] for r in v] for v in columns[n]] for n in LISTS},
+        **{n: [v and list(map(rows.__getitem__, v)) for v in columns[n]] for n in LISTS},
         **{n: [None if v is None else rows[v] for v in columns[n]] for n in SINGLE},
     }
     made[ELSEWHERE] = [[*reversed(rows.elsewhere)], *[()] * (len(columns[LISTS[0]]) - 1)]
@@ -92,21 +93,14 @@ def addressed(table: Any, names: Any) -> Any:
     return table.drop_columns([ELSEWHERE]) if ELSEWHERE in table.column_names else table
 
 
-def _numpy(numbers: Any) -> Any:
-    """Arrow numbers for numpy, 0 for null; `to_numpy` and `pa.scalar` import pandas where that is installed."""
-    import numpy as np
-
-    return np.from_dlpack(numbers.fill_null(column([0], numbers.type)[0]))
-
-
 def addresses_at(numbers: Any, names: Any) -> Any:
     """The addresses behind an Arrow array of numbers; null stays null."""
     import numpy as np
     import pyarrow as pa
 
-    rows = _numpy(numbers)
+    rows = plain_numbers(numbers, 0)
     rows = np.where(rows < 0, rows + len(names), rows).astype(np.int64)
-    valid = _numpy(numbers.is_valid().cast("uint8"))
+    valid = plain_numbers(numbers.is_valid().cast("uint8"), 0)
     mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     return names.take(pa.Array.from_buffers(pa.int64(), len(rows), [mask, pa.py_buffer(rows)]))
 
@@ -116,7 +110,7 @@ def address_lists_at(numbers: Any, names: Any) -> Any:
     import numpy as np
     import pyarrow as pa
 
-    lengths = _numpy(numbers.value_lengths())
+    lengths = plain_numbers(numbers.value_lengths(), 0)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     starts = pa.Array.from_buffers(pa.int32(), len(offsets), [None, pa.py_buffer(offsets)])
     kind = pa.list_(pa.field("element", pa.string()))  # as Parquet names it: tables of both kinds stand together

@@ -15,7 +15,7 @@ import msgspec
 from ethogram.errors import BadUsage, Damaged, NotFound, Sealed
 
 from . import episode_view, ledger, span_view
-from .arrays import column
+from ethogram.arrays import column
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile
@@ -85,12 +85,14 @@ class Lake:
                         batches = (b.filter(where(b)) for b in batches)
                     yield from batches if file.refers_to is None else _addressed(run, file, columns, batches)
 
-    def texts(self) -> Iterator[Any]:
-        """Batches of texts, each text of a run once, read straight from the segments in bounded memory."""
+    def texts(self, segments: Sequence[str] | None = None) -> Iterator[Any]:
+        """Batches of texts, each text of a run once, read straight from the segments (those that are named, if any are)
+        in bounded memory."""
         import pyarrow as pa
 
         for run in self.runs:
             held, seen = run.standing.named("texts-"), set[str]()
+            held = [file for file in held if segments is None or file.name in segments]
             for file in held:
                 key = _key(run, file)
                 with (

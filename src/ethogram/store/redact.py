@@ -26,15 +26,13 @@ from .detectors import (
     PERSONAL_KINDS,
     SECRET_KINDS,
     Detector,
-    View,
-    as_bytes,
     clusters,
-    iban_at,
-    labelled_at,
     telling_kind,
 )
 from .disguise import readings
 from .ledger import gc_paused
+from .lookalikes import iban_at, labelled_at
+from .text_view import View, as_bytes
 
 Action = Literal["redact", "keep", "drop", "hash"]
 KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
@@ -51,7 +49,7 @@ _BARE = re.compile(r"(\\*[\"'])\s*:\s*$")
 _Hit = tuple[int, int, int, str]
 
 
-class Finding(msgspec.Struct, frozen=True):
+class FoundSecret(msgspec.Struct, frozen=True):
     """One secret: what it is, where it stood in the text, and the mark that replaces it."""
 
     kind: str
@@ -64,7 +62,7 @@ class Redacted(msgspec.Struct, frozen=True):
     """A text that may be stored, and what was taken out of it."""
 
     text: str
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[FoundSecret, ...] = ()
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -198,7 +196,7 @@ class Redactor:
         """The keyed hash of a whole text, long enough never to collide."""
         return self._hash(text, 16)
 
-    def find(self, text: str) -> tuple[Finding, ...]:
+    def find(self, text: str) -> tuple[FoundSecret, ...]:
         """Every secret in the text, in order, none overlapping."""
         if len(text) < _SHORTEST and not self._patterns:
             return ()
@@ -226,6 +224,27 @@ class Redactor:
         """
         return self.idle or not (self._patterns or self.find(_BETWEEN.join(texts)))
 
+    def suspects(self, texts: Sequence[str]) -> list[int]:
+        """Positions of those of some texts in which there may be something to redact, found in one search of all.
+
+        All others are clean; each of these is still to be asked alone.
+        """
+        if self.idle:
+            return []
+        if self._patterns:
+            return list(range(len(texts)))
+        findings = self.find(_BETWEEN.join(texts))
+        if not findings:
+            return []
+        starts = list(accumulate((len(text) + len(_BETWEEN) for text in texts), initial=0))
+        return sorted(
+            {
+                position
+                for finding in findings
+                for position in range(bisect_right(starts, finding.start) - 1, bisect_right(starts, finding.end - 1))
+            }
+        )
+
     def redact(self, text: str, field: str = "") -> Redacted:
         """The text as it may be stored in this field."""
         action = self.policy.fields.get(field, "redact")
@@ -236,7 +255,7 @@ class Redactor:
                 return Redacted(text)
             kind, size = ("field", 4) if action == "drop" else ("hash", 16)
             mark = f"[REDACTED:{kind}:{self._hash(text, size)}]"
-            return Redacted(mark, (Finding(kind, 0, len(text), mark),))
+            return Redacted(mark, (FoundSecret(kind, 0, len(text), mark),))
         findings = self.find(text)
         if not findings:
             return Redacted(text)
@@ -266,9 +285,9 @@ class Redactor:
     def _hash(self, text: str, size: int) -> str:
         return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key, digest_size=size).hexdigest()
 
-    def _finding(self, text: str, hit: _Hit) -> Finding:
+    def _finding(self, text: str, hit: _Hit) -> FoundSecret:
         start, end, _, kind = hit
-        return Finding(kind, start, end, f"[REDACTED:{kind}:{self._hash(text[start:end], 4)}]")
+        return FoundSecret(kind, start, end, f"[REDACTED:{kind}:{self._hash(text[start:end], 4)}]")
 
     def _once(self, text: str, raw: bytes, taken: list[tuple[int, int]]) -> list[_Hit]:
         """One search: of overlapping hits the earliest stays, then the longest, then the first of the table."""
@@ -393,7 +412,7 @@ def _numbers(view: View, first: int) -> Iterator[_Hit]:
             yield low, high, last + NUMBER_KINDS.index(kind), kind
 
 
-def _quote_for(text: str, finding: Finding) -> str:
+def _quote_for(text: str, finding: FoundSecret) -> str:
     """A bare number in JSON gets quotes around its mark, in the style of its key, so that the JSON stays readable."""
     if not text[finding.start : finding.end].isdigit() or text[finding.end : finding.end + 1] not in ",}] \n":
         return ""

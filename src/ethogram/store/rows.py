@@ -10,7 +10,7 @@ from ethogram.errors import Damaged
 
 from .files import Files
 from .ledger import DataFile, Place
-from .numbered import addressed, addresses
+from .numbered import REFERENCES, addressed, addresses
 from .segment import damage, open_parquet
 
 OPEN_FILES = 4
@@ -30,18 +30,23 @@ class SpanReader:
 
     def rows(self, place: Place) -> Iterator[Any]:
         """The rows at a place as Arrow batches."""
-        file = self._file(place.file)
+        for group, skip, rows in self.groups(place):
+            yield from self.group(place.file, group).slice(skip, rows).to_batches(max_chunksize=4096)
+
+    def groups(self, place: Place) -> Iterator[tuple[int, int, int]]:
+        """The row groups that hold a place: the number of each, how many of its rows to skip, and how many follow."""
+        metadata = self._file(place.file).metadata
         skip, left = place.row, place.rows
-        for group in range(file.num_row_groups):
+        for group in range(metadata.num_row_groups):
             if left <= 0:
                 return
-            rows = file.metadata.row_group(group).num_rows
-            if skip >= rows:
-                skip -= rows
+            held = metadata.row_group(group).num_rows
+            if skip >= held:
+                skip -= held
                 continue
-            table = self._group(place.file, group).slice(skip, left)
-            yield from table.to_batches(max_chunksize=4096)
-            left -= table.num_rows
+            rows = min(held - skip, left)
+            yield group, skip, rows
+            left -= rows
             skip = 0
         if left > 0:
             raise Damaged(f"{place.file} is shorter than the ledger says; run: ethogram verify", where=place.file)
@@ -55,7 +60,16 @@ class SpanReader:
         self._open.move_to_end(name)
         return self._open[name]
 
-    def _group(self, name: str, group: int) -> Any:
+    def column(self, name: str, group: int, column: str, *, plain: bool = False) -> Any:
+        """One column of a row group; `plain` leaves addresses as they are stored, which may be numbers."""
+        with damage(name):
+            table = self._file(name).read_row_group(group, columns=[column], use_threads=False)
+            if column in REFERENCES and name in self._refers_to and not plain:
+                table = addressed(table, self._addresses(name))
+            return table.column(column)
+
+    def group(self, name: str, group: int) -> Any:
+        """A row group with all columns."""
         place = (name, group)
         if self._last is None or self._last[0] != place:
             self._last = None  # two unpacked groups never stand in memory together

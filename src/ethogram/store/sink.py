@@ -15,7 +15,20 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.trace import Head, Label, Ref, Span, SpanId, Totals, TraceId, step_order, text_ref, total
+from ethogram.trace import (
+    Head,
+    Label,
+    Ref,
+    Span,
+    SpanId,
+    Totals,
+    TraceId,
+    is_outcome_only,
+    stated,
+    step_order,
+    text_ref,
+    total,
+)
 from ethogram.trace.codec import check
 
 from .files import Files
@@ -91,6 +104,7 @@ class Done(msgspec.Struct):
     steps: dict[str, int] = {}
     supersedes: TraceId | None = None
     began: int = -1
+    chars: int = 0
 
 
 class TraceWriter:
@@ -99,6 +113,7 @@ class TraceWriter:
     def __init__(self, run: Host, trace: TraceId, supersedes: TraceId | None) -> None:
         """Nothing is written before the trace is complete, unless it outgrows memory."""
         self._run = run
+        self.idle = run.redactor.idle
         self._trace = trace
         self.supersedes = supersedes
         self._began = run.added
@@ -114,7 +129,7 @@ class TraceWriter:
 
     def text(self, body: str, field: str, original: str | None = None) -> Ref:
         """Keep a text, redacted under the policy of its field."""
-        if field:
+        if field and not self.idle:
             redacted = self.clean(body, field)
             original = body if redacted != body else None
             body = redacted
@@ -175,8 +190,11 @@ class TraceWriter:
             spilled=self._gone,
             supersedes=self.supersedes,
             began=self._began,
+            chars=self._chars,
         )
-        if self._parts is None:
+        if is_outcome_only(head):
+            done.totals = stated(head)
+        elif self._parts is None:
             done.spans = self._spans
             steps = step_order(self._spans)
             done.steps = {s.span_id: i for i, s in enumerate(steps)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .arrays import arrow_table
+from ethogram.arrays import arrow_table
 from .entry import DataFile
 from .lake import Run
 from .numbered import LISTS, SINGLE, address_lists_at, addresses, addresses_at

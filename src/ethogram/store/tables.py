@@ -9,8 +9,8 @@ import msgspec
 
 from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
-from .arrays import arrow_table as arrow_table
-from .arrays import rows_table
+from ethogram.arrays import arrow_table as arrow_table
+from ethogram.arrays import rows_table
 from .lake import Run
 from .ledger import Entry
 from .segment import span_schema, text_schema

@@ -17,6 +17,8 @@ from .segment import TextRow, damage, open_parquet
 
 OPEN_FILES = 16
 HELD_CHARS = 64 << 20
+TRACE_CHARS = 4 << 20
+"""What one trace keeps of its texts once they were read."""
 
 
 class TextReader:
@@ -106,9 +108,21 @@ class TraceTexts(Mapping[Ref, str]):
         self._segments = segments
         self._spans = spans
         self._more = more
+        self._read: dict[Ref, str] = {}
+        self._room = TRACE_CHARS
 
     def __getitem__(self, ref: Ref) -> str:
-        return self._reader.get(ref, self._segments)
+        body = self._read.get(ref)
+        if body is None:
+            body = self._reader.get(ref, self._segments)
+            self._room -= len(body)
+            if self._room > 0:
+                self._read[ref] = body
+        return body
+
+    def changed(self, ref: Ref) -> bool:
+        """Whether redaction changed a text before it was stored."""
+        return self._reader.row(ref, self._segments).mark is not None
 
     def __iter__(self) -> Iterator[Ref]:
         """Every address once: what spans name, then what their messages lean on."""

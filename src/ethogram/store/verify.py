@@ -10,7 +10,7 @@ import msgspec
 from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
-from . import lease, ledger, manifest
+from . import lease, ledger, manifest, spool
 from .lake import CONFIRMATIONS, DERIVED, EXTENSIONS, REDACTION_KEY, Home, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
@@ -19,8 +19,8 @@ from .words import named_refs
 Progress = Callable[[int], None]
 YOUNG_S = 60.0
 _OWN_FILES = ("run.json", "stop.json", manifest.NAME)
-_OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED)
-"""Ledger segments have hashes of their own; leases and derived figures are made anew when they cannot be read."""
+_OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED, spool.FOLDER)
+"""Ledger segments and spools have hashes of their own; leases and derived figures are made anew if unreadable."""
 _NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS, CONFIRMATIONS)
 
 

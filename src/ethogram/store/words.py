@@ -54,6 +54,11 @@ def head_with_words(head: Head, get: Callable[[Ref], str]) -> Head:
     return msgspec.structs.replace(head, outcome=outcome, meta=meta, words={})
 
 
+def fact_names(head: Head) -> set[str]:
+    """The names of what a head knows, whether the values stand in it or became texts."""
+    return {*head.meta, *(place.removeprefix(_META) for place in head.words if place.startswith(_META))}
+
+
 def revised_words(words: dict[str, Ref], later: dict[str, Ref]) -> dict[str, Ref]:
     """Where the words of a head are once it has another outcome."""
     return {k: v for k, v in words.items() if k != _DETAIL} | later

@@ -44,8 +44,9 @@ LIMITS = Limits()
 class _Group:
     """What one ledger segment will commit. Once it was tried it no longer grows, so that trying again is the same."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, texts_name: str) -> None:
         self.number = number
+        self.texts_name = texts_name
         self.done: list[Done] = []
         self.traces: set[TraceId] = set()
         self.texts: dict[Ref, TextRow] = {}
@@ -86,7 +87,7 @@ class RunWriter:
         self._cleaned_chars = 0
         self._window = window
         self._spilled = 0
-        self._group = _Group(0)
+        self._group = self._new_group(0)
         self._waiting: list[_Group] = []
         self._known: OrderedDict[Ref, str] | None = None
         self._lock = threading.RLock()
@@ -120,10 +121,10 @@ class RunWriter:
         """The text segment that holds a text, if this writer knows of one."""
         with self._lock:
             if ref in self._group.texts:
-                return self._file_name("texts", self._group.number)
+                return self._group.texts_name
             for group in self._waiting:
                 if ref in group.texts:
-                    return self._file_name("texts", group.number)
+                    return group.texts_name
             known = self._remembered if self._known is None else self._known
             found = known.get(ref)
             if found is not None:
@@ -148,8 +149,10 @@ class RunWriter:
             group.traces.add(done.head.trace_id)
             group.texts.update(done.texts)
             group.spans += len(done.spans)
-            group.chars += sum(len(t.body) for t in done.texts.values())
-            full = group.spans >= self.limits.group_spans or group.chars >= self.limits.group_chars
+            group.chars += done.chars
+            # an outcome without a trace has no spans, and yet takes its place in memory
+            rows = group.spans + len(group.done)
+            full = rows >= self.limits.group_spans or group.chars >= self.limits.group_chars
             self._soon(full or bool(self._waiting))
 
     def note(self, folder: str, lines: Sequence[bytes]) -> None:
@@ -264,6 +267,9 @@ class RunWriter:
             self._trim()
         return self._known
 
+    def _new_group(self, number: int) -> _Group:
+        return _Group(number, self._file_name("texts", number))
+
     def _file_name(self, kind: str, number: int) -> str:
         return f"{kind}-{self.name}-{number:06d}.parquet"
 
@@ -274,7 +280,7 @@ class RunWriter:
     def _close_group(self) -> None:
         if self._group:
             self._waiting.append(self._group)
-            self._group = _Group(self._group.number + 1)
+            self._group = self._new_group(self._group.number + 1)
 
     def _soon(self, at_once: bool) -> None:
         if at_once:
@@ -300,7 +306,7 @@ class RunWriter:
 
     def _publish_group(self, group: _Group) -> None:
         if group.segment is None:
-            texts = self._file_name("texts", group.number)
+            texts = group.texts_name
             if group.texts and texts not in group.files:
                 group.files[texts] = self.publish(texts, text_table(group.texts.values()), seal=True)
             self._publish_spans(group)
@@ -325,7 +331,7 @@ class RunWriter:
                 row += len(done.spans)
         if traces:
             columns = columns_of_spans(traces)
-            texts = group.files.get(self._file_name("texts", group.number))
+            texts = group.files.get(group.texts_name)
             if texts is None or texts.key is not None:  # without the key nobody could tell what the numbers stand for
                 group.files[name] = self.publish(name, arrow_table(columns, span_schema()), seal=False)
             else:
@@ -358,7 +364,7 @@ class RunWriter:
     def _remember(self, group: _Group) -> None:
         if self._known is None:
             return  # no text was asked for yet; the first request reads the ledger
-        self._known.update(dict.fromkeys(group.texts, self._file_name("texts", group.number)))
+        self._known.update(dict.fromkeys(group.texts, group.texts_name))
         for done in group.done:
             self._known.update(done.spilled)
         self._trim()

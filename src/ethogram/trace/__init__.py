@@ -1,7 +1,7 @@
 """What happened: frozen spans, messages, outcomes, labels; stable ids; one codec. No clock, no files."""
 
-from .ids import EpisodeId, Ref, SpanId, TraceId, digest, episode_id, text_ref, trace_id
-from .label import Label, LabelSource
+from .ids import EpisodeId, Ref, SpanId, TraceId, digest, episode_id, short_id, text_ref, trace_id
+from .label import LAYERS, Label, LabelSource, Layer
 from .message import (
     File,
     Message,
@@ -19,22 +19,41 @@ from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
 from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
-from .trace import TOKEN_FIELDS, UNMETERED, Head, Origin, Totals, Trace, message_order, total
+from .trace import (
+    END_STATE,
+    OUTCOME_ONLY,
+    TOKEN_FIELDS,
+    UNMETERED,
+    UNSEEN,
+    Head,
+    Origin,
+    Totals,
+    Trace,
+    is_outcome_only,
+    message_order,
+    stated,
+    total,
+)
 
 __all__ = [
+    "END_STATE",
     "KINDS",
+    "LAYERS",
+    "OUTCOME_ONLY",
     "REASONS",
     "STATUSES",
     "STEP_KINDS",
     "SUCCESS_AT",
     "TOKEN_FIELDS",
     "UNMETERED",
+    "UNSEEN",
     "EpisodeId",
     "File",
     "Head",
     "Kind",
     "Label",
     "LabelSource",
+    "Layer",
     "Message",
     "Missing",
     "Origin",
@@ -59,9 +78,12 @@ __all__ = [
     "digest",
     "episode_id",
     "inner_ids",
+    "is_outcome_only",
     "message_order",
     "pack_message",
+    "short_id",
     "signature",
+    "stated",
     "step_order",
     "text_ref",
     "total",

@@ -47,3 +47,12 @@ def trace_id(*parts: str) -> TraceId:
 def episode_id(*parts: str) -> EpisodeId:
     """An episode is named by what was asked: it stays the same when its trace is superseded."""
     return EpisodeId(digest("episode", *parts))
+
+
+def short_id(known: str, digits: int = 12) -> str:
+    """As much of an id as it takes to find it: commands take the start of one.
+
+    >>> short_id("b2:0123456789abcdef0123456789abcdef")
+    '0123456789ab'
+    """
+    return known.removeprefix(ALGORITHM)[:digits]

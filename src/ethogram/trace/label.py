@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from .ids import Ref, SpanId, TraceId
 
 LabelSource = Literal["import", "verifier", "heuristic", "judge", "hand"]
+Layer = Literal["L0", "L1", "L2", "L3"]
+"""What a verdict looks at: one answer, single tool calls, the way taken, the state that is left at the end."""
+LAYERS: tuple[Layer, ...] = get_args(Layer)
 
 
 class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

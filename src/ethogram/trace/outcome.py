@@ -18,8 +18,12 @@ Reason = Literal[
     "killed",
     "cancelled",
     "unscored",
+    "deviation",
 ]
-"""Why an outcome is missing. The agent's own crash and its own caps are not here: they are scored."""
+"""Why an outcome is missing; `deviation`: the agent asked for what its record cannot answer.
+
+The agent's own crash and its own caps are not here: they are scored.
+"""
 
 REASONS: tuple[str, ...] = get_args(Reason)
 SUCCESS_AT = 0.5

@@ -20,6 +20,15 @@ from .steps import Placed, inner_ids, parents, step_order
 UNMETERED = "unmetered"
 """Where a live trace keeps the resources of which an unknown amount was used beside its totals, e.g. `tokens,usd`."""
 
+END_STATE = "end_state"
+"""Where a live trace keeps the hash of the files that the agent left, taken before the checks looked at them."""
+
+UNSEEN = "unseen"
+"""Stands among them where model calls may have been made that nobody recorded, so that no price can fill the gap."""
+
+OUTCOME_ONLY = "outcome_only"
+"""Stands among the facts of an episode of which a table gives the outcome and no trace; its amounts stand beside it."""
+
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Where a trace came from: the format, the file's name and the hash of its bytes."""
@@ -50,11 +59,12 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Sums over a trace. Calls of tools and errors are counted over its steps, tokens and cost over leaf model spans,
-    because parents repeat children; None means that the log never said, which is not zero."""
+    because parents repeat children; None means that the log never said, which is not zero. Of an episode without a
+    trace nobody knows how many steps it took."""
 
     spans: int = 0
-    steps: int = 0
-    model_calls: int = 0
+    steps: int | None = 0
+    model_calls: int | None = 0
     tool_calls: int | None = 0
     errors: int | None = 0
     input_tokens: int | None = None
@@ -102,8 +112,8 @@ class Trace:
 
     @cached_property
     def totals(self) -> Totals:
-        """Sums over the spans."""
-        return total(self.spans)
+        """Sums over the spans; of an outcome without a trace, what was stated."""
+        return stated(self.head) if is_outcome_only(self.head) else total(self.spans)
 
     @property
     def answer(self) -> str | None:
@@ -177,6 +187,7 @@ def message_order(spans: Iterable[Span]) -> Iterator[Ref]:
         yield from span.output
 
 
+_MODEL = frozenset({"model"})
 TOKEN_FIELDS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens")
 
 
@@ -191,8 +202,10 @@ def total(
         spans = placed = tuple(spans)
     if steps is None:
         steps = step_order(placed)
+    if not placed:
+        return Totals()
     is_step = {s.span_id for s in steps}
-    above_model = inner_ids(placed, frozenset({"model"}))
+    above_model = inner_ids(placed, _MODEL)
     counts = dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), 0)
     sums: dict[str, Any] = dict.fromkeys(TOKEN_FIELDS)
     cost: float | None = None
@@ -210,3 +223,14 @@ def total(
         if span.cost_usd is not None:
             cost = (cost or 0.0) + span.cost_usd
     return Totals(steps=len(steps), cost_usd=cost, **counts, **sums)
+
+
+def is_outcome_only(head: Head) -> bool:
+    """Whether only the outcome of an episode is known, so that nothing can be said of its steps."""
+    return OUTCOME_ONLY in head.meta
+
+
+def stated(head: Head) -> Totals:
+    """The totals of an episode without a trace: the amounts among its facts; what it did is not known."""
+    amounts = {f: head.meta.get(f) for f in (*TOKEN_FIELDS, "cost_usd")}
+    return Totals(steps=None, model_calls=None, tool_calls=None, errors=None, **amounts)  # type: ignore[arg-type]

@@ -503,4 +503,140 @@ SAMPLES: dict[str, bytes] = {
         }
     ),
     "openai-chat": _lines({"messages": _CHAT}, {"messages": [*_CHAT[:2], {"role": "assistant", "content": "No."}]}),
+    "promptfoo": _document(
+        {
+            "evalId": "e",
+            "results": {
+                "version": 3,
+                "prompts": [],
+                "results": [
+                    {
+                        "id": "7e06a1fb",
+                        "provider": {"id": "echo", "label": "bellman"},
+                        "prompt": {"raw": '[{"role": "user", "content": "Ring."}]', "label": "short"},
+                        "vars": {"times": 1},
+                        "response": {"output": "ding", "tokenUsage": {"prompt": 3, "completion": 1}, "cost": 0.01},
+                        "success": True,
+                        "failureReason": 0,
+                        "score": 0.8,
+                        "latencyMs": 250,
+                        "metadata": {"area": "sound"},
+                        "testIdx": 0,
+                        "testCase": {"description": "bell"},
+                        "gradingResult": {
+                            "reason": "fine",
+                            "componentResults": [{"pass": True, "reason": "it rang", "assertion": {"type": "equals"}}],
+                        },
+                    }
+                ],
+            },
+        }
+    ),
+    "deepeval": _document(
+        {
+            "hyperparameters": {"model": "m"},
+            "testCases": [
+                {
+                    "name": "bell",
+                    "input": "Ring.",
+                    "actualOutput": "ding",
+                    "expectedOutput": "ding",
+                    "toolsCalled": [{"name": "ring", "inputParameters": {"times": 1}, "output": "ok"}],
+                    "tokenCost": 0.01,
+                    "completionTime": 1.5,
+                    "tags": ["sound"],
+                    "success": True,
+                    "metricsData": [{"name": "Loud", "score": 1.0, "success": True, "reason": "heard"}],
+                }
+            ],
+            "conversationalTestCases": [],
+        }
+    ),
+    "pydantic-evals": _document(
+        {
+            "name": "ring",
+            "cases": [
+                {
+                    "name": "bell [1/2]",
+                    "source_case_name": "bell",
+                    "inputs": "Ring.",
+                    "output": "ding",
+                    "expected_output": "ding",
+                    "metadata": {"area": "sound"},
+                    "metrics": {"cost": 0.01, "input_tokens": 7},
+                    "attributes": {"model": "m"},
+                    "scores": {},
+                    "labels": {},
+                    "assertions": {"Loud": {"name": "Loud", "value": True, "reason": "heard"}},
+                    "task_duration": 0.5,
+                }
+            ],
+            "failures": [{"name": "gong", "inputs": "Gong.", "error_message": "ValueError: no gong"}],
+        }
+    ),
+    "lm-eval": _lines(
+        {
+            "doc_id": 0,
+            "doc": {"q": "2+2"},
+            "target": "4",
+            "arguments": {"gen_args_0": {"arg_0": "Q: 2+2 A:", "arg_1": {"until": ["x"]}}},
+            "resps": [["4"]],
+            "filtered_resps": ["4"],
+            "filter": "none",
+            "metrics": ["exact_match"],
+            "doc_hash": "d",
+            "exact_match": 1.0,
+        },
+        {
+            "doc_id": 1,
+            "doc": {"q": "1+1"},
+            "target": "0",
+            "arguments": {"gen_args_0": {"arg_0": "Q", "arg_1": " 2"}, "gen_args_1": {"arg_0": "Q", "arg_1": " 3"}},
+            "resps": [[["-0.5", "False"]], [["-0.1", "False"]]],
+            "filtered_resps": [["-0.5", "False"], ["-0.1", "False"]],
+            "filter": "none",
+            "metrics": ["acc"],
+            "acc": 0.0,
+        },
+    ),
+    "langsmith": _lines(
+        {
+            "id": "r1",
+            "trace_id": "r1",
+            "dotted_order": "20260102T030405000000Zr1",
+            "parent_run_id": None,
+            "name": "bellman",
+            "run_type": "chain",
+            "inputs": {"q": "Ring."},
+            "outputs": {"answer": "ding"},
+            "start_time": "2026-01-02T03:04:05",
+            "end_time": "2026-01-02T03:04:07",
+            "reference_example_id": "bell",
+            "feedback_stats": {"loud": {"n": 1, "avg": 1.0}},
+        },
+        {
+            "id": "r2",
+            "trace_id": "r1",
+            "dotted_order": "20260102T030405000000Zr1.20260102T030406000000Zr2",
+            "parent_run_id": "r1",
+            "name": "ChatModel",
+            "run_type": "llm",
+            "inputs": {"messages": [[{"role": "user", "content": "Ring."}]]},
+            "outputs": {"text": "ding"},
+            "prompt_tokens": 3,
+            "completion_tokens": 1,
+            "extra": {"metadata": {"ls_model_name": "m", "ls_provider": "none"}},
+        },
+    ),
+    "episodes": _lines(
+        {
+            **{"run": "night", "episode": "b2:1", "trace_id": "b2:2", "task": "bell", "attempt": 0, "condition": ""},
+            **{"agent": "a", "score": 1.0, "by": "rule", "reason": None, "cost_usd": 0.01, "input_tokens": 3},
+        },
+        {
+            **{"run": "night", "episode": "b2:3", "trace_id": "b2:4", "task": "bell", "attempt": 1, "condition": ""},
+            **{"agent": "a", "score": None, "by": None, "reason": "unscored", "cost_usd": None},
+        },
+    ),
+    "table": _lines({"task": "bell", "score": 1, "cost": 0.01}, {"task": "gong", "score": 0, "cost": 0.02}),
 }

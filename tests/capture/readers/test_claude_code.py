@@ -424,6 +424,8 @@ def test_a_cut_file_keeps_what_came_before_the_cut() -> None:
 class _Nowhere:
     """A sink that keeps nothing."""
 
+    idle = True
+
     def text(self, body: str, field: str, original: str | None = None) -> Ref:
         return text_ref(body)
 

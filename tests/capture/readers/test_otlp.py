@@ -292,7 +292,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         intake = Intake(lambda trace: Nowhere(), Origin("otlp"), report)
         buffer = SpanBuffer(1 << 17)
         tracemalloc.start()
-        otlp._Gathering(buffer, intake).take(file_source(path, "big"))
+        otlp.OtlpFile(buffer, intake).take(file_source(path, "big"))
         write_traces(buffer, intake)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

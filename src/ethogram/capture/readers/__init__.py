@@ -39,6 +39,13 @@ MODULES = {
     "who-and-when": "who_and_when",
     "traxr": "traxr",
     "openai-chat": "openai_chat",
+    "promptfoo": "promptfoo",
+    "deepeval": "deepeval",
+    "pydantic-evals": "pydantic_evals",
+    "lm-eval": "lm_eval",
+    "langsmith": "langsmith",
+    "episodes": "episodes",
+    "table": "table",
 }
 
 
@@ -81,7 +88,7 @@ def recognise(source: Source) -> Reader | None:
 
 def _surest(peek: Peek) -> Reader | None:
     best, best_score = None, 0
-    for candidate in (*map(_own_reader, MODULES), *plugged_readers().values().values()):
+    for candidate in _candidates(tuple(sys.path)):
         try:
             score = candidate.sniff(peek)
         except RECORD_ERRORS:  # a reader that fails on damaged bytes does not recognise them
@@ -95,6 +102,11 @@ def _surest(peek: Peek) -> Reader | None:
 def _own_reader(name: str) -> Reader:
     module = import_module(f"{__name__}.{MODULES[name]}")
     return Reader(name, module.sniff, module.read)
+
+
+@lru_cache(maxsize=4)
+def _candidates(path: tuple[str, ...]) -> tuple[Reader, ...]:
+    return (*map(_own_reader, MODULES), *_plugged_readers(path).values().values())
 
 
 @lru_cache(maxsize=4)

@@ -20,10 +20,10 @@ from ethogram.capture.parse import (
     media,
     to_json,
     tool_call,
+    usage_tokens,
 )
 from ethogram.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
-from ._shared import usage_tokens
 from ._turns import Turns, count_bytes, rest_of
 
 Event = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.draft import Draft
-from ethogram.capture.intake import Intake
-from ethogram.capture.parse import as_dict, as_float, as_int, chat_message
+from ethogram.capture.intake import RECORD_ERRORS, Intake
+from ethogram.capture.parse import as_float, chat_message
 from ethogram.trace import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
 
 
@@ -48,9 +48,11 @@ def feed(
     `details` gives the fields of the draft that stand beside a message or in its record.
     """
     for position, item in enumerate(messages):
-        with intake.record(f"{where}, message {position}"):
+        try:
             item = as_object(item, "the message")
             chat.add(chat_message(item), **details(position, item))
+        except RECORD_ERRORS as error:
+            intake.refuse(f"{where}, message {position}", error)
 
 
 def add_tool(trace: TraceBuilder, call: ToolCall, message: Message | None, **fields: Any) -> None:
@@ -64,40 +66,6 @@ def add_tool(trace: TraceBuilder, call: ToolCall, message: Message | None, **fie
     trace.add(
         Draft(kind="tool", name=call.name, tool=call.name, call_id=call.call_id, arguments=call.arguments, **fields)
     )
-
-
-def usage_tokens(usage: Any) -> dict[str, int | None]:
-    """Token fields of a draft from a usage object in the OpenAI or the Anthropic spelling.
-
-    `prompt_tokens` holds cached tokens, so they are taken out. `input_tokens` does so only where its own
-    details say how many (OpenAI's responses); Anthropic's raw count is fresh input already.
-    """
-    usage = as_dict(usage)
-    if not usage:
-        return {}
-    inclusive = "prompt_tokens" in usage or "input_tokens_details" in usage
-    details = as_dict(usage.get("prompt_tokens_details") or usage.get("input_tokens_details"))
-    out = as_dict(usage.get("completion_tokens_details") or usage.get("output_tokens_details"))
-    read = _first(details.get("cached_tokens"), usage.get("cache_read_input_tokens"))
-    write = _first(
-        details.get("cache_creation_tokens"),
-        details.get("cache_write_tokens"),
-        usage.get("cache_creation_input_tokens"),
-    )
-    whole = _first(usage.get("prompt_tokens"), usage.get("input_tokens"))
-    if whole is not None and inclusive:
-        whole = max(0, whole - (read or 0) - (write or 0))
-    return {
-        "input_tokens": whole,
-        "cache_read_tokens": read,
-        "cache_write_tokens": write,
-        "output_tokens": _first(usage.get("completion_tokens"), usage.get("output_tokens")),
-        "reasoning_tokens": _first(out.get("reasoning_tokens")),
-    }
-
-
-def _first(*values: Any) -> int | None:
-    return next((number for v in values if (number := as_int(v)) is not None), None)
 
 
 _FAULTS: tuple[tuple[str, Reason], ...] = (

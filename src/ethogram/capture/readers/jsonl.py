@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.capture.builder import TraceBuilder
-from ethogram.capture.draft import Draft
+from ethogram.capture.draft import Draft, LabelDraft
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import from_json
 from ethogram.capture.peek import Peek
@@ -270,13 +270,15 @@ class _Rebuild:
         return refs
 
     def _label(self, label: Label) -> None:
-        self._trace.label(
-            label.name,
-            label.value,
-            by=label.by,
-            source=label.source,
-            why=self._texts.words(label.why),
-            span_id=label.span_id,
-            version=label.version,
-            at_ns=label.at_ns,
+        self._trace.add_label(
+            LabelDraft(
+                name=label.name,
+                value=label.value,
+                by=label.by,
+                source=label.source,
+                why=self._texts.words(label.why),
+                span_id=label.span_id,
+                version=label.version,
+                at_ns=label.at_ns,
+            )
         )

@@ -13,13 +13,24 @@ from typing import Any
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake
-from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
+from ethogram.capture.parse import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_name,
+    as_text,
+    chat_message,
+    iso_ns,
+    to_json,
+    usage_tokens,
+)
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, ToolCall, ToolResult
 
-from ._shared import as_listing, as_object, usage_tokens
+from ._shared import as_listing, as_object
 from ._turns import Turns, add_whole, count_bytes, plain_meta, rest_of, stem
 
 FORMAT = "mini-swe-agent"
@@ -45,8 +56,10 @@ def _score(item: dict[str, Any]) -> int:
     info = as_dict(item.get("info"))
     if as_name(item.get("trajectory_format")).startswith("mini-swe-agent") or "mini_version" in info:
         return 98
+    if not info:
+        return 0
     words = [as_text(m.get("content")) for m in as_list(item.get("messages"))[:20] if isinstance(m, dict)]
-    return 88 if info and any(mark in w for mark in _STRONG for w in words) else 0
+    return 88 if any(mark in w for mark in _STRONG for w in words) else 0
 
 
 def read(source: Source, intake: Intake) -> None:

@@ -9,7 +9,9 @@ input and a trace of its own, unless records name their conversation or session:
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any
 
 from ethogram.capture.builder import TraceBuilder
@@ -17,19 +19,31 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
-from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, chat_message, iso_ns, to_json
+from ethogram.capture.parse import (
+    as_dict,
+    as_float,
+    as_int,
+    as_list,
+    as_name,
+    as_text,
+    chat_message,
+    iso_ns,
+    to_json,
+    usage_tokens,
+)
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Message, Text, ToolResult, digest
 
-from ._shared import as_listing, as_object, feed, usage_tokens
+from ._shared import as_listing, as_object, feed
 
 FORMAT = "openai-chat"
 MAX_OPEN = 500
 """How many conversations wait for their next call; one that stays silent for longer goes on as a new trace."""
 
 _CONVERSATION = ("conversation_id", "session_id", "thread_id", "chat_id")
+_CONVERSATION_NAMES = frozenset(_CONVERSATION)
 _SCORES = ("reward", "score", "rating")
 _STARTS = ("start_time", "timestamp", "created_at", "time", "created")
 _TOOLS = ("tools", "functions")
@@ -38,6 +52,8 @@ _MESSAGE = {
     *("role", "content", "name", "tool_calls", "function_call", "tool_call_id", "reasoning_content", "reasoning"),
     *("usage", "model", "cost", "finish_reason", "refusal", "audio", *_STARTS),
 }
+_SPOKEN = frozenset(["role", "content", "name", "tool_calls", "tool_call_id"])
+"""All that most messages have: beside them stands nothing."""
 
 
 def sniff(peek: Peek) -> int:
@@ -113,7 +129,7 @@ def _read_record(item: dict[str, Any], where: str, intake: Intake, conversations
 
 def _conversation(item: dict[str, Any], request: dict[str, Any]) -> str:
     for place in (item, as_dict(item.get("metadata")), request, as_dict(request.get("metadata"))):
-        for name in _CONVERSATION:
+        for name in () if _CONVERSATION_NAMES.isdisjoint(place) else _CONVERSATION:
             if place.get(name):
                 return as_name(place[name])
     return ""
@@ -123,28 +139,31 @@ def _own_name(item: dict[str, Any], response: dict[str, Any]) -> str:
     return as_name(item.get("custom_id") or item.get("request_id") or item.get("id") or response.get("id"))
 
 
-def _task(item: dict[str, Any], messages: list[Message]) -> str:
+def _task(item: dict[str, Any], messages: Iterable[Message]) -> str:
     """What the log calls it, else the words that were asked first: equal questions are repeats of one task."""
     named = as_name(item.get("task_id") or item.get("task") or item.get("custom_id"))
+    if named:
+        return named
     words = next((m.text for m in messages if m.role == "user" and m.text), "")
-    return named or (words if len(words) <= 80 else f"{words[:60]}… {digest(words)[-8:]}")
+    return words if len(words) <= 80 else f"{words[:60]}… {digest(words)[-8:]}"
 
 
 def _read_chat(item: dict[str, Any], where: str, intake: Intake) -> None:
     """A conversation that was written down whole; the record's own totals belong to its last answer."""
     messages = as_listing(item.get("messages"), "messages")
-    answers = [i for i, m in enumerate(messages) if as_dict(m).get("role") == "assistant"]
+    roles = [as_dict(m).get("role") for m in messages]
+    last = len(roles) - 1 - roles[::-1].index("assistant") if "assistant" in roles else -1
     with intake.trace(_conversation(item, {}) or _own_name(item, {}) or where) as trace:
 
         def details(position: int, message: dict[str, Any]) -> dict[str, Any]:
             found = _beside(message, trace)
-            if answers and position == answers[-1]:
+            if position == last:
                 tokens = {} if message.get("usage") else usage_tokens(item.get("usage"))
                 found = {"model": as_name(item.get("model")) or None, **found, **tokens}
             return found
 
-        asked = next((m for m in messages if as_dict(m).get("role") == "user"), None)
-        trace.task = _task(item, [chat_message(as_dict(asked))] if asked else [])
+        asked = (chat_message(as_dict(m)) for m, speaker in zip(messages, roles, strict=True) if speaker == "user")
+        trace.task = _task(item, islice(asked, 1))
         _set_meta(trace, item, item)
         chat = ChatBuilder(trace)
         feed(chat, messages, intake, where, details)
@@ -153,6 +172,8 @@ def _read_chat(item: dict[str, Any], where: str, intake: Intake) -> None:
 
 def _beside(message: dict[str, Any], trace: TraceBuilder) -> dict[str, Any]:
     """Fields of a draft that stand beside the words of a message."""
+    if _SPOKEN.issuperset(message):
+        return {}
     found: dict[str, Any] = {"start_ns": _when(message), "attributes": _rest(message, _MESSAGE)}
     if message.get("audio"):
         trace.lose("audio")
@@ -268,10 +289,7 @@ def _answer(item: dict[str, Any], response: dict[str, Any]) -> Message | None:
     """The message of the first choice, or an answer that was logged without its envelope."""
     choices = as_list(response.get("choices"))
     if choices:
-        message = as_dict(as_dict(choices[0]).get("message"))
-        if message.get("refusal") and not message.get("content"):
-            message = {**message, "content": message["refusal"]}
-        return chat_message({**message, "role": "assistant"})
+        return chat_message({**as_dict(as_dict(choices[0]).get("message")), "role": "assistant"})
     plain = item.get("response")
     if isinstance(plain, str) and plain:
         return Message("assistant", (Text(plain),))

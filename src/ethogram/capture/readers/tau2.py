@@ -28,6 +28,7 @@ from ethogram.capture.parse import (
     iso_ns,
     media,
     to_json,
+    usage_tokens,
 )
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
@@ -35,7 +36,7 @@ from ethogram.capture.source import Source
 from ethogram.trace import File, Message, Missing, Outcome, Text, ToolResult
 
 from . import tau2_voice
-from ._shared import add_crash, add_tool, as_object, usage_tokens, verdict
+from ._shared import add_crash, add_tool, as_object, verdict
 
 FORMAT = "tau2"
 USER = tau2_voice.USER

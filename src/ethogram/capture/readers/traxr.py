@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
-from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, iso_ns, to_json
+from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, iso_ns, to_json, usage_tokens
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
 from ethogram.trace import Kind, Message, Outcome, Part, Scored, Text, ToolCall, ToolResult
 
-from ._shared import as_listing, as_object, usage_tokens
+from ._shared import as_listing, as_object
 
 FORMAT = "traxr"
 SIDES = {"clean_trace": "clean", "perturbed_trace": "perturbed"}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Any
 
-from ethogram.capture.builder import TraceBuilder, json_text
-from ethogram.capture.draft import Draft
-from ethogram.capture.intake import Intake
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.cleaning import json_text
+from ethogram.capture.draft import Draft, LabelDraft
+from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.parse import as_name
 from ethogram.capture.semconv import Understood, understand
 from ethogram.trace import TOKEN_FIELDS, File, ToolCall, ToolResult
@@ -18,7 +18,7 @@ from .bag import Bag
 from .facts import Note, apply_facts, take_facts
 from .kinds import OpenedSpan, Outline, open_span, outline
 from .messages import last_words
-from .spans import RawSpan, SpanBuffer, decode_span
+from .spans import RawSpan, SpanBuffer
 from .tree import Tree
 
 HELD_BYTES = 1 << 20
@@ -35,8 +35,16 @@ def write_traces(buffer: SpanBuffer, intake: Intake, *, finish: Finish | None = 
     A span that was delivered twice, byte for byte, is kept once, unless the format means `repeats`.
     """
     for key in list(buffer.traces):
-        with intake.record(f"trace {key}"):
-            _Assembly(buffer, key, intake, repeats).write(finish)
+        write_trace(buffer, key, intake, finish=finish, repeats=repeats)
+        buffer.forget(key)
+
+
+def write_trace(
+    buffer: SpanBuffer, key: str, intake: Intake, *, finish: Finish | None = None, repeats: bool = False
+) -> None:
+    """The trace of one id, from all of its spans that were gathered."""
+    with intake.record(f"trace {key}"):
+        _Assembly(buffer, key, intake, repeats).write(finish)
 
 
 class _Assembly:
@@ -47,6 +55,8 @@ class _Assembly:
         self._key = key
         self._intake = intake
         self._held: dict[int, OpenedSpan] = {}
+        self._firsts: dict[str | None, int] = {}
+        self._marks: dict[str | None, set[bytes]] = {}
         self._outlines = self._outline(repeats)
         self._exact = all(o.seq is not None for o in self._outlines.values())  # written by our own writer
         self._facts: dict[str, Any] = {}
@@ -74,25 +84,39 @@ class _Assembly:
 
     def _outline(self, repeats: bool) -> dict[int, Outline]:
         found: dict[int, Outline] = {}
-        seen: set[bytes] = set()
-        sizes = Counter(self._buffer.sizes(self._key))
-        hold = sum(size * count for size, count in sizes.items()) <= HELD_BYTES
-        for position, data in enumerate(self._buffer.encoded(self._key)):
-            if sizes[len(data)] > 1 and not repeats:
-                mark = blake2b(data, digest_size=16).digest()
-                if mark in seen:
+        sizes = self._buffer.sizes(self._key)
+        hold = sum(sizes) <= HELD_BYTES
+        for position in range(len(sizes)):
+            try:
+                span = self._buffer.span(self._key, position)
+                if not repeats and self._came_before(span.span_id, position):
                     self._intake.lose("span (delivered twice)")
                     continue
-                seen.add(mark)
-            with self._intake.record(f"trace {self._key}, span {position}"):
-                opened = self._opened(decode_span(data))
+                opened = self._opened(span)
                 found[position] = outline(opened)
                 if hold:
                     self._held[position] = opened
+            except RECORD_ERRORS as error:
+                self._intake.refuse(f"trace {self._key}, span {position}", error)
         known = {o.span_id for o in found.values()}
         for span_id in [s for s in self._buffer.traces[self._key].events if s not in known]:
             self._alone(span_id, found)
         return found
+
+    def _came_before(self, span_id: str | None, position: int) -> bool:
+        """Whether the same span stands at an earlier position, byte for byte."""
+        first = self._firsts.setdefault(span_id, position)
+        if first == position:
+            return False
+        if span_id not in self._marks:
+            self._marks[span_id] = {self._mark(first)}
+        mark, marks = self._mark(position), self._marks[span_id]
+        known = mark in marks
+        marks.add(mark)
+        return known
+
+    def _mark(self, position: int) -> bytes:
+        return blake2b(self._buffer.encoded(self._key, position), digest_size=16).digest()
 
     def _opened(self, span: RawSpan) -> OpenedSpan:
         return open_span(span, self._buffer.events(self._key, span.span_id or ""))
@@ -120,16 +144,20 @@ class _Assembly:
         """Some spans in their order; what is in them is searched for secrets together."""
         ready: list[tuple[int, str | None, Understood]] = []
         for position in positions:
-            with self._intake.record(self._place(position)):
+            try:
                 ready.append((position, *self._understood(trace, tree, position, repeated)))
+            except RECORD_ERRORS as error:
+                self._intake.refuse(self._place(position), error)
         if self._intake.searches:
             self._intake.expect([_strings_of(known.draft) for _, _, known in ready])
         for position, raw_id, known in ready:
-            with self._intake.record(self._place(position)):
+            try:
                 span_id = trace.add(known.draft)
                 if raw_id:
                     self._ids.setdefault(raw_id, span_id)
                 add_notes(trace, known.notes, span_id)
+            except RECORD_ERRORS as error:
+                self._intake.refuse(self._place(position), error)
 
     def _place(self, position: int) -> str:
         return f"trace {self._key}, span {self._outlines[position].span_id or position}"
@@ -142,6 +170,7 @@ class _Assembly:
         raw, known = opened.span, understand(opened)
         draft = known.draft
         if not self._exact:
+            draft.seq = None  # numbers of our own writer mean nothing beside spans that have none
             owner = tree.agent(position)
             draft.agent = draft.agent or (owner.agent if owner else "")
             draft.lane = draft.lane or tree.lane(position)
@@ -200,15 +229,17 @@ class _Assembly:
 def add_notes(trace: TraceBuilder, notes: list[Note], span_id: str | None) -> None:
     """Attach what was said about a span, or about the whole trace."""
     for note in notes:
-        trace.label(
-            note.name,
-            note.value,
-            by=note.by,
-            source=note.source,
-            why=note.why,
-            span_id=None if note.whole else span_id,
-            version=note.version,
-            at_ns=note.at_ns,
+        trace.add_label(
+            LabelDraft(
+                name=note.name,
+                value=note.value,
+                by=note.by,
+                source=note.source,
+                why=note.why,
+                span_id=None if note.whole else span_id,
+                version=note.version,
+                at_ns=note.at_ns,
+            )
         )
 
 

@@ -37,18 +37,49 @@ _WHOLE = frozenset(
 """Keys whose value is data of the user, never a level of the key."""
 
 
+REMEMBERED_SHAPES = 1000
 _DIGIT = re.compile(r"\.[0-9]")
 _NUMBERED = re.compile(r"(.+?)\.([0-9]+)(?:\.|$)", re.DOTALL)
 
 
+class Shape:
+    """What the names of some attributes tell: asked once for all spans that have the same names."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        """`names` are those of one span, flat, in their order."""
+        self.names = frozenset(names)
+        self.lists = _lists(names)
+        self._has: dict[str | frozenset[str], bool] = {}
+
+    def has(self, what: str | frozenset[str]) -> bool:
+        """Whether one of some names is among them, or any that begins with a prefix."""
+        known = self._has.get(what)
+        if known is None:
+            under = isinstance(what, str) and any(name.startswith(what) for name in self.names)
+            known = self._has[what] = under if isinstance(what, str) else not what.isdisjoint(self.names)
+        return known
+
+
+class _Shapes(dict[tuple[str, ...], Shape]):
+    """Shapes by their names; a source has a few, and one that has very many gains nothing by them."""
+
+    def __missing__(self, names: tuple[str, ...]) -> Shape:
+        if len(self) >= REMEMBERED_SHAPES:
+            self.clear()
+        self[names] = shape = Shape(names)
+        return shape
+
+
+_shapes = _Shapes()
+
+
 class Bag:
-    """Takes attributes out by any of their names."""
+    """Takes attributes out by any of their names. `shape` tells which came with the span, taken ones included."""
 
     def __init__(self, attributes: dict[str, Any]) -> None:
         """Nested attributes are flattened."""
         self.rest = flat(attributes)
-        self._keys = ""
-        self._lists: dict[str, list[tuple[str, int, str]]] | None = None
+        self.shape = _shapes[tuple(self.rest)]
 
     def __contains__(self, key: str) -> bool:
         return self.rest.get(key) is not None
@@ -56,13 +87,7 @@ class Bag:
     def add(self, attributes: dict[str, Any]) -> None:
         """More attributes, from beside the span; its own win."""
         self.rest = {**attributes, **self.rest}
-        self._keys, self._lists = "", None
-
-    def has_under(self, prefix: str) -> bool:
-        """Whether attributes below a prefix came with the span; most prefixes have none."""
-        if not self._keys:
-            self._keys = "\n".join(["", *self.rest])
-        return f"\n{prefix}" in self._keys
+        self.shape = _shapes[tuple(self.rest)]
 
     def take(self, *keys: str) -> Any:
         """The value of the first name that has one; other names are consumed too if they say the same."""
@@ -103,19 +128,17 @@ class Bag:
 
     def under(self, prefix: str) -> dict[str, Any]:
         """All attributes below a prefix, by the rest of their key."""
-        if not self.has_under(prefix):
+        if not self.shape.has(prefix):
             return {}
         keys = [k for k in self.rest if k.startswith(prefix)]
         return {key[len(prefix) :]: self.rest.pop(key) for key in keys}
 
     def indexed(self, prefix: str) -> list[Any]:
         """`prefix.0.…`, `prefix.1.…` as a list of nested values, in the order of the numbers."""
-        if self._lists is None:
-            self._lists = _lists(self.rest)
-        if prefix not in self._lists:
+        if prefix not in self.shape.lists:
             return []
         found: dict[int, dict[str, Any]] = {}
-        for key, number, tail in self._lists[prefix]:
+        for key, number, tail in self.shape.lists[prefix]:
             if key in self.rest:
                 found.setdefault(number, {})[tail] = self.rest.pop(key)
         return [nest(found[i].items()) for i in sorted(found)]
@@ -124,7 +147,7 @@ class Bag:
 def _lists(keys: Iterable[str]) -> dict[str, list[tuple[str, int, str]]]:
     """Keys with a number in them, by what stands before it, each with the number and what stands behind it.
 
-    Most spans have none, and a dozen prefixes are asked for: so one look serves all of them.
+    Most spans have none, and a dozen prefixes are asked for: one look serves all of them.
     """
     found: dict[str, list[tuple[str, int, str]]] = {}
     for key in keys:
@@ -135,6 +158,8 @@ def _lists(keys: Iterable[str]) -> dict[str, list[tuple[str, int, str]]]:
 
 def flat(attributes: dict[str, Any]) -> dict[str, Any]:
     """Attributes with dotted keys, whether they came nested (`{"llm": {"model_name": …}}`) or flat."""
+    if _ROOTS.isdisjoint(attributes):
+        return attributes.copy()
     result: dict[str, Any] = {}
     for key, value in attributes.items():
         if key in _ROOTS and isinstance(value, dict | list):

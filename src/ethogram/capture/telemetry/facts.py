@@ -18,6 +18,7 @@ EVALUATION = "gen_ai.evaluation.result"
 _SESSION = ("session.id", "gen_ai.conversation.id", "user.id", "traceloop.workflow.name")
 _HEAD = ("task", "attempt", "condition", "agent", "seed", "answer", "origin")
 _ABOUT_THE_TRACE = (*(f"ethogram.{name}" for name in _HEAD), *_SESSION)
+_TRACE_NAMES = frozenset(_ABOUT_THE_TRACE)
 _SOURCES: dict[str, LabelSource] = {
     "llm": "judge",
     "human": "hand",
@@ -26,6 +27,7 @@ _SOURCES: dict[str, LabelSource] = {
     "annotation": "hand",
     "api": "import",
 }
+_JUDGED = (("evaluations", "evaluation"), ("annotations", "annotation"), ("trace.evaluations", ""))
 _OWN_SOURCES: dict[str, LabelSource] = {
     "import": "import",
     "verifier": "verifier",
@@ -56,12 +58,13 @@ def label_source(kind: Any) -> LabelSource:
 def take_facts(bag: Bag) -> dict[str, Any]:
     """Attributes that are about the trace."""
     facts: dict[str, Any] = {}
-    if not bag.rest.keys().isdisjoint(_ABOUT_THE_TRACE):
+    if bag.shape.has(_TRACE_NAMES):
         for key in _ABOUT_THE_TRACE:
             if key in bag:
                 facts[key] = bag.rest.pop(key)
     for prefix in ("ethogram.outcome.", "ethogram.meta."):
-        facts.update({prefix + k: v for k, v in bag.under(prefix).items()})
+        if bag.shape.has(prefix):
+            facts.update({prefix + k: v for k, v in bag.under(prefix).items()})
     return facts
 
 
@@ -102,7 +105,7 @@ def notes_of(bag: Bag, events: Iterable[RawEvent]) -> tuple[list[Note], list[Raw
             left.append(event)
     if "gen_ai.evaluation.name" in bag:
         notes.extend(_evaluation({f"gen_ai.evaluation.{k}": v for k, v in bag.under("gen_ai.evaluation.").items()}))
-    for prefix, inner in (("evaluations", "evaluation"), ("annotations", "annotation"), ("trace.evaluations", "")):
+    for prefix, inner in _JUDGED if bag.shape.lists else ():
         for item in bag.indexed(prefix):
             found = as_dict(as_dict(item).get(inner) or as_dict(item).get("evaluation")) or as_dict(item)
             notes.extend(judged(found, prefix, whole=prefix.startswith("trace.")))

@@ -66,6 +66,10 @@ _AGENT_NAME = re.compile(r"^(invoke_agent|agent_run)\b")
 AGENT_KEYS = ("gen_ai.agent.name", "agent.name", "agent_name")
 _SAYING = ("gen_ai.input", "gen_ai.output", "gen_ai.prompt", "gen_ai.completion", "llm.input", "llm.output")
 _RESPONSE_KEYS = ("gen_ai.response.id", "ai.response.id", "llm.response.id")
+_RESPONSE_NAMES = frozenset(_RESPONSE_KEYS)
+_AGENT_NAMES = frozenset(AGENT_KEYS)
+OWN = "ethogram."
+"""How names of attributes begin that our own writer gives."""
 
 
 class Outline(msgspec.Struct, kw_only=True):
@@ -81,6 +85,7 @@ class Outline(msgspec.Struct, kw_only=True):
     seq: int | None = None
     response: str = ""
     weight: int = 0
+    """How much a span says of its response; asked where several name the same one."""
 
 
 class OpenedSpan(msgspec.Struct):
@@ -90,6 +95,9 @@ class OpenedSpan(msgspec.Struct):
     bag: Bag
     events: list[RawEvent]
     kind: Kind
+    agent: str
+    named: bool
+    """Whether the agent's name is more than the name of the span."""
 
 
 def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenedSpan:
@@ -101,27 +109,32 @@ def open_span(span: RawSpan, apart: list[RawEvent]) -> OpenedSpan:
             bag.add(event.attributes)
         else:
             events.append(event)
-    return OpenedSpan(span, bag, events, kind_of(bag, span))
+    kind = kind_of(bag, span)
+    return OpenedSpan(span, bag, events, kind, *agent_of(bag, span, kind))
 
 
 def outline(opened: OpenedSpan) -> Outline:
     """The place of a span in its trace; takes nothing out of its attributes."""
-    span, bag, events, kind = opened.span, opened.bag, opened.events, opened.kind
-    agent, named = agent_of(bag, span, kind)
-    get = bag.rest.get
-    said = any(map(bag.has_under, _SAYING)) or any(e.name.startswith("gen_ai.") for e in events)
-    return Outline(
-        span_id=as_name(get("ethogram.span_id")) or span.span_id,
-        parent_id=as_name(get("ethogram.parent_id")) or span.parent_id,
+    span, bag, kind = opened.span, opened.bag, opened.kind
+    found = Outline(
+        span_id=span.span_id,
+        parent_id=span.parent_id,
         kind=kind,
         start_ns=span.start_ns,
         end_ns=span.end_ns,
-        agent=agent,
-        named=named,
-        seq=as_int(get("ethogram.seq")),
-        response=next((as_name(get(k)) for k in _RESPONSE_KEYS if k in bag), "") if kind == "model" else "",
-        weight=2 * len(USAGE_KEYS & bag.rest.keys()) + said,
+        agent=opened.agent,
+        named=opened.named,
     )
+    if bag.shape.has(OWN):
+        get = bag.rest.get
+        found.span_id = as_name(get("ethogram.span_id")) or span.span_id
+        found.parent_id = as_name(get("ethogram.parent_id")) or span.parent_id
+        found.seq = as_int(get("ethogram.seq"))
+    if kind == "model" and bag.shape.has(_RESPONSE_NAMES):
+        found.response = next((as_name(bag.rest[k]) for k in _RESPONSE_KEYS if k in bag), "")
+        said = any(map(bag.shape.has, _SAYING)) or any(e.name.startswith("gen_ai.") for e in opened.events)
+        found.weight = 2 * len(USAGE_KEYS & bag.shape.names) + said
+    return found
 
 
 def kind_of(bag: Bag, span: RawSpan) -> Kind:
@@ -161,7 +174,7 @@ def kind_of(bag: Bag, span: RawSpan) -> Kind:
 
 def agent_of(bag: Bag, span: RawSpan, kind: Kind) -> tuple[str, bool]:
     """The agent that a span names, and whether it is more than the name of the span."""
-    for key in AGENT_KEYS:
+    for key in AGENT_KEYS if bag.shape.has(_AGENT_NAMES) else ():
         if key in bag:
             return as_name(bag.rest[key]), True
     if kind != "agent" or "ethogram.seq" in bag:

@@ -79,20 +79,42 @@ def messages_of(value: Any, speaker: str) -> list[Message]:
 
 
 class _Memory:
-    """Messages of lists that were read before, by their JSON: a context is sent again at every call, and grows."""
+    """Messages that were read before, by their JSON: a context is sent again at every call, and grows."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, bytes], list[Message]] = {}
+        self._known: dict[bytes | tuple[str, bytes], list[Message]] = {}
+        self._last: dict[str, tuple[str, list[Message]]] = {}
         self._chars = 0
 
-    def gather(self, raw: bytes, speaker: str) -> list[Message]:
-        known = self._known.get((speaker, raw))
+    def listed(self, text: str, speaker: str) -> list[Message]:
+        """The messages in the JSON of a list. One that begins as the last one did is read from there on."""
+        start, known = self._last.get(speaker, ("", []))
+        found: list[Message] = []
+        if known and text.startswith(start) and text.startswith(",", len(start)):
+            found = self._gathered(f"[{text[len(start) + 1 :]}", speaker)
+        found = [*known, *found] if found else self._gathered(text, speaker)
+        if text.endswith("]") and len(text) <= _REMEMBERED_CHARS:
+            self._last[speaker] = (text[:-1], found)
+        return found
+
+    def _gathered(self, text: str, speaker: str) -> list[Message]:
+        return [m for raw in _raw_list.decode(text) for m in self._gather(bytes(raw), speaker)]
+
+    def _gather(self, raw: bytes, speaker: str) -> list[Message]:
+        known = self._known.get(raw) or self._known.get((speaker, raw))
         if known is None:
             if self._chars > _REMEMBERED_CHARS:
                 self._known, self._chars = {}, 0
-            known = self._known[speaker, raw] = _gather([msgspec.json.decode(raw)], speaker)
+            item = msgspec.json.decode(raw)
+            known = _gather([item], speaker)
+            self._known[raw if _names_speaker(item) else (speaker, raw)] = known
             self._chars += len(raw) + 100
         return known
+
+
+def _names_speaker(item: Any) -> bool:
+    """Whether a message says itself who speaks, so that it is the same wherever it stands."""
+    return isinstance(item, dict) and isinstance(who := item.get("role"), str) and bool(who) and "type" not in item
 
 
 _memory = _Memory()
@@ -104,7 +126,7 @@ def messages_in_json(value: Any, speaker: str) -> list[Message] | None:
     if not isinstance(value, str) or value[:1] != "[":
         return None
     try:
-        return [m for raw in _raw_list.decode(value) for m in _memory.gather(bytes(raw), speaker)]
+        return _memory.listed(value, speaker)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 

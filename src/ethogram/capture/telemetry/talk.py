@@ -41,60 +41,79 @@ _RAW_OUTPUT = (
 )
 
 
+RAW_KEYS = frozenset([*_RAW_INPUT, *_RAW_OUTPUT, "input.mime_type", "output.mime_type"])
+_INSTRUCTIONS = frozenset(["gen_ai.system_instructions"])
+_MESSAGE_KEYS = frozenset(["gen_ai.input.messages", "gen_ai.output.messages"])
+_AI_SDK = frozenset(["ai.prompt.messages", "ai.response.text", "ai.response.toolCalls"])
+_PLAIN_KEYS = frozenset(["llm.prompts", "llm.choices"])
+_PACKED = frozenset(["events"])
+
+
 class Talk(msgspec.Struct):
-    """One side of a model call: its messages, the events that were not used, and how often it was said again."""
+    """One side of a model call: its messages, the events that were not used, and how often it was said again.
+
+    A dialect whose names no span of this shape has is not asked; all others are consumed.
+    """
 
     messages: list[Message]
     events: list[RawEvent]
     again: int = 0
     stop: str = ""
 
+    def say(self, messages: list[Message]) -> None:
+        """What one dialect says: the first that says something counts, others say it again."""
+        if messages and self.messages:
+            self.again += 1
+        elif messages:
+            self.messages = messages
+
 
 def take_input(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     """What the model read."""
-    system = (
-        [Message("system", tuple(p))]
-        if (p := message_parts(decoded_json(bag.take("gen_ai.system_instructions"))))
-        else []
-    )
     heard, left = _split(bag, events, lambda e: e.name in _SPEAKERS or e.name == _PROMPT)
-    talk = _choose(
-        [
-            lambda: messages_of(bag.take("gen_ai.input.messages"), "user"),
-            lambda: [m for e in heard for m in _heard(e)],
-            lambda: [message_of(as_dict(i), "user") for i in bag.indexed("gen_ai.prompt")],
-            lambda: [_openinference(i, "user") for i in bag.indexed("llm.input_messages")],
-            lambda: _texts(bag, "llm.prompts", "prompt", "user"),
-            lambda: messages_of(bag.take("ai.prompt.messages"), "user"),
-        ],
-        left,
-    )
-    if not talk.messages:
+    talk = Talk([], left)
+    if bag.shape.has(_MESSAGE_KEYS):
+        talk.say(messages_of(bag.take("gen_ai.input.messages"), "user"))
+    if heard:
+        talk.say([m for e in heard for m in _heard(e)])
+    if bag.shape.lists:
+        talk.say([message_of(as_dict(i), "user") for i in bag.indexed("gen_ai.prompt")])
+        talk.say([_openinference(i, "user") for i in bag.indexed("llm.input_messages")])
+    if bag.shape.lists or bag.shape.has(_PLAIN_KEYS):
+        talk.say(_texts(bag, "llm.prompts", "prompt", "user"))
+    if bag.shape.has(_AI_SDK):
+        talk.say(messages_of(bag.take("ai.prompt.messages"), "user"))
+    if not talk.messages and bag.shape.has(RAW_KEYS):
         talk.messages = _raw(bag, _RAW_INPUT, "user")
-    if system and talk.messages[:1] != system:
-        talk.messages = [*system, *talk.messages]
+    if bag.shape.has(_INSTRUCTIONS) and (parts := message_parts(decoded_json(bag.take("gen_ai.system_instructions")))):
+        system = [Message("system", tuple(parts))]
+        if talk.messages[:1] != system:
+            talk.messages = [*system, *talk.messages]
     return talk
 
 
 def take_output(bag: Bag, events: Sequence[RawEvent]) -> Talk:
     """What the model wrote, and why it stopped where the messages say so."""
     heard, left = _split(bag, events, lambda e: e.name in ("gen_ai.choice", _COMPLETION))
-    written = bag.take("gen_ai.output.messages")
-    whole = as_list(decoded_json(written))
-    completions = bag.indexed("gen_ai.completion")
-    talk = _choose(
-        [
-            lambda: (messages_in_json(written, "assistant") if whole else None) or messages_of(whole, "assistant"),
-            lambda: [m for e in heard for m in _heard(e)],
-            lambda: [message_of(as_dict(i), "assistant") for i in completions],
-            lambda: [_openinference(i, "assistant") for i in bag.indexed("llm.output_messages")],
-            lambda: _texts(bag, "llm.choices", "completion", "assistant"),
-            lambda: _ai_sdk(bag),
-        ],
-        left,
-    )
-    said: list[Any] = [*whole, *(e.attributes for e in heard), *completions]
-    if not talk.messages:
+    talk = Talk([], left)
+    said: list[Any] = []
+    if bag.shape.has(_MESSAGE_KEYS):
+        written = bag.take("gen_ai.output.messages")
+        said += as_list(decoded_json(written))
+        talk.say((messages_in_json(written, "assistant") if said else None) or messages_of(said, "assistant"))
+    if heard:
+        talk.say([m for e in heard for m in _heard(e)])
+        said += [e.attributes for e in heard]
+    if bag.shape.lists:
+        completions = bag.indexed("gen_ai.completion")
+        talk.say([message_of(as_dict(i), "assistant") for i in completions])
+        talk.say([_openinference(i, "assistant") for i in bag.indexed("llm.output_messages")])
+        said += completions
+    if bag.shape.lists or bag.shape.has(_PLAIN_KEYS):
+        talk.say(_texts(bag, "llm.choices", "completion", "assistant"))
+    if bag.shape.has(_AI_SDK):
+        talk.say(_ai_sdk(bag))
+    if not talk.messages and bag.shape.has(RAW_KEYS):
         said.append(decoded_json(next((bag.rest[k] for k in _RAW_OUTPUT if k in bag), None)))
         talk.messages = _raw(bag, _RAW_OUTPUT, "assistant")
     talk.stop = next((stop for item in said if (stop := _stop(item))), "")
@@ -110,25 +129,13 @@ def exact(bag: Bag, key: str) -> list[Message]:
     ]
 
 
-def _choose(dialects: list[Callable[[], list[Message]]], left: list[RawEvent]) -> Talk:
-    """The first dialect that says something; all are consumed."""
-    talk = Talk([], left)
-    for dialect in dialects:
-        messages = dialect()
-        if messages and talk.messages:
-            talk.again += 1
-        elif messages:
-            talk.messages = messages
-    return talk
-
-
 def _split(
     bag: Bag, events: Sequence[RawEvent], wanted: Callable[[RawEvent], bool]
 ) -> tuple[list[RawEvent], list[RawEvent]]:
     """Events that speak and events that do not; pydantic-ai keeps its events in an attribute, which is read too."""
-    packed = as_list(bag.rest.get("events"))
-    if not packed and not events:
+    if not events and not bag.shape.has(_PACKED):
         return [], []
+    packed = as_list(bag.rest.get("events"))
     inner = [RawEvent(as_name(e.get("event.name")), None, e) for e in packed if isinstance(e, dict)]
     heard = [e for e in (*events, *inner) if wanted(e)]
     if inner and all(e.name in _SPEAKERS or e.name == "gen_ai.choice" for e in inner) and wanted(inner[-1]):

@@ -64,7 +64,10 @@ TOTALS = (*_everywhere("total_tokens"), "llm.token_count.total", "ai.usage.total
 COSTS = ("ethogram.cost_usd", "gen_ai.usage.cost", "gen_ai.usage.total_cost", "llm.cost.total", "operation.cost")
 USAGE_KEYS = frozenset(key for keys in SPELLINGS.values() for key in keys)
 
-_ALL_KEYS = USAGE_KEYS | frozenset(TOTALS)
+COUNT_KEYS = USAGE_KEYS | frozenset(TOTALS)
+_PROMPT_COSTS = ("llm.cost.prompt", "gen_ai.usage.input_cost")
+_COMPLETION_COSTS = ("llm.cost.completion", "gen_ai.usage.output_cost")
+COST_KEYS = frozenset([*COSTS, *_PROMPT_COSTS, *_COMPLETION_COSTS])
 
 Counts = dict[str, int | None]
 
@@ -100,7 +103,7 @@ _LANGFUSE: dict[str, tuple[str, ...]] = {
 
 def take_tokens(bag: Bag, *, exact: bool = False) -> Counts:
     """Token counts of a span; `exact` (our own writer) means that nothing has to be guessed."""
-    present = _ALL_KEYS & bag.rest.keys()
+    present = COUNT_KEYS & bag.rest.keys()
     if not present:
         return {}
     counts: Counts = {field: bag.take_int(*filter(present.__contains__, keys)) for field, keys in SPELLINGS.items()}
@@ -157,6 +160,6 @@ def take_cost(bag: Bag) -> float | None:
     total = bag.take_float(*COSTS)
     if total is not None:
         return total
-    prompt = bag.take_float("llm.cost.prompt", "gen_ai.usage.input_cost")
-    completion = bag.take_float("llm.cost.completion", "gen_ai.usage.output_cost")
+    prompt = bag.take_float(*_PROMPT_COSTS)
+    completion = bag.take_float(*_COMPLETION_COSTS)
     return None if prompt is None and completion is None else (prompt or 0.0) + (completion or 0.0)

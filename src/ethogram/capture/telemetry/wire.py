@@ -11,7 +11,7 @@ import base64
 import binascii
 import struct
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import ijson
 from ijson.common import ObjectBuilder
@@ -20,6 +20,9 @@ from ethogram.capture.parse import as_list, as_name, iso_ns
 from ethogram.capture.source import MAX_DOCUMENT, MAX_PREFIX, Source
 from ethogram.errors import Unreadable
 from ethogram.trace import Status
+
+if TYPE_CHECKING:
+    from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 Piece = tuple[str, Any]
 """`resource+`, `resource`, `scope+`, `scope`, `span`, `log` or `metrics`, and its value."""
@@ -105,9 +108,8 @@ def is_protobuf(data: bytes) -> bool:
     return trace is not None and len(trace) == 16 and span is not None and len(span) == 8
 
 
-def protobuf(source: Source) -> Iterator[Piece]:
-    """Pieces of `TracesData` or `ExportTraceServiceRequest`, plain or each after its length; one resource at a time."""
-    from google.protobuf.json_format import MessageToDict
+def protobuf(source: Source) -> Iterator[ResourceSpans]:
+    """The resources of `TracesData` or `ExportTraceServiceRequest`, plain or each after its length."""
     from google.protobuf.message import DecodeError
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
@@ -119,10 +121,9 @@ def protobuf(source: Source) -> Iterator[Piece]:
             limit = struct.unpack(">I", head)[0] if framed else -1
             for body in _messages(stream, limit, source.name):
                 try:
-                    message = ResourceSpans.FromString(body)
+                    yield ResourceSpans.FromString(body)
                 except DecodeError as error:
                     raise ValueError(f"not protobuf from here on: {error}") from None
-                yield from taken_apart({"resourceSpans": [MessageToDict(message)]})
             if not framed:
                 return
 
@@ -236,6 +237,8 @@ def key_values(pairs: Any) -> tuple[dict[str, Any], int]:
 
 def hex_id(value: Any, size: int) -> str:
     """An id as lower-case hex, from hex (with or without 0x) or base64; others as they are."""
+    if isinstance(value, str) and len(value) == 2 * size and value.isalnum() and value[1] != "x":
+        return value.lower()
     text = as_name(value).strip().removeprefix("0x")
     if len(text) == 2 * size:
         return text.lower()
@@ -249,7 +252,7 @@ def hex_id(value: Any, size: int) -> str:
 def nanos(value: Any) -> int | None:
     """A time in nanoseconds since 1970, from a number or its digits, or from a date; zero means unknown."""
     if isinstance(value, str) and value.isascii() and value.isdigit():
-        value = int(value)
+        return int(value) or None
     if isinstance(value, bool) or value in (0, None, ""):
         return None
     return value if isinstance(value, int) else iso_ns(value)

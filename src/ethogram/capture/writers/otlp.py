@@ -15,7 +15,21 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ethogram.capture.parse import from_json, to_json
-from ethogram.trace import File, Label, Message, Missing, Part, Reasoning, Ref, Span, Text, ToolCall, Trace, digest
+from ethogram.trace import (
+    File,
+    Label,
+    Message,
+    Missing,
+    Part,
+    Reasoning,
+    Ref,
+    Span,
+    Text,
+    ToolCall,
+    Trace,
+    digest,
+    short_id,
+)
 
 FORMAT = "otlp"
 
@@ -49,7 +63,7 @@ def write(traces: Iterable[Trace], stream: BinaryIO) -> dict[str, int]:
         if not trace.spans:
             _lose(lost, "trace without spans")
             continue
-        stream.write(msgspec.json.encode(_document(trace, lost)))
+        stream.write(msgspec.json.encode(document_of(trace, lost)))
         stream.write(b"\n")
     return lost
 
@@ -58,7 +72,8 @@ def _lose(lost: dict[str, int], what: str) -> None:
     lost[what] = lost.get(what, 0) + 1
 
 
-def _document(trace: Trace, lost: dict[str, int]) -> dict[str, Any]:
+def document_of(trace: Trace, lost: dict[str, int]) -> dict[str, Any]:
+    """A trace as one document; what cannot be said is counted in `lost`."""
     labels: dict[str, list[Label]] = {}
     known = {s.span_id for s in trace.spans}
     for label in trace.labels:
@@ -124,7 +139,7 @@ def wire_id(known: str, shape: re.Pattern[str]) -> str:
     if shape.fullmatch(bare) and bare.strip("0"):
         return bare
     size = 32 if shape is _HEX_TRACE else 16
-    return digest("wire", known).removeprefix("b2:")[:size]
+    return short_id(digest("wire", known), size)
 
 
 def _attributes(trace: Trace, span: Span, lost: dict[str, int]) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,111 @@
+"""Test runs of DeepEval: the JSON that `deepeval test run` and `evaluate` leave, with `testCases`.
+
+One trace per test case: the input, the tools that were called, the output, cost and time. The outcome is the test
+case's own `success`; every metric is a label with its score and reason. Written from files of DeepEval itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.chat import ChatBuilder
+from ethogram.capture.draft import Draft
+from ethogram.capture.intake import Intake
+from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, chat_message, to_json
+from ethogram.capture.peek import Peek
+from ethogram.capture.records import objects, records
+from ethogram.capture.source import Source
+from ethogram.trace import Missing, Scored
+
+from ._graded import add_exchange, add_grades, short_name, texts_of
+from ._shared import as_object
+
+FORMAT = "deepeval"
+
+
+def sniff(peek: Peek) -> int:
+    """A list of test cases with data of metrics."""
+    cases = [*as_list(peek.first.get("testCases")), *as_list(peek.first.get("conversationalTestCases"))]
+    return 95 if cases and "metricsData" in as_dict(cases[0]) else 0
+
+
+def read(source: Source, intake: Intake) -> None:
+    """One trace per test case."""
+    for _, document in objects(records(source, intake), intake):
+        settings = as_dict(document.get("hyperparameters"))
+        for where, case in _cases(document):
+            with intake.record(where):
+                _read_case(as_object(case, "the test case"), where, settings, intake)
+
+
+def _cases(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for number, case in enumerate(as_list(document.get("testCases"))):
+        yield f"test case {number}", case
+    for number, case in enumerate(as_list(document.get("conversationalTestCases"))):
+        yield f"conversation {number}", case
+
+
+def _read_case(case: dict[str, Any], where: str, settings: dict[str, Any], intake: Intake) -> None:
+    with intake.trace(where) as trace:
+        trace.task = _task(case)
+        model = as_name(settings.get("model")) or None
+        trace.agent = model or ""
+        success = case.get("success")
+        trace.outcome = Scored(float(success), FORMAT) if isinstance(success, bool) else Missing("unscored")
+        trace.meta = {
+            **as_dict(case.get("metadata") or case.get("additionalMetadata")),
+            "model": model,
+            "tags": ", ".join(texts_of(case.get("tags"))) or None,
+            "expected": as_text(case["expectedOutput"]) if case.get("expectedOutput") is not None else None,
+            "seconds": as_float(case.get("completionTime")),
+        }
+        _add_body(trace, case, model, intake, where)
+        if case.get("trace"):
+            intake.lose("trace (spans of DeepEval's own tracing)")
+        add_grades(trace, map(_grade, map(as_dict, as_list(case.get("metricsData")))), FORMAT)
+
+
+def _task(case: dict[str, Any]) -> str:
+    """The name of a case; `test_case_3` is its place in the file, so then the input."""
+    name = as_name(case.get("name"))
+    asked = short_name(as_text(case.get("input") or case.get("scenario")))
+    return asked if asked and (not name or name.startswith(("test_case_", "conversational_test_case_"))) else name
+
+
+def _add_body(trace: TraceBuilder, case: dict[str, Any], model: str | None, intake: Intake, where: str) -> None:
+    cost = as_float(case.get("tokenCost"))
+    turns = as_list(case.get("turns"))
+    if not turns:
+        tools = map(_tool, map(as_dict, as_list(case.get("toolsCalled"))))
+        add_exchange(trace, case.get("input"), case.get("actualOutput"), tools=tools, model=model, cost_usd=cost)
+        return
+    chat = ChatBuilder(trace, agent=trace.agent)
+    for number, turn in enumerate(turns):
+        with intake.record(f"{where}, turn {number}"):
+            turn = as_object(turn, "the turn")
+            for call in as_list(turn.get("toolsCalled")):
+                trace.add(_tool(as_dict(call)))
+            chat.add(chat_message(turn), **({"model": model} if turn.get("role") == "assistant" else {}))
+            trace.answer = as_text(turn.get("content")) if turn.get("role") == "assistant" else trace.answer
+    chat.close()
+
+
+def _tool(call: dict[str, Any]) -> Draft:
+    name, arguments, result = as_name(call.get("name")) or "unknown", call.get("inputParameters"), call.get("output")
+    return Draft(
+        kind="tool",
+        name=name,
+        tool=name,
+        arguments=None if arguments is None else to_json(arguments),
+        result=None if result is None else as_text(result),
+    )
+
+
+def _grade(metric: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": metric.get("name"),
+        "value": as_float(metric.get("score")),
+        "why": metric.get("error") or metric.get("reason"),
+    }

@@ -1,0 +1,144 @@
+"""`ethogram serve`: the receiver with its spool and its run, from the first request to the last commit."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+from ethogram.capture.intake import Skipped
+from ethogram.capture.wire.access import Access, ListenSettings
+from ethogram.capture.wire.server import App, ServerThread
+from ethogram.result import Result
+from ethogram.store import Home
+from ethogram.store.tokens import Tokens
+
+from .app import OtlpReceiver
+from .live_run import LiveRun
+
+PORT = 4318
+"""Where exporters send OTLP over HTTP if nobody tells them otherwise."""
+SETTLE_SECONDS = 5.0
+"""Exporters send in batches, every five seconds by default: spans of another process may come so much later."""
+Around = Callable[[OtlpReceiver, Access], App]
+"""An application around the receiver: pages beside OTLP, on one port."""
+
+
+class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to listen, and which run gets the traces."""
+
+    port: int = PORT
+    listen: ListenSettings = ListenSettings()
+    run: str = "live"
+    settle: float = SETTLE_SECONDS
+    redact: str = "default"
+
+
+class ServeResult(Result, kw_only=True):
+    """What a server received and stored."""
+
+    address: str
+    run: str
+    recovered: int = 0
+    requests: int = 0
+    spans: int = 0
+    log_records: int = 0
+    data_points: int = 0
+    rejected: int = 0
+    malformed: int = 0
+    busy: int = 0
+    traces: int = 0
+    superseded: int = 0
+    skipped: list[Skipped] = []
+    lost: dict[str, int] = {}
+    redactions: dict[str, int] = {}
+    problems: list[str] = []
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row."""
+        return [{"run": self.run, "address": self.address, "spans": self.spans, "traces": self.traces}]
+
+
+class OtlpService:
+    """A receiver that serves: requests come in, traces of a run come out."""
+
+    def __init__(
+        self, home: Home, settings: ServeSettings, say: Callable[[str], None], around: Around | None = None
+    ) -> None:
+        """Binds, takes the spool, and takes up what an earlier process left in it.
+
+        `around` gives a larger application that passes requests of exporters on to the receiver.
+        Raises `BadUsage` for a home that is no folder of this machine, a run of another kind, a port that is taken, and
+        an address that needs a token where there is none with scope `ingest`.
+        """
+        access = Access(Tokens(home.files), settings.listen)
+        access.check_start(["ingest"])
+        self._live = LiveRun(home, settings.run, settle=settings.settle, redact=settings.redact, say=say)
+        self.run = self._live.run
+        self._result = ServeResult(address="", run=self.run.name)
+        self._result.recovered, self._result.problems = self._live.recovered, self._live.problems
+        self.receiver = OtlpReceiver(self._live.ingest, access)
+        try:
+            app = self.receiver if around is None else around(self.receiver, access)
+            self._server = ServerThread(app, host=settings.listen.host, port=settings.port, what="the server")
+        except BaseException:
+            self._live.give_up()
+            raise
+        self._result.address = self._server.address
+
+    def start(self) -> ServeResult:
+        """Begin to serve; gives what is known by then."""
+        for needed in ("pyarrow.parquet", "opentelemetry.proto.collector.trace.v1.trace_service_pb2"):
+            import_module(needed)  # the first request should not wait for what every request needs
+        self._live.start()
+        self._server.start()
+        return self._result
+
+    def close(self) -> ServeResult:
+        """Answer what has come, write every trace, and give back the run; says what was done."""
+        try:
+            self._server.close(self.receiver.drained())
+        finally:
+            self._live.close()
+        counts, report, result = self._live.ingest.counts, self._live.report, self._result
+        for name in ("requests", "spans", "log_records", "data_points", "rejected", "malformed", "busy"):
+            setattr(result, name, getattr(counts, name))
+        result.traces, result.superseded = report.traces - self._live.superseded, self._live.superseded
+        result.skipped = report.skipped
+        result.redactions = dict(sorted(counts.redactions.items()))
+        result.lost = dict(report.lost)
+        for what, count in counts.lost.items():
+            result.lost[what] = result.lost.get(what, 0) + count
+        return result
+
+
+def serve_until_stopped(
+    home: Home,
+    settings: ServeSettings,
+    ready: Callable[[ServeResult], None],
+    say: Callable[[str], None],
+    around: Around | None = None,
+) -> ServeResult:
+    """Serve until SIGINT or SIGTERM; `ready` is told the address. `around` as in `OtlpService`."""
+    over = threading.Event()
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        over.set()
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        service = OtlpService(home, settings, say, around)
+        ready(service.start())
+        try:
+            over.wait()
+        finally:
+            result = service.close()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return result
