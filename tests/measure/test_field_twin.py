@@ -128,7 +128,7 @@ def test_the_report_holds_both_readings_and_survives_json() -> None:
     row = report.dimensions[0]
     assert row.separation is not None
     assert row.estimates["separation"].value is not None
-    assert set(row.estimates) == {"center", "separation", "skew"}
+    assert set(row.estimates) == {"center", "variance", "separation", "skew"}
     sure = Field.from_arrays(np.arange(4.0)[:, None], [1] * 4, ["x"]).metrics().report()
     assert sure.convergence == "inf"
     assert sure.notes
@@ -148,3 +148,34 @@ def test_bootstrap_is_the_distribution_of_the_cloud() -> None:
     assert drawn[:, 0].mean(axis=0) == pytest.approx(field.metrics().center(), rel=0.03)
     assert drawn[:, 0, 2].std() == pytest.approx(math.sqrt(field.metrics().variance()[2] / field.K), rel=0.06)
     assert np.all(drawn[:, 1] >= 0)
+
+
+def test_the_variance_of_a_dimension_is_that_within_tasks_by_hand() -> None:
+    x = np.array([1.0, 2, 3, 10, 14, 18])
+    m = Field.from_arrays(x[:, None], [1, 0, 1, 0, 1, 0], ["steps"], tasks=[0, 0, 0, 1, 1, 1]).metrics()
+    found = m.estimate("variance", "steps")
+    assert found.value == pytest.approx((1.0 + 16.0) / 2), "the mean of both tasks' variances, n - 1"
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.value < found.high
+    alone = Field.from_arrays(x[:2, None], [1, 0], ["steps"], tasks=[0, 1]).metrics().estimate("variance", "steps")
+    assert (alone.value, alone.low) == (None, None)
+    assert "run each twice" in (alone.why or "")
+
+
+def test_its_interval_holds_the_truth_and_the_pooled_variance_does_not() -> None:
+    """Tasks of different means, a variance of 4 within each: the interval must hold it in about 95 of 100 fields."""
+    rng, held, pooled, asked = np.random.default_rng(5), 0, 0, 0
+    task = np.repeat(np.arange(6), 8)
+    for _ in range(200):
+        x = 30 * rng.normal(size=6)[task] + 2 * rng.normal(size=task.size)
+        m = Field.from_arrays(x[:, None], rng.random(task.size) < 0.5, ["steps"], tasks=task).metrics()
+        found = m.estimate("variance", "steps")
+        if found.low is None or found.high is None:
+            continue
+        asked += 1
+        held += found.low <= 4 <= found.high
+        pooled += found.low <= float(m.variance()[0]) <= found.high
+    assert asked >= 180
+    assert held / asked >= 0.92
+    assert pooled / asked < 0.05

@@ -18,6 +18,7 @@ from ethogram.measure.standard import (
     PRESETS,
     TOOL_CLASSES,
     Standards,
+    amounts_of,
     chosen,
     dimensions,
     of_preset,
@@ -28,7 +29,7 @@ from ethogram.measure.standard_columns import COLUMNS, WIDEST
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import DEFAULT_STATES, default_states, state_labels
 from ethogram.store.segment import arrow_table, columns_of_spans, span_schema
-from ethogram.trace import Head, Ref, Scored, Span, SpanId, Trace, episode_id, trace_id
+from ethogram.trace import UNMETERED, Head, Ref, Scored, Span, SpanId, Totals, Trace, episode_id, trace_id
 
 TOOLS = (
     "get_order",
@@ -92,8 +93,7 @@ def by_hand(trace: Trace) -> dict[str, float | None]:
     seconds = None if head.start_ns is None or head.end_ns is None else (head.end_ns - head.start_ns) / 1e9
 
     def tokens(name: str) -> float | None:
-        said = getattr(totals, name)
-        return 0.0 if said is None and totals.model_calls == 0 else said
+        return getattr(totals, name)
 
     of_class = {"reads": "read", "writes": "write", "transfers": "transfer", "file_reads": "file_read"}
     of_class |= {"file_edits": "file_edit", "searches": "search", "commands": "command", "test_runs": "test"}
@@ -284,6 +284,16 @@ def test_loops_by_hand(calls, repeats, backtracks, streak, longest_loop):
     assert got == [repeats, backtracks, streak, longest_loop]
 
 
+def test_what_the_harness_could_not_count_is_unknown_and_not_the_rest():
+    heads = [
+        Head(trace_id=trace_id("t", str(i)), episode=episode_id("t", str(i)), task="t", meta=meta)
+        for i, meta in enumerate(({}, {UNMETERED: "usd"}, {UNMETERED: "tokens,unseen"}))
+    ]
+    found = amounts_of(heads, [Totals(model_calls=1, input_tokens=7, cost_usd=0.5)] * 3)
+    assert [None if np.isnan(v) else v for v in found["input_tokens"]] == [7, 7, None]
+    assert [None if np.isnan(v) else v for v in found["cost_usd"]] == [0.5, None, 0.5]
+
+
 def test_what_a_log_never_says_is_left_out_with_a_reason():
     trace = plain([("get_order", ""), ("update_order", "")])
     found = measured([trace], cut([trace], 100))
@@ -292,8 +302,8 @@ def test_what_a_log_never_says_is_left_out_with_a_reason():
     assert gaps["repeats"] == "no tool call records its arguments"
     assert gaps["length_stops"] == "no model step says why it stopped"
     assert gaps["seconds"] == gaps["tool_time_share"] == "no trace records it"
-    assert not {"steps", "tool_calls", "reads", "writes", "input_tokens"} & set(gaps), "those are told, or truly 0"
-    assert found.values["input_tokens"][0] == 0, "no model call, no tokens"
+    assert not {"steps", "tool_calls", "reads", "writes"} & set(gaps), "those are told, or truly 0"
+    assert {"input_tokens", "cost_usd"} <= set(gaps), "no model call is recorded; that none was made is not known"
     assert set(found.idle(["reads", "handoffs", "user_turns"])) == {"handoffs", "user_turns"}
 
 

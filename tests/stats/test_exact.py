@@ -115,3 +115,26 @@ def test_common_odds_of_one_table_are_its_own_with_woolfs_variance() -> None:
     pairs = exact.common_odds([1] * 6 + [0] * 3, 1, [0] * 6 + [1] * 3, 1, 0.95)
     assert pairs.value == pytest.approx(0.5)
     assert exact.common_odds([0], [5], [5], [5], 0.95)[1:] == (0.0, np.inf)
+
+
+def test_the_law_of_a_total_by_hand() -> None:
+    """Two tasks of two attempts a side: one with one pass, one with all four; a third that one side never tried."""
+    least, law = exact.total_law([2, 2, 0], [2, 2, 3], [1, 4, 2])
+    assert least == 2  # the second arm's two passes of the second task are certain
+    np.testing.assert_allclose(law, [0.5, 0.5])
+
+
+@given(st.lists(cells, min_size=1, max_size=4))
+@QUICK
+def test_the_law_of_a_total_has_the_tails_of_the_test(tables: list[tuple[int, int, int, int]]) -> None:
+    a, na, b, nb = np.array(tables).T
+    least, law = exact.total_law(na, nb, a + b)
+    assert law.sum() == pytest.approx(1)
+    assert law[int(b.sum()) - least :].sum() == pytest.approx(float(exact.stratified_test(a, na, b, nb).greater))
+
+
+def test_the_common_ratio_by_hand() -> None:
+    found = exact.common_ratio([1, 1], [4, 2], [2, 3], [4, 4])
+    assert found == pytest.approx((2 * 4 / 8 + 3 * 2 / 6) / (1 * 4 / 8 + 1 * 4 / 6))
+    assert exact.common_ratio([0], [4], [2], [4]) == np.inf
+    assert np.isnan(exact.common_ratio([0], [4], [0], [4]))

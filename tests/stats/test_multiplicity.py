@@ -66,3 +66,35 @@ def test_max_t_keeps_the_chance_of_any_false_find() -> None:
         drawn = np.abs(signs @ base)
         alarms += m.max_t(np.abs(base.sum(axis=0)), drawn).min() <= 0.05
     assert alarms / 400 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_holm_for_counted_tests_by_hand() -> None:
+    """Three tests: the third can never fall below .2, so it costs the first nothing; the second adds its own .03."""
+    attainable = [np.array([1.0, 0.5, 0.04, 0.01]), np.array([1.0, 0.3, 0.03]), np.array([1.0, 0.2])]
+    found = m.holm_discrete([0.04, 0.3, 1.0], attainable)
+    # .04 + the .03 that the second could have shown; then .3 + the .2 of the third; then the third alone
+    np.testing.assert_allclose(found, [0.07, 0.5, 1.0])
+    np.testing.assert_allclose(m.holm_discrete([0.01, 0.3, 1.0], attainable)[0], 0.01)
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=30))
+@QUICK
+def test_holm_for_counted_tests_is_holm_where_any_value_can_be(p: list[float]) -> None:
+    np.testing.assert_allclose(m.holm_discrete(p, [None] * len(p)), m.holm(p), rtol=1e-6)
+
+
+def test_counted_tests_keep_the_chance_of_any_false_find() -> None:
+    """Thirty sign tests of four to nine pairs that share a coin: exact level, and more power than Holm."""
+    rng = np.random.default_rng(7)
+    laws = [reference.binom(n, 0.5) for n in range(4, 10) for _ in range(5)]
+    attainable = [np.array([law.sf(k - 1) for k in range(int(law.args[0]) + 1)]) for law in laws]
+    alarms = plain = 0
+    for _ in range(1000):
+        coin, own, alone = rng.random(), rng.random(len(laws)), rng.random(len(laws)) < 0.5
+        drawn = np.where(alone, own, coin)
+        seen = [int(law.ppf(u)) for law, u in zip(laws, drawn, strict=True)]
+        p = [tails[k] for tails, k in zip(attainable, seen, strict=True)]
+        alarms += m.holm_discrete(p, attainable).min() <= 0.05
+        plain += m.holm(p).min() <= 0.05
+    assert plain <= alarms
+    assert alarms / 1000 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 1000)

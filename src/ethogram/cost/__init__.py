@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ethogram.lazy import names_in
 
-from .budget import Amounts, Budget, CapReached, Caps, Meter, Unmetered
+from .budget import NOTHING, Amounts, Budget, CapReached, Caps, Meter, Unmetered
 
 if TYPE_CHECKING:
     from .metering import CallPrices, Metering
@@ -31,6 +31,7 @@ _LATE = {
 __getattr__ = names_in(__name__, _LATE)
 
 __all__ = [
+    "NOTHING",
     "Amounts",
     "Assumed",
     "Budget",

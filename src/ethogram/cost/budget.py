@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
@@ -36,6 +36,10 @@ class Amounts(msgspec.Struct, kw_only=True):
         self.tokens += times * other.tokens
         self.usd += times * other.usd
         self.seconds += times * other.seconds
+
+
+NOTHING = Amounts()
+"""No amount of anything; never changed. Budgets know it, so an episode that reserves nothing costs no additions."""
 
 
 class Caps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -97,6 +101,13 @@ class Meter(Protocol):
         ...
 
 
+class _Levels(NamedTuple):
+    """Levels of a budget, the root first: those with a cap, and the others."""
+
+    capped: tuple[Budget, ...]
+    uncapped: tuple[Budget, ...]
+
+
 class Budget:
     """One level of a budget: an experiment, a task or an episode."""
 
@@ -107,29 +118,48 @@ class Budget:
         self.parent = parent
         self.used = spent or Amounts()
         self.reserved = Amounts()
-        # root first: the outermost exhausted budget is the one that speaks; all share the root's lock
-        self._levels: tuple[Budget, ...] = (*parent._levels, self) if parent else (self,)
-        self._capped = tuple([level for level in self._levels if level.caps])
-        self._lock: threading.RLock = parent._lock if parent else threading.RLock()
+        self._lock: threading.RLock = parent._lock if parent else threading.RLock()  # all share the root's
+        self._below: _Levels | None = None
+        # a budget is not in its own list: that would be a cycle, which only the garbage collector removes
+        self._above = parent._levels() if parent else _Levels((), ())
 
     def reserve(self, want: Amounts) -> None:
         """Set aside what a call may use, or raise `CapReached`; a call of unknown size is refused at the cap only."""
+        taken: list[Budget] = []
+        above = self._above
         with self._lock:
-            for level in self._capped:  # all of them first: a call that one level refuses is set aside at none
-                level._check(want)
-            for level in self._levels:
+            try:
+                for level in above.capped:  # a level may be kept by another process: only `take` asks it
+                    level.take(want)
+                    taken.append(level)
+                if self.caps:
+                    self.take(want)
+            except CapReached:
+                for level in taken:
+                    level.give_back(want)
+                raise
+            if want is NOTHING:
+                return
+            for level in above.uncapped:
                 level.reserved.add(want)
+            if not self.caps:
+                self.reserved.add(want)
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Replace a reservation by what was really used."""
         with self._lock:
-            for level in self._levels:
-                level.reserved.add(want, -1)
-                level.used.add(used)
+            for level in self._above.capped:
+                level.spend(want, used)
+            for level in self._above.uncapped:
+                level._count(want, used)
+            if self.caps:
+                self.spend(want, used)
+            else:
+                self._count(want, used)
 
     def unmetered(self, resource: Resource, why: str) -> None:
         """A call used an unknown amount: raises `Unmetered` if any level has a cap on it."""
-        for level in self._levels:
+        for level in self._all_capped():
             if resource in level.caps:
                 raise Unmetered(level.level, resource, why)
 
@@ -144,7 +174,11 @@ class Budget:
 
     def spend(self, want: Amounts, used: Amounts) -> None:
         """Settle at this level only."""
-        self.reserved.add(want, -1)
+        self._count(want, used)
+
+    def _count(self, want: Amounts, used: Amounts) -> None:
+        if want is not NOTHING:
+            self.reserved.add(want, -1)
         self.used.add(used)
 
     @contextmanager
@@ -161,7 +195,7 @@ class Budget:
         """What is left of each limited resource, over all levels."""
         with self._lock:
             left: dict[Resource, float] = {}
-            for level in self._capped:
+            for level in self._all_capped():
                 for name, cap in level.caps.items():
                     free = max(0.0, cap - getattr(level.used, name) - getattr(level.reserved, name))
                     left[name] = min(left.get(name, free), free)
@@ -169,16 +203,31 @@ class Budget:
 
     def exhausted(self) -> CapReached | None:
         """The cap that is used up, if any."""
-        if not self._capped:
+        capped = self._all_capped()
+        if not capped:
             return None
         with self._lock:
             try:
-                nothing = Amounts()
-                for level in self._capped:
-                    level._check(nothing)
+                for level in capped:
+                    level._check(NOTHING)
             except CapReached as reached:
                 return reached
         return None
+
+    def _all_capped(self) -> tuple[Budget, ...]:
+        """Levels with a cap, the root first: the outermost exhausted budget is the one that speaks."""
+        return (*self._above.capped, self) if self.caps else self._above.capped
+
+    def _levels(self) -> _Levels:
+        """The levels above a budget below this one: this one too. Made once, for many episodes are below a task."""
+        if self._below is None:
+            above = self._above
+            self._below = (
+                _Levels((*above.capped, self), above.uncapped)
+                if self.caps
+                else _Levels(above.capped, (*above.uncapped, self))
+            )
+        return self._below
 
     def _check(self, want: Amounts) -> None:
         for name, cap in self.caps.items():

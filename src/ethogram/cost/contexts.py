@@ -11,7 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .usage import Bools, Calls, Charged, Floats, Ints, Steps, filled_numbers, integers, known_in
+from ethogram.arrays import plain_numbers
+
+from .usage import Bools, Calls, Charged, Floats, Ints, Steps, integers, known_in
 
 CHARS_PER_TOKEN = 4.0
 """Of a tool's result, where the log counts no tokens for it; about right for English and JSON."""
@@ -73,8 +75,8 @@ def _named_parent(steps: Steps, calls: Calls) -> Ints:
     own = steps.rows.column("span_id").combine_chunks()
     own = (own.chunk(0) if hasattr(own, "chunk") else own).dictionary_encode()
     above = pc.index_in(steps.rows.column("continues"), value_set=own.dictionary, skip_nulls=True)
-    wanted = np.asarray(filled_numbers(above, -1), dtype=np.int64)[calls.at]
-    number = filled_numbers(own.indices, -1).astype(np.int64)[calls.at]
+    wanted = np.asarray(plain_numbers(above, -1), dtype=np.int64)[calls.at]
+    number = plain_numbers(own.indices, -1).astype(np.int64)[calls.at]
     width = len(own.dictionary) + 1
     key = calls.trace * width + number
     order = np.argsort(key, kind="stable")

@@ -8,7 +8,7 @@ import msgspec
 
 from ethogram.trace import Span
 
-from .prices import DAY_NS, LOCAL, MINUTE_NS, PER, OwnPrice, PriceList, Quote, Rates, moment
+from .prices import DAY_NS, FREE, MINUTE_NS, PER, OwnPrice, PriceList, Quote, Rates, moment
 
 
 class Recorded(Protocol):
@@ -60,7 +60,7 @@ class CallPrices:
         not know. It is believed of the provider `local`, the user's own machine.
         """
         used = tokens_of(call)
-        if call.cost_usd is not None and (call.cost_usd > 0 or not used or call.provider == LOCAL):
+        if call.cost_usd is not None and (call.cost_usd > 0 or not used or call.provider in FREE):
             return call.cost_usd
         if used is None:
             return "the call tells no token counts"

@@ -6,9 +6,11 @@ A model without a price has a reason instead; nobody's price is ever taken to be
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -20,8 +22,10 @@ PER = 1_000_000
 """All rates are dollars per this number of tokens."""
 CACHED_SHARE = 0.1
 """What a cached token costs beside a fresh one where an own price does not say."""
-LOCAL = "local"
-"""The provider of models that run on the user's own machine: they cost no money by the token."""
+RECORDED = "recorded"
+"""The provider of calls that a stored trace answered: nobody was asked, so they cost nothing."""
+FREE = frozenset({"local", RECORDED})
+"""Providers that cost no money by the token; `local` is that of models on the user's own machine."""
 DAY_NS = 86_400_000_000_000
 MINUTE_NS = 60_000_000_000
 KEYS = ("fresh", "cached", "cache_write", "output", "reasoning")
@@ -116,6 +120,16 @@ def listed_price(model: str, provider: str | None, when: datetime) -> Quote | st
         return _quote(found)
     where = f"of provider {provider!r} " if provider else ""
     return f"the model {where}is not in the price table"
+
+
+@lru_cache(maxsize=64)
+def provider_at(address: str) -> str | None:
+    """Whose prices hold for calls to an HTTP address; None where it belongs to no provider of the price table."""
+    if not address.startswith("https:"):
+        return None  # a server of the user's own, whatever stands behind it
+    from genai_prices.data_snapshot import get_snapshot
+
+    return next((p.id for p in get_snapshot().providers if re.match(p.api_pattern, address)), None)
 
 
 def _quote(found: Any) -> Quote | str:

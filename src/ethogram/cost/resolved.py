@@ -5,6 +5,7 @@ From 20 tasks on the estimates speak of the population that the tasks were drawn
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,9 @@ from .usage import Bools, Floats, Ints
 
 POPULATION_TASKS = 20
 """With fewer tasks nothing is claimed about tasks that were not run."""
+WIDEST = 20.0
+"""An interval that ends above this number of times the estimate says nothing about money."""
+MOST_REPEATS = 256
 OUTCOME_MISSING = "outcome missing"
 """How estimates here count episodes without an outcome; code that knows the reasons names them instead."""
 
@@ -53,8 +57,10 @@ def per_run(episodes: PricedEpisodes, level: float) -> Estimate:
     value = float(used.mean(used.cost).mean())
     if used.task.size < positive.LEAST_VALUES:
         return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=_few(used))
-    spent, _, name = _spent(used, level)
-    low, high = max(float(spent.low), 0.0), float(spent.high)
+    (low, high), name = _run_interval(used, level)
+    if high > WIDEST * value:
+        why = _wide(used, high, lambda more: _run_interval(more, level)[0][1] <= WIDEST * value)
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
     return Estimate(
         value=value,
         low=low,
@@ -65,6 +71,11 @@ def per_run(episodes: PricedEpisodes, level: float) -> Estimate:
         of="tasks",
         missing=missing,
     )
+
+
+def _run_interval(used: PricedEpisodes, level: float) -> tuple[tuple[float, float], str]:
+    spent, _, name = _spent(used, level)
+    return (max(float(spent.low), 0.0), float(spent.high)), name
 
 
 def resolution(episodes: PricedEpisodes, level: float) -> Estimate:
@@ -100,12 +111,15 @@ def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
     if used.task.size < positive.LEAST_VALUES:
         why = _few(used) if y > 0 else "nothing was resolved"
         return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
-    spent, means, name = _spent(used, level)
-    low, high = ratio.recovered(means, spent, _achieved(used, level)[0])
+    (low, high), name = _resolved_interval(used, level)
+    if value is not None and high > WIDEST * value:
+        most = WIDEST * value
+        why = _wide(used, high, lambda more: _resolved_interval(more, level)[0][1] <= most)
+        return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
     return Estimate(
         value=value,
-        low=float(low) if value is None else min(float(low), value),
-        high=float(high) if value is None else max(float(high), value),
+        low=low if value is None else min(low, value),
+        high=high if value is None else max(high, value),
         level=level,
         method=f"mover-r {name}",
         n=used.tasks,
@@ -113,6 +127,12 @@ def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
         missing=missing,
         why=None if y > 0 else f"nothing was resolved in {used.task.size} runs; the low end is what it costs at least",
     )
+
+
+def _resolved_interval(used: PricedEpisodes, level: float) -> tuple[tuple[float, float], str]:
+    spent, means, name = _spent(used, level)
+    low, high = ratio.recovered(means, spent, _achieved(used, level)[0])
+    return (float(low), float(high)), name
 
 
 def product(share: Estimate, part: Estimate, level: float) -> Estimate:
@@ -193,6 +213,25 @@ def _few(used: PricedEpisodes) -> str:
     runs = used.task.size
     have = "one run has no spread" if runs == 1 else f"{runs} runs cannot show how far costs reach"
     return f"{have}; an interval needs {positive.LEAST_VALUES} runs, better 3 of each task"
+
+
+def _wide(used: PricedEpisodes, high: float, is_narrow: Callable[[PricedEpisodes], bool]) -> str:
+    """Why there is no interval: where it would end, and how many tasks like these would give a useful one."""
+    have = f"{used.task.size} runs of {used.tasks} task{'s' * (used.tasks != 1)}"
+    end = "nowhere" if np.isinf(high) else f"at ${high:,.{0 if high >= 100 else 2}f}"
+    repeats = 2
+    while repeats <= MOST_REPEATS and not is_narrow(_repeated(used, repeats)):
+        repeats *= 2
+    needed = f"about {repeats * used.tasks} tasks" if repeats <= MOST_REPEATS else "far more tasks"
+    return (
+        f"{have} cannot show how far costs reach: an interval would end {end}; a useful one needs {needed} like these"
+    )
+
+
+def _repeated(used: PricedEpisodes, times: int) -> PricedEpisodes:
+    """As many times the tasks, each copy a task of its own: what more tasks with the same spread would show."""
+    shift = np.repeat(np.arange(times), used.task.size) * used.tasks
+    return PricedEpisodes(np.tile(used.task, times) + shift, np.tile(used.cost, times), np.tile(used.resolved, times))
 
 
 def _counted(**counts: int) -> dict[str, int]:

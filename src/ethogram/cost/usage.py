@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .prices import DAY_NS, LOCAL, MINUTE_NS, PER, PriceList, Quote, Rates, moment
+from ethogram.arrays import plain_numbers
+
+from .prices import DAY_NS, FREE, MINUTE_NS, PER, PriceList, Quote, Rates, moment
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -104,14 +106,17 @@ class Charged(NamedTuple):
     """Dollars per token of every call, by kind of token; NaN where the price is unknown."""
 
 
-def gather(batches: Iterable[Any]) -> Any:
-    """Span columns as one Arrow table without what is not needed: names as codes, messages as their number."""
+def gather(batches: Iterable[Any], *, keep_empty: bool = False) -> Any:
+    """Span columns as one Arrow table without what is not needed: names as codes, messages as their number.
+
+    None where there is no row, unless a batch without rows is to give a table without rows.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     made = []
     for batch in batches:
-        if batch.num_rows:
+        if batch.num_rows or keep_empty:
             columns = {n: batch.column(n) for n in COLUMNS if n != "input"}
             columns |= {n: batch.column(n).dictionary_encode() for n in CODED}
             columns["inputs"] = pc.list_value_length(batch.column("input"))
@@ -216,15 +221,14 @@ def charge(
     """Price every call: what the log recorded, unless `reprice`; else own prices and the table, at the call's date.
 
     Calls without a time are priced as of `undated_ns`, all of them as of `as_of_ns` if that is given. A recorded cost
-    of 0 for tokens that were used is not believed, except of a model on the user's own machine (provider `local`):
-    libraries write 0 for models they do not know. `whole` marks calls that carry the usage of a whole trace, which says
-    nothing about the size of a request.
+    of 0 for tokens that were used is not believed, except of `FREE` providers: libraries write 0 for models they do not
+    know. `whole` marks calls that carry the usage of a whole trace, which says nothing about the size of a request.
     """
     when = np.where(calls.time_ns < 0, undated_ns, calls.time_ns) if as_of_ns is None else None
     if when is None:
         when = np.full(calls.at.size, as_of_ns, dtype=np.int64)
     used = calls.total_input + calls.output
-    free = np.isin(calls.provider, [i for i, name in enumerate(names.providers) if name == LOCAL])
+    free = np.isin(calls.provider, [i for i, name in enumerate(names.providers) if name in FREE])
     believed = ~np.isnan(calls.recorded) & ((calls.recorded > 0) | (used == 0) | free) & (not reprice)
     quote, quotes, reason, reasons = _quotes(calls, (names.models, names.providers), prices, when)
     size = calls.total_input if whole is None else np.where(whole, 0.0, calls.total_input)
@@ -333,39 +337,25 @@ def _codes(rows: Any, name: str) -> tuple[Ints, list[str]]:
         return np.empty(0, dtype=np.int64), []
     whole = column.combine_chunks()
     whole = whole.chunk(0) if hasattr(whole, "chunk") else whole
-    return filled_numbers(whole.indices, -1).astype(np.int64), whole.dictionary.to_pylist()
+    return plain_numbers(whole.indices, -1).astype(np.int64), whole.dictionary.to_pylist()
 
 
 def _numbers(rows: Any, name: str, absent: float) -> Floats:
     column = rows.column(name)
     if column.null_count == 0:
-        return np.asarray(filled_numbers(column, 0), dtype=np.float64)
-    got: Floats = np.asarray(filled_numbers(column, 0), dtype=np.float64)
+        return np.asarray(plain_numbers(column, 0), dtype=np.float64)
+    got: Floats = np.asarray(plain_numbers(column, 0), dtype=np.float64)
     return np.where(known_in(rows, name), got, absent)
 
 
 def integers(rows: Any, name: str) -> Ints:
     """Whole numbers, -1 where there is none."""
-    return np.asarray(filled_numbers(rows.column(name), -1), dtype=np.int64)
-
-
-def filled_numbers(numbers: Any, absent: int) -> Any:
-    """An Arrow column of numbers for numpy, with a number where it has none.
-
-    Without `pa.scalar` and `to_numpy`, which import pandas where that is installed.
-    """
-    import pyarrow as pa
-
-    whole = numbers.combine_chunks() if isinstance(numbers, pa.ChunkedArray) else numbers
-    if whole.null_count:
-        value = np.asarray([absent], dtype=str(whole.type).replace("double", "float64"))
-        whole = whole.fill_null(pa.Array.from_buffers(whole.type, 1, [None, pa.py_buffer(value)])[0])
-    return np.from_dlpack(whole)
+    return np.asarray(plain_numbers(rows.column(name), -1), dtype=np.int64)
 
 
 def known_in(rows: Any, name: str) -> Bools:
     """Where a column has a value."""
-    return np.asarray(filled_numbers(rows.column(name).is_valid().cast("uint8"), 0), dtype=bool)
+    return np.asarray(plain_numbers(rows.column(name).is_valid().cast("uint8"), 0), dtype=bool)
 
 
 def _bits(mask: Bools) -> Any:

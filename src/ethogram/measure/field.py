@@ -135,9 +135,13 @@ class Field(Generic[T]):
         held.episodes = None if episodes is None else list(episodes)
         held.states = None if states is None else [collapse(s) for s in states]
         held.intents = None if intents is None else [collapse(s) for s in intents]
-        found = _Held(dims, held)
+        found = cls._part(dims, held)
         found.state_order = tuple(state_order)
         return found
+
+    def __repr__(self) -> str:
+        whence = f", {', '.join(self._origin)}" if self._origin else ""
+        return f"{type(self).__name__}(K={self.K}, d={self.d}{whence})"
 
     @property
     def K(self) -> int:
@@ -220,7 +224,7 @@ class Field(Generic[T]):
             if chosen.shape != (self.K,):
                 raise BadUsage(f"the mask has the shape {chosen.shape}; give one true or false for each of {self.K}")
             chosen = np.flatnonzero(chosen)
-        part = _Held(tuple(self.dimensions()), self._held.take(chosen.astype(np.int64)))
+        part = self._part(tuple(self.dimensions()), self._held.take(chosen.astype(np.int64)))
         part._parent = self
         part._origin = (*self._origin, origin)
         part.state_order, part.terminal_state = self.known_states, self.terminal or ""
@@ -306,6 +310,11 @@ class Field(Generic[T]):
         within, between = split_of_width(self.points, np.array([names.index(f) for f in own], dtype=np.int64))
         return intents_.Split(within + between, within, between, {f: own.count(f) for f in names})
 
+    @classmethod
+    def _part(cls, dimensions: tuple[Dimension, ...], held: Columns) -> Field:
+        """A field of points that are there already."""
+        return HeldField(dimensions, held)
+
     @cached_property
     def _held(self) -> Columns:
         """Made on first use, so that a subclass with an `__init__` of its own need not call its parent's."""
@@ -383,7 +392,7 @@ class Field(Generic[T]):
         )
 
 
-class _Held(Field):
+class HeldField(Field):
     """A field of points that are there already: a part of another field, or arrays."""
 
     def __init__(self, dimensions: tuple[Dimension, ...], held: Columns) -> None:

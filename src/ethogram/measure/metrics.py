@@ -19,7 +19,7 @@ from .field import Field
 from .fieldtests import SeparationTest, separation_test
 
 SINGLE = ("width", "spread", "convergence", "pass_rate", "drift")
-PER_DIMENSION = ("center", "separation", "skew")
+PER_DIMENSION = ("center", "variance", "separation", "skew")
 
 
 class DimensionReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +69,10 @@ class FieldMetrics:
     def __init__(self, field: Field) -> None:
         self._field = field
         self.K, self.d = field.K, field.d
+        self.names = field.names
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(K={self.K}, d={self.d}, width={self.width():.3g})"
 
     def center(self) -> Floats:
         """The mean per dimension."""
@@ -133,7 +137,8 @@ class FieldMetrics:
     def estimate(self, metric: str, dimension: str | int | None = None, *, level: float = 0.95) -> Estimate:
         """The default reading of a metric, with its interval or the reason why there is none.
 
-        Of the whole cloud: width, spread, convergence, pass_rate, drift; of a dimension: center, separation, skew.
+        Of the whole cloud: width, spread, convergence, pass_rate, drift; of a dimension: center, variance, separation,
+        skew.
         """
         if metric in SINGLE:
             if dimension is not None:
@@ -150,7 +155,12 @@ class FieldMetrics:
         """The default reading of a metric that is per dimension, by name."""
         if metric not in PER_DIMENSION:
             raise NotFound.named("metric per dimension", metric, list(PER_DIMENSION))
-        function = {"center": twin.center, "separation": twin.separation, "skew": twin.skew}[metric]
+        function = {
+            "center": twin.center,
+            "variance": twin.variance,
+            "separation": twin.separation,
+            "skew": twin.skew,
+        }[metric]
         return function(self._field, level)
 
     def separation_test(self, draws: int = 999, seed: int = 0) -> SeparationTest:

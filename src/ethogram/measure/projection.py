@@ -8,6 +8,7 @@ import numpy as np
 
 from .columns import Floats
 from .field import Field
+from .fieldtests import paired
 from .twin import scale_of, standardised
 
 
@@ -43,3 +44,23 @@ def project(field: Field, components: int = 2) -> Projection:
     total = float(np.sum(singular**2))
     shares = singular[:kept] ** 2 / total if total > 0 else np.zeros(kept)
     return Projection(centred @ (chosen * signs[:, None]).T, shares, centred, names)
+
+
+class Centre(NamedTuple):
+    """One dimension of two fields: the mean over tasks of each, in standard deviations of the spread within tasks."""
+
+    dimension: str
+    first: float
+    second: float
+
+
+def centres(first: Field, second: Field) -> list[Centre]:
+    """Where two fields lie, on the tasks that both have and on one scale; dimensions that never vary are left out."""
+    pair = paired(first, second)
+    names = [name for name, alive in zip(first.names, pair.alive, strict=True) if alive]
+    means = []
+    for arm in (~pair.second, pair.second):
+        task, x = pair.task[arm], pair.x[arm]
+        of_task = [x[task == t].mean(axis=0) for t in range(len(pair.tasks)) if (task == t).any()]
+        means.append(np.mean(of_task, axis=0))
+    return [Centre(name, float(one), float(two)) for name, one, two in zip(names, *means, strict=True)]

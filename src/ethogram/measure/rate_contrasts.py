@@ -8,10 +8,11 @@ infinite or 0; the interval of the contrast is then made of the conditions' own 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import exp, inf, isinf, isnan, log
+from math import erf, erfc, exp, inf, isinf, isnan, log, sqrt
 from typing import Any, NamedTuple
 
 from ethogram.estimate import Estimate
+from ethogram.stats.interval import Ends, known_ends, mover
 
 from . import twin
 from .field import Field
@@ -20,6 +21,10 @@ Weighted = Sequence[tuple[float, Field]]
 """Conditions with their weights in a contrast."""
 
 
+LEAST_Z, MOST_Z = 1e-6, 6.1
+"""Below p is 1 to six digits; beyond it is below 1e-9, which is as good as 0."""
+FAR = 1e9
+"""Stands for an end without bound."""
 ROUNDING = 1e-12
 """A contrast below this is what rounding leaves of none."""
 
@@ -71,35 +76,43 @@ def _combined(
     used: Weighted, estimate: Callable[[Field], Estimate], scale: Callable[[float], float]
 ) -> _Interval | None:
     """The weighted sum on a scale with its ends; None where a condition has no interval."""
-    rows = []
+    rows: list[tuple[float, Ends]] = []
     for weight, field in used:
         found = estimate(field)
-        if found.value is None or found.low is None or found.high is None:
+        ends = known_ends(found.value, found.low, found.high)
+        if ends is None:
             return None
-        value, low, high = scale(found.value), scale(found.low), scale(found.high)
-        near, far = (low, high) if weight > 0 else (high, low)
-        rows.append((float(weight), value, near, far))  # numpy would warn of inf - inf, which is expected here
-    value = sum(w * v for w, v, _, _ in rows)
-    value = 0.0 if abs(value) < ROUNDING else value
+        rows.append((float(weight), (scale(ends[0]), scale(ends[1]), scale(ends[2]))))
+    value = sum(w * middle for w, (middle, _, _) in rows)  # numpy would warn of inf - inf, which is expected here
     if isinf(value) or isnan(value):
-        low, high = (sum(w * row[i] for w, *row in rows) for i in (1, 2))
+        turned = [(w, ends if w > 0 else (ends[0], ends[2], ends[1])) for w, ends in rows]
+        low, high = (sum(w * ends[i] for w, ends in turned) for i in (1, 2))
         return _Interval(value, -inf if isnan(low) else low, inf if isnan(high) else high)
-    below = sum((w * (v - near)) ** 2 for w, v, near, _ in rows)
-    above = sum((w * (far - v)) ** 2 for w, v, _, far in rows)
-    return _Interval(value, value - below**0.5, value + above**0.5)
+    value = 0.0 if abs(value) < ROUNDING else value
+    made, low, high = mover(rows)
+    return _Interval(value, value + (low - made), value + (high - made))
 
 
 def _p_value(value: float, ends: Callable[[float], _Interval | None]) -> float:
-    """1 minus the level at which the interval just holds 0."""
+    """1 minus the level at which the interval just holds 0: where its near end crosses 0.
+
+    The end is almost a line in the normal quantile of the level, so a few intervals find it.
+    """
+    from scipy.optimize import brentq
+
     if value == 0 or isnan(value):
         return 1.0
-    inside, outside = 1 - 1e-9, 0.0
-    for _ in range(20):
-        middle = 0.5 * (inside + outside)
-        wider = ends(middle)
-        holds = wider is None or wider.low <= 0 <= wider.high
-        inside, outside = (middle, outside) if holds else (inside, middle)
-    return 1 - inside
+
+    def gap(z: float) -> float:
+        wider = ends(erf(z / sqrt(2)))
+        near = -FAR if wider is None else wider.low if value > 0 else -wider.high
+        return min(max(near, -FAR), FAR)
+
+    if gap(LEAST_Z) <= 0:
+        return 1.0
+    if gap(MOST_Z) > 0:
+        return erfc(MOST_Z / sqrt(2))
+    return erfc(float(brentq(gap, LEAST_Z, MOST_Z, xtol=1e-6)) / sqrt(2))
 
 
 def _log(value: float) -> float:

@@ -163,7 +163,8 @@ class _Scale:
         high: float | None = float(curve.high[i])
         told = []
         if target == "suite" and self.target is None:
-            told.append(f"about exactly these {tasks} tasks; a claim about their population needs {MIN_TASKS}")
+            these = "this task" if tasks == 1 else f"these {tasks} tasks"
+            told.append(f"about exactly {these}; a claim about their population needs {MIN_TASKS}")
         elif target == "population" and tasks < MIN_TASKS:
             told.append(f"too few tasks for a population claim: {tasks} of {MIN_TASKS}")
             low = high = None

@@ -19,7 +19,7 @@ import numpy as np
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plugins import Plugged, plugged
-from ethogram.trace import Head, Totals, TraceId
+from ethogram.trace import UNMETERED, Head, Totals, TraceId
 
 from .catalogue import METRICS, metrics
 from .columns import Floats
@@ -239,10 +239,7 @@ def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Tota
     """What was counted of these traces, what the ledger says of them, and the metrics that follow from both."""
     values = dict(found.values)
     amounts = amounts_of(heads, totals)
-    silent = np.fromiter(map(attrgetter("model_calls"), totals), np.float64, len(totals)) == 0
-    for name, said in amounts.items():
-        # a trace without a model call used no tokens, whatever its log can say
-        values[name] = np.where(silent & np.isnan(said), 0.0, said) if name in _TOKENS else said
+    values |= amounts
     with np.errstate(invalid="ignore", divide="ignore"):
         per_step = values["seconds"] / values["steps"]
     values["seconds_per_step"] = np.where(values["steps"] > 0, per_step, np.nan)
@@ -257,12 +254,20 @@ def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Tota
 
 
 def amounts_of(heads: Sequence[Head], totals: Sequence[Totals]) -> dict[str, Floats]:
-    """Steps, tokens, cost and seconds as the ledger has them, NaN where they are unknown."""
+    """Steps, tokens, cost and seconds as the ledger has them, NaN where they are unknown.
+
+    They are unknown where no model call says them, and where the harness could not count a part. A trace without any
+    model call is no exception: an agent may have called a model that nobody recorded. `compare` has the same rule.
+    """
 
     def totalled(name: str) -> Floats:
         return np.fromiter(map(attrgetter(name), totals), np.float64, len(totals))  # None becomes NaN
 
     found = {name: totalled(name) for name in ("steps", *_TOKENS)}
+    partly = {i: str(h.meta[UNMETERED]) for i, h in enumerate(heads) if h.meta.get(UNMETERED)}
+    for name in _TOKENS if partly else ():
+        resource = "usd" if name == "cost_usd" else "tokens"
+        found[name][[i for i, unknown in partly.items() if resource in unknown]] = np.nan
     spent = [None if h.start_ns is None or h.end_ns is None else h.end_ns - h.start_ns for h in heads]
     took = np.array(spent, dtype=np.float64)
     found["seconds"] = np.where(took >= 0, took / 1e9, np.nan)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from ethogram.arrays import plain_numbers
+
 from .columns import Bools, Floats, Ints, as_floats
 from .standard import Standard, plugged_dimensions, tool_classes
 from .standard_stream import CHUNK, coded, codes_of, encoded, whole_traces
@@ -383,7 +385,7 @@ def _durations(table: Any) -> Floats:
     if len(start) in (start.null_count, end.null_count):
         return np.full(len(start), np.nan)
     spent = pc.subtract(end, start)
-    whole = spent.fill_null(-1).to_numpy() if spent.null_count else spent.to_numpy()
+    whole = plain_numbers(spent, -1)
     seconds = whole / 1e9
     seconds[whole < 0] = np.nan
     return as_floats(seconds)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ethogram.arrays import plain_numbers
 from ethogram.errors import Damaged
 
 from .columns import Bools, Ints
@@ -63,7 +64,7 @@ def _cut(table: Any, place: Mapping[Any, int], steps: Ints) -> tuple[Any, Any]:
     """What is complete, and what has to wait for more rows."""
     if table.num_rows == 0:
         return None, table
-    own, position = _places(table, place), table.column("step").to_numpy()
+    own, position = _places(table, place), plain_numbers(table.column("step"), -1)
     starts = _starts(own)
     heads = own[starts]
     done = np.diff(starts, append=own.size) >= steps[heads]
@@ -99,7 +100,7 @@ def _starts(own: Ints) -> Ints:
 def _places(table: Any, place: Mapping[Any, int]) -> Ints:
     """Which trace each row is of, -1 for none of those wanted."""
     if PLACE in table.column_names:
-        return table.column(PLACE).to_numpy()  # type: ignore[no-any-return]
+        return plain_numbers(table.column(PLACE), 0)  # type: ignore[no-any-return]
     ids, code = coded(table.column("trace_id"))
     at = np.array([place.get(i, -1) for i in ids], dtype=np.int64)
     return np.asarray(at[code], dtype=np.int64)
@@ -126,7 +127,7 @@ def codes_of(found: Any, rows: Ints | None = None) -> Any:
     """
     indices = found.indices
     if str(indices.type) != "int32":
-        whole = indices.fill_null(-1).to_numpy()
+        whole = plain_numbers(indices, -1)
         return whole if rows is None else whole[rows]
     valid, numbers = indices.buffers()
     first, end = indices.offset, indices.offset + len(indices)

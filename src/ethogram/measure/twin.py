@@ -35,6 +35,8 @@ _DESCRIBED = "within tasks, standardised log features, n - 1"
 
 MOST_DEALT = 40_000_000
 """Labels that a test deals at most: many trajectories need fewer draws."""
+MOST_LOG_VARIANCE = 25.0
+"""Of the logarithm of a variance: an interval would reach over ten powers of e to either side."""
 MOST_FOR_TAILS = 20_000
 """Trajectories that tails are judged by, about: some tasks or evenly taken rows of more."""
 
@@ -120,15 +122,45 @@ def width(field: Field, level: float, *, scaled: bool = True) -> Estimate:
     squared = spread.distances(field.points, field.task_index, whole.mean, unit, spread.log_features)
     tasks = len(field.tasks)
     found = spread.width(squared, field.task_index, tasks)
-    kind = _DESCRIBED if scaled else "within tasks, log features, n - 1"
-    if not np.isfinite(found.log_variance) or found.value <= ROUNDING:
-        return width_as_estimate(found, level, kind)
-    estimate = width_as_estimate(found, level, kind)
-    step = -(-field.K // MOST_FOR_TAILS)
-    # whole tasks where there are enough of them, since tails are judged within tasks
-    some = np.flatnonzero(field.task_index % step == 0) if tasks >= step else np.arange(0, field.K, step)
+    estimate = width_as_estimate(found, level, _DESCRIBED if scaled else "within tasks, log features, n - 1")
+    some = _for_tails(field)
     x = spread.log_features(field.points[some][:, scale.alive]) / unit[scale.alive]
-    seen = tails.tails(x, field.task_index[some], tasks)
+    return _with_tails(estimate, found, x, field.task_index[some], level)
+
+
+def variance(field: Field, level: float) -> dict[str, Estimate]:
+    """The variance of each dimension within tasks (n - 1), in its own unit squared: the width of one dimension."""
+    tasks, some = len(field.tasks), _for_tails(field)
+    centres = spread.cells(field.points, field.task_index, tasks).mean
+    out = {}
+    for j, name in enumerate(field.names):
+        own = field.points[:, [j]]
+        squared = spread.distances(own, field.task_index, centres[:, [j]], np.ones(1))
+        found = spread.width(squared, field.task_index, tasks)
+        kind = "mean over tasks of the variance within, n - 1"
+        if np.isfinite(found.log_variance) and found.log_variance > MOST_LOG_VARIANCE:
+            # nothing is left of a spread that one run carries when that run is left out
+            bare = width_as_estimate(found._replace(log_variance=np.nan), level, kind)
+            out[name] = msgspec.structs.replace(
+                bare, why="one run carries all of the spread; look at the one furthest out"
+            )
+            continue
+        estimate = width_as_estimate(found, level, kind)
+        out[name] = _with_tails(estimate, found, own[some], field.task_index[some], level)
+    return out
+
+
+def _for_tails(field: Field) -> Ints:
+    """Some rows, of whole tasks where there are enough of them, since tails are judged within tasks."""
+    step = -(-field.K // MOST_FOR_TAILS)
+    return np.flatnonzero(field.task_index % step == 0) if len(field.tasks) >= step else np.arange(0, field.K, step)
+
+
+def _with_tails(estimate: Estimate, found: spread.Width, x: Floats, task: Ints, level: float) -> Estimate:
+    """A width with the interval that its tails allow, or the reason why they allow none."""
+    if not np.isfinite(found.log_variance) or found.value <= ROUNDING:
+        return estimate
+    seen = tails.tails(x, task, int(task.max()) + 1)
     ends = tails.width_interval(found, seen, level)
     if ends is not None:
         return msgspec.structs.replace(estimate, low=float(ends.low), high=float(ends.high))

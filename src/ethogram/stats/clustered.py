@@ -17,7 +17,7 @@ import numpy as np
 from ._numeric import Floats, Ints, Numbers, floats, normal_quantile, student_quantile
 from .interval import effective_n, wilson_edge
 
-_DIFFERING = 10
+DIFFERING = 10
 """This number of tasks must differ from the rest before attempts count as fully as their variance says."""
 _SHARES = np.linspace(0.0, 1.0, 9)
 _ROUNDS = 9
@@ -96,7 +96,7 @@ class _Rule(NamedTuple):
         return floats(np.clip(np.maximum(seen, 1.0) * self.worth, 1.0, self._most(left)))
 
     def _most(self, tables: _Tables) -> Floats:
-        share = np.clip((np.minimum(tables.kept, self.below_one) - 1) / (_DIFFERING - 1), 0.0, 1.0)
+        share = np.clip((np.minimum(tables.kept, self.below_one) - 1) / (DIFFERING - 1), 0.0, 1.0)
         return floats(self.tasks * (self.groups / self.tasks) ** share)
 
     def at(self, column: tuple[Ints, ...]) -> _Rule:
@@ -122,7 +122,7 @@ def _upper(v: Floats, w: Floats, groups: Floats, level: float) -> tuple[Floats, 
     positive = np.where(v > 0, w, 0.0)
     kept = np.cumsum(positive, axis=-2)
     path = _Tables(np.cumsum(w * v, axis=-2) / n, np.cumsum(w * v * v, axis=-2) / n, kept)
-    corners = [_cut(v, positive, kept, n, at) for at in (0.0, 1.0, float(_DIFFERING))]
+    corners = [_cut(v, positive, kept, n, at) for at in (0.0, 1.0, float(DIFFERING))]
     path = _Tables(*(np.concatenate(parts, axis=-2) for parts in zip(*corners, path, strict=True)))
     along = np.argsort(path.mean, axis=-2, kind="stable")
     path = _Tables(*(np.take_along_axis(part, along, axis=-2) for part in path))

@@ -39,19 +39,30 @@ def stratified_test(first: Numbers, n_first: Numbers, second: Numbers, n_second:
     the least number there is.
     """
     a, na, b, nb = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (first, n_first, second, n_second)))
-    keep = (na > 0) & (nb > 0) & (a + b > 0) & (a + b < na + nb)
-    tables, counts = np.unique(np.stack([na[keep], nb[keep], (a + b)[keep]]), axis=1, return_counts=True)
-    lows, pmf = _support(*tables.astype(np.float64)) if tables.size else (floats([]), np.ones((0, 1)))
-    seen = int(b[keep].sum() - (lows @ counts if tables.size else 0))
-    law = np.ones(1)
-    for row, low, table, count in zip(pmf, lows, tables.T, counts, strict=True):
-        width = int(min(table[1], table[2]) - low) + 1
-        law = np.convolve(law, _sum_law(row[:width], int(count)))
-    law = law / law.sum()
+    least, law = total_law(na, nb, a + b)
+    seen = int(b[(na > 0) & (nb > 0)].sum()) - least
     at = law[seen]
     below, above = law[:seen].sum(), law[seen + 1 :].sum()
     two = law[law <= at * (1 + 1e-7)].sum()
     return Exact(*(floats(min(x, 1.0)) for x in (below + at, above + at, below + at / 2, above + at / 2, two)))
+
+
+def total_law(n_first: Numbers, n_second: Numbers, passes: Numbers) -> tuple[int, Floats]:
+    """The law of the second arm's passes over all tasks, `passes` of both arms being given: its least value, and the
+    probability of that and of each value above it. Tasks that only one arm attempted do not count."""
+    na, nb, m = np.broadcast_arrays(*(np.asarray(x, dtype=np.int64) for x in (n_first, n_second, passes)))
+    both = (na > 0) & (nb > 0)
+    open_ = both & (m > 0) & (m < na + nb)
+    settled = int(nb[both & ~open_ & (m > 0)].sum())  # where everything passed there is one way only
+    tables, counts = np.unique(np.stack([na[open_], nb[open_], m[open_]]), axis=1, return_counts=True)
+    if not tables.size:
+        return settled, np.ones(1)
+    lows, pmf = _support(*tables.astype(np.float64))
+    law = np.ones(1)
+    for row, low, table, count in zip(pmf, lows, tables.T, counts, strict=True):
+        width = int(min(table[1], table[2]) - low) + 1
+        law = np.convolve(law, _sum_law(row[:width], int(count)))
+    return settled + int(lows @ counts), floats(law / law.sum())
 
 
 def task_tests(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers) -> Exact:
@@ -92,6 +103,17 @@ def common_odds(first: Numbers, n_first: Numbers, second: Numbers, n_second: Num
         half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(variance)
         known = (r > 0) & (s > 0)
         return Odds(value, np.where(known, value * np.exp(-half), 0.0), np.where(known, value * np.exp(half), np.inf))
+
+
+def common_ratio(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numbers) -> Floats:
+    """How many times as often the second arm passes, common to all tasks (Mantel and Haenszel 1959, for rates).
+
+    Infinite where the first arm never passes, NaN where neither does.
+    """
+    a, na, b, nb = np.broadcast_arrays(*(floats(x) for x in (first, n_first, second, n_second)))
+    total = np.maximum(na + nb, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return floats(np.sum(b * na / total, axis=-1) / np.sum(a * nb / total, axis=-1))
 
 
 def _sum_law(law: Floats, count: int) -> Floats:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,10 @@ from ._numeric import Floats, Numbers, beta_quantile, floats, gamma_quantile, no
 
 _FEW = 3.0
 """With fewer events the Poisson limit of Brown, Cai and DasGupta replaces the near end of Wilson's interval."""
+
+
+Ends = tuple[float, float, float]
+"""A value, and the lower and upper end of its interval."""
 
 
 class Interval(NamedTuple):
@@ -51,6 +56,22 @@ def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
     gone = n[for_high] - x[for_high]
     high[for_high] = np.maximum(high[for_high], 1 - gamma_quantile(1 - level, gone) / safe[for_high])
     return Interval(low, high)
+
+
+def known_ends(value: float | None, low: float | None, high: float | None) -> Ends | None:
+    """All three, or None where one is not known."""
+    return None if value is None or low is None or high is None else (value, low, high)
+
+
+def mover(terms: Iterable[tuple[float, Ends]]) -> Ends:
+    """A sum of estimates with weights, from the ends of each (Zou and Donner 2008); too wide where they correlate."""
+    value = below = above = 0.0
+    for weight, (middle, low, high) in terms:
+        near, far = (low, high) if weight > 0 else (high, low)
+        value += weight * middle
+        below += (weight * (middle - near)) ** 2
+        above += (weight * (far - middle)) ** 2
+    return value, value - below**0.5, value + above**0.5
 
 
 def clopper_pearson(successes: Numbers, n: Numbers, level: float) -> Interval:

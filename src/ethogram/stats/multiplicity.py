@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ._numeric import Floats, Numbers, floats
@@ -54,6 +56,33 @@ def max_t(observed: Numbers, permuted: Numbers) -> Floats:
     out = np.empty(seen.shape)
     out[order] = np.maximum.accumulate(p)
     return out
+
+
+def holm_discrete(p: Numbers, attainable: Sequence[Floats | None]) -> Floats:
+    """Holm for tests whose p-values are counted, not measured: each adds only the largest p that it could show.
+
+    Westfall and Wolfinger (1997): Holm's m p becomes the sum over the tests of P(p-value ≤ p), which is 0 for a test
+    that can never be so small (Tarone 1990). `attainable` are the p-values that each test can give, falling; None
+    stands for any value.
+    """
+    values = floats(p)
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    sums = np.zeros(values.size)
+    for place, test in enumerate(order):
+        # the tests before this one are rejected already: only steps up to its own have it among them
+        sums[: place + 1] += _reached(attainable[test], ordered[: place + 1])
+    out = np.empty(values.size)
+    out[order] = np.minimum(np.maximum.accumulate(sums), 1.0)
+    return out
+
+
+def _reached(attainable: Floats | None, p: Floats) -> Floats:
+    """The largest p-value of a test that is at most p; 0 where it has none."""
+    if attainable is None:
+        return p
+    place = np.searchsorted(-attainable, -p * (1 + 1e-9))
+    return floats(np.where(place < attainable.size, attainable[np.minimum(place, attainable.size - 1)], 0.0))
 
 
 def _sorted(p: Numbers) -> tuple[Floats, np.ndarray[tuple[int, ...], np.dtype[np.intp]]]:

@@ -202,6 +202,24 @@ def sequential_plan(
     return found
 
 
+def within(
+    effect: Effect, alpha: float, power: float, passes: float, *, every: float, delta: float, stored: float
+) -> bool:
+    """Whether a comparison that looks after `every` of a pass has this power within `passes`.
+
+    What `sequential_plan` would answer, for one integration instead of a search.
+    """
+    count = min(int(passes / every + 1e-9), _MOST_STEPS)
+    if count < 1:
+        return False
+    looks = spaced_looks(effect, every, count, stored)
+    null, _ = _spreads(effect, _first(looks[-1:], stored), looks[-1:])
+    reach = float(normal_quantile(1 - alpha) + normal_quantile(power))
+    if effect.drop / np.sqrt(null.variance[-1]) <= reach * 0.95:  # not even one look at the end would do
+        return False
+    return staged(effect, alpha, power, looks, delta, stored).power >= power
+
+
 def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Floats:
     """Looks after `every` of a pass up to `count` of them, thinned where there would be many.
 
