@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ethogram.judge import CHECKS, Evidence, Verdict
+from ethogram.judge import CHECKS, Evidence, Verdict, settings_of
 from ethogram.store import Policy, Redactor
 from ethogram.trace import ToolCall
 
@@ -61,6 +61,15 @@ def test_order_can_be_kept_among_other_calls() -> None:
 def test_calls_that_do_not_matter_are_left_out() -> None:
     assert judge([A], {"name": "think"}, A, {"name": "think"}, ignore=["think"]).score == 1
     assert judge([A], {"name": "think"}, A).score == 0
+    assert judge([A], {"name": "look"}, A, {"name": "think"}, only=["a", "b"]).score == 1
+    assert judge([A], {"name": "look"}, A, B, only=["a", "b"]).score == 0
+
+
+def test_a_call_that_does_not_matter_cannot_be_expected() -> None:
+    settings = {"calls": [A, B], "only": ["a"]}
+    assert "'b'" in str(settings_of("tool_calls", settings).problem(None))
+    assert "'b'" in str(settings_of("tool_calls", {"calls": [A, B], "ignore": ["b"]}).problem(None))
+    assert settings_of("tool_calls", {"calls": [A], "only": ["a"]}).problem(None) is None
 
 
 @pytest.mark.parametrize(

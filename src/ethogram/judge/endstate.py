@@ -11,7 +11,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from .settings import OWN_KINDS, CheckSettings, Layer, TextRule, bad_name, bad_rule, suite_files
+from ethogram.trace import Layer
+
+from .settings import OWN_KINDS, CheckSettings, TextRule, bad_name, bad_rule, suite_files
 
 
 class FilesCheck(CheckSettings):

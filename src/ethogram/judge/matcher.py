@@ -6,12 +6,15 @@ ends this process when a match takes too long, also where nobody is left to ask 
 
 from __future__ import annotations
 
+import faulthandler
 import marshal
+import os
 import re
 import signal
 import sys
 
 MAX_FOUND = 10_000
+_NOWHERE = os.open(os.devnull, os.O_WRONLY)
 
 
 def main() -> None:
@@ -19,7 +22,7 @@ def main() -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     while header := source.read(8):
         pattern, flags, whole, text, seconds = marshal.loads(source.read(int.from_bytes(header, "little")))  # noqa: S302 - between ourselves
-        signal.setitimer(signal.ITIMER_REAL, seconds)  # whose signal ends this process
+        start_timer(seconds)
         found: str | tuple[str] | None
         try:
             compiled = re.compile(pattern, flags)
@@ -27,10 +30,26 @@ def main() -> None:
             found = None if match is None else match.group(0)[:MAX_FOUND]
         except (re.error, OverflowError, RecursionError, MemoryError) as error:
             found = (f"{type(error).__name__}: {error}",)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        stop_timer()
         data = marshal.dumps(found)
         sink.write(len(data).to_bytes(8, "little") + data)
         sink.flush()
+
+
+def start_timer(seconds: float) -> None:
+    """End this process after so long, whatever it is doing then."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+    else:  # on Windows a thread outside the interpreter ends it
+        faulthandler.dump_traceback_later(seconds, exit=True, file=_NOWHERE)
+
+
+def stop_timer() -> None:
+    """The match came to an end in time."""
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    else:
+        faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The settings of every kind of check, typed: a misspelt one is refused when a suite is loaded, not when it is scored.
 
 A class stands for a kind. `main` is the setting that the short form `kind: value` fills. Layers: L0 looks at the
-answer, L1 at the tool calls, L3 at what the agent left behind (their settings are in `endstate`, they run in `run`).
+answer, L1 at the tool calls, L2 at the way taken, L3 at what the agent left behind (their settings are in `endstate`,
+they run in `run`).
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import msgspec
 
 from ethogram.errors import BadInput
 from ethogram.plugins import Known, Plugged, plugged
-from ethogram.trace import digest
+from ethogram.trace import Layer, digest
 
 from .checks import CheckFunction
 
 GROUP = "ethogram.checks"
 
-Layer = Literal["L0", "L1", "L3"]
 Which = Literal["first", "last", "only", "any"]
 TextRule = str | dict[str, Any]
 """Demands on a text: the text itself, or checks of layer L0 by kind."""
@@ -198,7 +198,8 @@ class ToolCalls(CheckSettings):
 
     strict: these calls in this order. unordered: these in any order. superset: at least these. subset: none but
     these. `ordered` keeps the order in the last two. `extra` allows further arguments. `ignore` names tools whose
-    calls do not matter; `unordered_lists`, `sets` and `ignore_case` are true, or the names of arguments.
+    calls do not matter, `only` those whose calls alone matter, such as the ones that change something;
+    `unordered_lists`, `sets` and `ignore_case` are true, or the names of arguments.
     """
 
     layer: ClassVar[Layer] = "L1"
@@ -210,6 +211,7 @@ class ToolCalls(CheckSettings):
     extra: bool = False
     graded: bool = False
     ignore: list[str] = []
+    only: list[str] = []
     ignore_case: bool | list[str] = False
     unordered_lists: bool | list[str] = False
     sets: bool | list[str] = False
@@ -217,12 +219,17 @@ class ToolCalls(CheckSettings):
     relative: float = 0.0
 
     def problem(self, expected: Any) -> str | None:
-        """Expected calls must be readable."""
+        """Expected calls must be readable, and must not be among those that do not matter."""
         try:
-            expected_calls(expected if self.calls is msgspec.UNSET else self.calls)
+            calls = expected_calls(expected if self.calls is msgspec.UNSET else self.calls)
         except ValueError as error:
             return str(error)
-        return None
+        left_out = next((c.name for c in calls if not self.counts(c.name)), None)
+        return None if left_out is None else f"expects a call of {left_out!r}, which 'only' or 'ignore' leaves out"
+
+    def counts(self, tool: str) -> bool:
+        """Whether calls of a tool matter."""
+        return tool not in self.ignore and (not self.only or tool in self.only)
 
 
 def expected_calls(value: Any) -> list[ExpectedCall]:

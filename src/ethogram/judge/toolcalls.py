@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.trace import ToolCall
-
 from .checks import MARK, Evidence, Verdict, register, short, wanted
 from .matching import in_order, matching
+from .reading import decoded_arguments
 from .settings import ExpectedCall, ToolCalls, expected_calls
 from .values import ABSENT, Loose, difference
 
 
-class _Call(msgspec.Struct, frozen=True):
+class MadeCall(msgspec.Struct, frozen=True):
     """A call that was made; `arguments` are decoded, or the text itself where it is not JSON."""
 
     name: str
@@ -31,7 +30,7 @@ def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     if not isinstance(given, list | tuple):
         return Verdict(None, "no expected calls are given")
     expected = expected_calls(given)
-    made = [_decoded(c) for c in evidence.calls if c.name not in rule.ignore]
+    made = [MadeCall(c.name, decoded_arguments(c.arguments)) for c in evidence.calls if rule.counts(c.name)]
 
     @cache
     def gap(i: int, j: int) -> str | None:
@@ -63,18 +62,8 @@ def _share(rule: ToolCalls, fitting: int, expected: int, made: int) -> float:
     return fitting / of if of else 1.0
 
 
-def _decoded(call: ToolCall) -> _Call:
-    text = call.arguments.strip()
-    if not text:
-        return _Call(call.name, {})
-    try:
-        return _Call(call.name, msgspec.json.decode(text))
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return _Call(call.name, text)
-
-
 def call_difference(
-    expected: ExpectedCall, made: _Call, rule: ToolCalls, redact: Callable[[str], str] | None = None
+    expected: ExpectedCall, made: MadeCall, rule: ToolCalls, redact: Callable[[str], str] | None = None
 ) -> str | None:
     """Why a call is not the expected one; None if it is."""
     if expected.name != made.name:
@@ -93,16 +82,45 @@ def call_difference(
 
 
 def _arguments(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str] | None) -> str | None:
+    gap = next(_gaps(expected, made, rule, redact), None)
+    return None if gap is None else gap.words
+
+
+class ArgumentGap(NamedTuple):
+    """One argument that is not as expected (its name is empty where the arguments are no object), with both values and
+    the difference in words; UNSET stands for a value that was not expected or not given."""
+
+    argument: str
+    expected: Any
+    made: Any
+    words: str
+
+
+def argument_gaps(
+    expected: ExpectedCall, made: MadeCall, rule: ToolCalls, redact: Callable[[str], str] | None = None
+) -> list[ArgumentGap]:
+    """Every argument in which a call differs from the expected call of the same tool."""
+    if expected.arguments is msgspec.UNSET:
+        return []
+    return list(_gaps(expected.arguments, made.arguments, rule, redact))
+
+
+def _gaps(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str] | None) -> Iterator[ArgumentGap]:
     if not isinstance(expected, dict) or not isinstance(made, dict):
-        return difference(expected, made, _loose(rule, None, redact))
-    for name, value in expected.items():
-        found = difference(value, made.get(name, ABSENT), _loose(rule, name, redact), name)
+        found = difference(expected, made, _loose(rule, None, redact))
         if found is not None:
-            return f"argument {found}"
+            yield ArgumentGap("", expected, made, found)
+        return
+    for name, value in expected.items():
+        given = made.get(name, ABSENT)
+        found = difference(value, given, _loose(rule, name, redact), name)
+        if found is not None:
+            yield ArgumentGap(name, value, msgspec.UNSET if given is ABSENT else given, f"argument {found}")
     if rule.extra:
-        return None
-    more = next((n for n, v in made.items() if n not in expected and v is not None), None)
-    return None if more is None else f"argument {more} was not expected"
+        return
+    for name, value in made.items():
+        if name not in expected and value is not None:
+            yield ArgumentGap(name, msgspec.UNSET, value, f"argument {name} was not expected")
 
 
 def _loose(rule: ToolCalls, name: str | None, redact: Callable[[str], str] | None) -> Loose:
@@ -123,7 +141,7 @@ def _loose(rule: ToolCalls, name: str | None, redact: Callable[[str], str] | Non
 
 def _first_mismatch(
     expected: list[ExpectedCall],
-    made: list[_Call],
+    made: list[MadeCall],
     pairs: dict[int, int],
     gap: Callable[[int, int], str | None],
     rule: ToolCalls,
@@ -147,7 +165,7 @@ def _wanted(call: ExpectedCall) -> str:
     return f"{call.name}({'…' if call.arguments is msgspec.UNSET else short(call.arguments)})"
 
 
-def _shown(call: _Call) -> str:
+def _shown(call: MadeCall) -> str:
     return f"{call.name}({short(call.arguments)})"
 
 

@@ -1,10 +1,12 @@
-"""One controlled, seeded change to a file, a tool or a prompt: pure, reported, never run here.
+"""One controlled, seeded change to a file, a tool, a prompt or a call of a model: pure, reported, never run here.
 
 Operators on files (`FILES`) take bytes and give bytes; `ToolPerturbation` wraps the tools of an episode;
-`PromptOperator`s take a text. The same seed gives the same change, and what cannot be changed says why beforehand.
+`PromptOperator`s take a text; `ModelOperator`s say which calls of a model go wrong, and how. The same seed gives the
+same change, and what cannot be changed says why beforehand.
 """
 
-from .catalogue import ALL, FILES, PerturbedFiles, described, file_operator, operators_for, perturb_files
+from .catalogue import ALL, FILES, AnyOperator, PerturbedFiles, described, file_operator, operators_for, perturb_files
+from .model import ModelFault, ModelOperator, model_operator
 from .operator import FORMATS, KINDS, Change, Kind, NotApplicable, Operator, format_of, is_operator
 from .prompt import PromptChange, PromptOperator, paraphrases, prompt_operator
 from .tools import (
@@ -23,9 +25,12 @@ __all__ = [
     "FILES",
     "FORMATS",
     "KINDS",
+    "AnyOperator",
     "Call",
     "Change",
     "Kind",
+    "ModelFault",
+    "ModelOperator",
     "NotApplicable",
     "Operator",
     "PerturbedFiles",
@@ -40,6 +45,7 @@ __all__ = [
     "file_operator",
     "format_of",
     "is_operator",
+    "model_operator",
     "operators_for",
     "paraphrases",
     "perturb_files",

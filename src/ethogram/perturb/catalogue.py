@@ -10,13 +10,15 @@ import msgspec
 from ethogram.errors import BadInput, NotFound
 from ethogram.plan import derived_seed
 
-from . import data, pdf, prompt, table, text, tools
+from . import data, model, pdf, prompt, table, text, tools
+from .model import ModelOperator
 from .operator import FORMATS, Change, NotApplicable, Operator, format_of
 from .prompt import PromptOperator
 from .tools import ToolOperator
 
 FILES: tuple[Operator, ...] = (*table.OPERATORS, *text.OPERATORS, *pdf.OPERATORS, *data.OPERATORS)
-ALL: tuple[Operator | ToolOperator | PromptOperator, ...] = (*FILES, *tools.OPERATORS, *prompt.OPERATORS)
+AnyOperator = Operator | ToolOperator | PromptOperator | ModelOperator
+ALL: tuple[AnyOperator, ...] = (*FILES, *tools.OPERATORS, *prompt.OPERATORS, *model.OPERATORS)
 
 
 def operators_for(format: str, more: Iterable[Operator] = ()) -> list[Operator]:

@@ -12,8 +12,8 @@ import msgspec
 from ethogram.errors import BadInput, BadUsage
 from ethogram.plan import derived_seed
 
-Kind = Literal["table", "text", "pdf", "data", "tool", "prompt"]
-KINDS: tuple[Kind, ...] = ("table", "text", "pdf", "data", "tool", "prompt")
+Kind = Literal["table", "text", "pdf", "data", "tool", "prompt", "model"]
+KINDS: tuple[Kind, ...] = ("table", "text", "pdf", "data", "tool", "prompt", "model")
 
 SUFFIXES = {
     ".csv": "csv",

@@ -260,9 +260,12 @@ class ToolPerturbation:
         self._counts: dict[str, int] = {}
         self._earlier: dict[str, list[tuple[Mapping[str, Any], Any]]] = {}
 
-    def wrap(self, tools: Mapping[str, Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-        """The tools, with the same names, signatures and words."""
-        if self._only is not None:
+    def wrap(self, tools: Mapping[str, Callable[..., Any]], *, others: bool = False) -> dict[str, Callable[..., Any]]:
+        """The tools, with the same names, signatures and words; a tool to perturb must be here unless there are others.
+
+        Raises `NotFound` for a name that no tool has.
+        """
+        if self._only is not None and not others:
             for name in self._only:
                 if name not in tools:
                     raise NotFound.named("tool", name, list(tools))
@@ -275,19 +278,32 @@ class ToolPerturbation:
 
             @functools.wraps(tool)
             async def later(*args: Any, **arguments: Any) -> Any:
-                call = self._begin(name, arguments)
-                return self._end(call, await tool(*args, **arguments))
+                call = self.begin(name, arguments)
+                return self.end(call, await tool(*args, **arguments))
 
             return later
 
         @functools.wraps(tool)
         def now(*args: Any, **arguments: Any) -> Any:
-            call = self._begin(name, arguments)
-            return self._end(call, tool(*args, **arguments))
+            call = self.begin(name, arguments)
+            return self.end(call, tool(*args, **arguments))
 
         return now
 
-    def _begin(self, name: str, arguments: Mapping[str, Any]) -> Call:
+    def called(self, name: str) -> bool:
+        """Whether a call of this tool came through here."""
+        return name in self._counts
+
+    def leave(self, name: str) -> None:
+        """A call of this tool is answered elsewhere, with what the agent saw of it once: nothing is changed again."""
+        self._counts.setdefault(name, 0)
+
+    def changes(self, name: str) -> bool:
+        """Whether calls of this tool are among those that may go wrong."""
+        return self._only is None or name in self._only
+
+    def begin(self, name: str, arguments: Mapping[str, Any]) -> Call:
+        """A tool is about to be called; raises `ToolFailed` where it is to fail without an effect."""
         number = self._counts.get(name, 0)
         self._counts[name] = number + 1
         call = Call(name, dict(arguments), number, tuple(self._earlier.get(name, ())))
@@ -295,7 +311,8 @@ class ToolPerturbation:
             self._raise(call)
         return call
 
-    def _end(self, call: Call, result: Any) -> Any:
+    def end(self, call: Call, result: Any) -> Any:
+        """What the agent sees of a result; raises `ToolFailed` where it is to see an error instead."""
         self._earlier.setdefault(call.tool, []).append((call.arguments, result))
         if self.operator.fails and self.operator.hits(call, self.seed, self.intensity):
             self._raise(call)

@@ -155,6 +155,15 @@ class SuiteFolder:
         except OSError as error:
             raise BadInput.at(where, f"the file {path.name!r} cannot be read: {error.strerror}") from None
 
+    def fixture(self, given: Any, where: str) -> FileRef:
+        """The file of recorded observations that a task names, hashed."""
+        if not isinstance(given, str):
+            raise BadInput.at(where, f"'fixture' names a file of the suite, not {given!r}")
+        path = self.inside(given, where)
+        if not path.is_file():
+            raise BadInput.at(where, f"there is no file {given!r} in the suite")
+        return self.ref(self.root / given, where)
+
     def pinned(self, name: str, where: str) -> str:
         """The hash of a file that a check leans on; of code with all code of the suite that it imports."""
         path = self.inside(name, where)
@@ -231,7 +240,7 @@ def _commit(path: Path, wanted: Repository, where: str) -> str:
     command = ["git", "-c", "safe.directory=*", "rev-parse", "--verify", "--quiet", f"{wanted.commit}^{{commit}}"]
     try:
         asked = subprocess.run(  # noqa: S603 - no shell
-            command, cwd=path, env=env, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=path, env=env, capture_output=True, encoding="utf-8", errors="replace", timeout=60, check=False
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise BadInput.at(where, f"git is needed to look at {wanted.path!r}: {error}") from None

@@ -1,7 +1,7 @@
 """Suites: a folder, a YAML or JSON lines file, or Python. Loading checks everything, so that running surprises nobody.
 
 suite/
-  suite.yaml     name, version, success_at, on_crash, on_cap, tools, defaults for every task (all optional)
+  suite.yaml     name, version, success_at, on_crash, on_cap, tools, read_only, defaults for every task (all optional)
   tasks.yaml     tasks; also tasks.jsonl and tasks/*.yaml
   tools.py       functions that tasks name, or `tools(task, episode)` for a world of each episode's own
   files/         what tasks start from
@@ -22,11 +22,13 @@ import msgspec
 from ethogram.errors import BadInput, EthogramError, NotFound
 from ethogram.loading import code_digest, module_at, module_named, named_object
 from ethogram.plan import Suite, Task
+from ethogram.plan.golden import GoldenSet
 
 from .files import SuiteFolder, read_lines, read_yaml, unknown_field
+from .golden import golden_path, read_golden
 from .tasks import build_task, finish_task
 
-SUITE_FIELDS = ["name", "version", "success_at", "on_crash", "on_cap", "tools", "defaults", "tasks"]
+SUITE_FIELDS = ["name", "version", "success_at", "on_crash", "on_cap", "tools", "read_only", "defaults", "tasks"]
 T = TypeVar("T")
 TOOLS = "tools.py"
 FACTORY = "tools"
@@ -36,12 +38,22 @@ TOOLS_DIGEST, USER_DIGEST = "tools_digest", "simulator_digest"
 
 @dataclass(frozen=True)
 class LoadedSuite:
-    """A suite, where it lies, the module of its tools, and what was typed to load it."""
+    """A suite, where it lies, the module of its tools, and what was typed to load it.
+
+    `golden` is the version at which the suite was frozen, if it was; it may have changed since.
+    """
 
     suite: Suite
     root: Path
     module: ModuleType | None = None
     spec: str = ""
+    golden: GoldenSet | None = None
+    golden_file: Path | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the suite is a folder, which takes new tasks as files of their own."""
+        return bool(self.spec) and Path(self.spec).is_dir()
 
 
 def load_suite(spec: str | Path) -> LoadedSuite:
@@ -58,7 +70,8 @@ def load_suite(spec: str | Path) -> LoadedSuite:
         )
     else:
         loaded = _from_python(str(spec))
-    return LoadedSuite(_finished(loaded), loaded.root, loaded.module, str(spec))
+    file = golden_path(path if path.exists() else Path(getattr(loaded.module, "__file__", None) or loaded.root))
+    return LoadedSuite(_finished(loaded), loaded.root, loaded.module, str(spec), read_golden(file), file)
 
 
 class _Draft(NamedTuple):

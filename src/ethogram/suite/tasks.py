@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import msgspec
 
 from ethogram.cost import Caps
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, MissingExtra
 from ethogram.judge import KINDS, label_names, settings_of
 from ethogram.judge.endstate import NamedTests
 from ethogram.judge.settings import JsonSchema, long_form, nearest
@@ -38,6 +39,8 @@ def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where
         given["files"] = folder.files(given["files"], where)
     if "repository" in given:
         given["repository"] = folder.repository(given["repository"], where)
+    if "fixture" in given:
+        given["fixture"] = folder.fixture(given["fixture"], where)
     if isinstance(given.get("tools"), str):
         given["tools"] = [given["tools"]]
     checks = given.get("checks", [])
@@ -45,10 +48,12 @@ def build_task(raw: Any, defaults: Mapping[str, Any], folder: SuiteFolder, where
         checks = [checks]
     given["checks"] = [msgspec.to_builtins(build_check(c, where)) for c in checks]
     try:
-        task = msgspec.convert({**given, "files": {}, "repository": None}, Task)
+        task = msgspec.convert({**given, "files": {}, "repository": None, "fixture": None}, Task)
     except msgspec.ValidationError as error:
         raise BadInput.at(where, f"{error}") from None
-    return msgspec.structs.replace(task, files=given.get("files", {}), repository=given.get("repository"))
+    return msgspec.structs.replace(
+        task, files=given.get("files", {}), repository=given.get("repository"), fixture=given.get("fixture")
+    )
 
 
 def with_defaults(defaults: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,7 +123,8 @@ def finish_task(task: Task, folder: SuiteFolder, where: str) -> Task:
         known = ", ".join(names) or "none"
         raise BadInput.at(where, f"the outcome is to come from {task.outcome!r}; the checks are {known}")
     files = {name: _settled(ref, folder, where) for name, ref in task.files.items()}
-    task = msgspec.structs.replace(task, files=files)
+    fixture = None if task.fixture is None else _settled(task.fixture, folder, where)
+    task = msgspec.structs.replace(task, files=files, fixture=fixture)
     checks = tuple(_finish_check(c, task, folder, where) for c in task.checks)
     return msgspec.structs.replace(task, checks=checks)
 
@@ -150,6 +156,8 @@ def _finish_check(check: Check, task: Task, folder: SuiteFolder, where: str) -> 
         except BadInput as error:
             raise BadInput.at(called, f"{error}") from None
     if isinstance(settings, NamedTests):
+        if settings.command is None and find_spec("pytest") is None:
+            raise MissingExtra.needed("tests", "a check of kind 'tests' without a 'command'")
         _find_tests(settings, task, task.repository, called)
     return msgspec.structs.replace(check, settings={**check.settings, "sources": sources}) if sources else check
 
