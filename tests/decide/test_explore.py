@@ -263,9 +263,11 @@ def test_three_sets_and_what_is_wrong_among_them():
     assert (known.safe, known.unsafe, known.undecided) == (2, 1, 1)
     assert known.expected_false_safe == pytest.approx(posterior.unsafe[[0, 3]].sum())
     assert (known.episodes, known.visited, known.episodes_per_point_min) == (9, 3, 0)
-    sentence = established(
+    sentences = established(
         known, certificate(posterior, tally_of((3, 0), (2, 1), (4, 4), (0, 0)), problem, 0.95), 4, 0.2
     )
+    assert all(s.endswith(".") and s[0].isupper() | s[0].isdigit() for s in sentences)
+    sentence = " ".join(sentences)
     assert "2 of 4 points are safe" in sentence
     assert "1 points were never visited" in sentence
     assert "not a bound on error rates" in sentence
@@ -352,13 +354,13 @@ def test_what_a_certificate_says():
     short = Tally(np.where(np.arange(64) == 7, 5, 6), nothing)
     found = certificate(posterior_of([belief], PROBLEM, short, belief.mean), short, PROBLEM, 0.95)
     assert (found.pocket_rate, found.may_hide, found.looks, found.unproven, found.episodes) == (0.5, 3, 6, 1, 1)
-    assert "1 points look safe by their neighbours and are left undecided" in found.said()
+    assert "1 points look safe by their neighbours and are left undecided" in " ".join(found.said())
     whole = Tally(nothing + 6, nothing)
     found = certificate(posterior_of([belief], PROBLEM, whole, belief.mean), whole, PROBLEM, 0.95)
     assert found.holds
     assert (found.lower_rate, found.lower_episodes) == (0.3, 64 * 6)  # twelve looks at .3
-    assert "a lone point that fails less than half of the time" in found.said()
-    assert "takes about 384 more episodes (--pocket-rate 0.3)" in found.said()
+    assert "a lone point that fails less than half of the time" in " ".join(found.said())
+    assert "takes about 384 more episodes (--pocket-rate 0.3)" in " ".join(found.said())
     lowest = PROBLEM._replace(pocket=0.1)
     assert lowest.pocket_rate == pytest.approx(0.22)
     assert certificate(posterior_of([belief], lowest, whole, belief.mean), whole, lowest, 0.95).lower_rate is None

@@ -30,6 +30,7 @@ def agent(shift: float = 0.0, calls: int = 1, model: str = "coin-1") -> Any:
                 call.done("hm", input_tokens=100, output_tokens=int(10 * episode.rng.random()), cost_usd=0.001)
         return "yes" if episode.random("fate").random() < float(task.prompt) - shift else "no"
 
+    flip.meters = ("tokens", "usd")  # every call is recorded, so what it cost is known
     return flip
 
 

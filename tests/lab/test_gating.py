@@ -42,6 +42,7 @@ def agent(rate: float = 0.8, *, only: str = "", fate: str = "fate", lost: float 
             call.done("hm", input_tokens=1, output_tokens=1, cost_usd=0.01)
         return "yes" if episode.random(fate).random() < rate and task.id != only else "no"
 
+    flip.meters = ("tokens", "usd")  # every call is recorded, so what it cost is known
     return flip
 
 

@@ -61,7 +61,8 @@ def test_a_mixed_folder_reports_every_file(logs: Any, home: Home, samples: dict[
         "box.zip/inside.json",
         "box.zip/../outside.json",
     }
-    for format in samples:
+    assert "name the file itself" in files["good/table.log"].skipped[0].why, "it may repeat the outcomes of a log"
+    for format in samples.keys() - {"table"}:
         report = files[f"good/{format}.log"]
         assert (report.format, report.traces > 0, report.skipped) == (format, True, []), format
     for name, (_, why) in bad.items():
@@ -86,7 +87,8 @@ def test_importing_again_adds_nothing(
     logs: Any, home: Home, samples: dict[str, bytes], segments: Callable[[Home, str], int]
 ) -> None:
     for format, data in samples.items():
-        logs.put(f"{format}.log", data)
+        if format != "table":  # which is read only where it is named
+            logs.put(f"{format}.log", data)
     first = import_logs(logs.root, home=home)
     before = segments(home, "logs"), home.resolve("logs").entries
     again = import_logs(logs.root, home=home)

@@ -11,7 +11,7 @@ from ethogram.lab.divergence.diffs import diff
 from ethogram.lab.gate.comparison import compare
 from ethogram.lab.gate.gating import GateSettings, gate
 from ethogram.lab.gate.moved import MOST_OPENED, moved_tasks
-from ethogram.lab.home.runs import find_trace
+from ethogram.lab.home.traces import find_trace
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.suites import run_suite
 from ethogram.show.moved import attempt_words

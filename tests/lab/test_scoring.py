@@ -11,7 +11,8 @@ import pytest
 
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadUsage, EthogramError, NotFound
+from ethogram.lab import import_logs, load
 from ethogram.lab.home.runs import show_run
 from ethogram.lab.outcomes.scoring import rescore
 from ethogram.run.faults import NetworkFault
@@ -340,3 +341,74 @@ def test_a_busy_writer_does_not_stop_scoring(
         assert rescore(native.name, suite=suite, home=home).changed == 2
     assert len(outcomes(native)) == 9
     assert verify(native).ok
+
+
+@pytest.fixture
+def told(home: Home, tmp_path: Path) -> str:
+    """Three conversations without a score; the log keeps what became of them beside each."""
+    talks = [("It is refunded.", True), ("I cannot.", False), ("Refunded!", True)]
+    lines = [
+        {
+            "messages": [{"role": "user", "content": "Refund it."}, {"role": "assistant", "content": words}],
+            "metadata": {"resolved": resolved, "place": f"p{i}"},
+        }
+        for i, (words, resolved) in enumerate(talks)
+    ]
+    path = tmp_path / "talks.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)))
+    import_logs(path, home=home, run="talks", redact="none")
+    return "talks"
+
+
+def test_checks_need_no_suite(told: str, home: Home) -> None:
+    found = rescore(told, checks=["regex=(?i)refunded"], home=home)
+    assert (found.scored, found.successes) == (3, 2)
+    both = rescore(told, checks=["contains=refunded", 'regex={"pattern": "It is"}'], home=home)
+    assert both.successes == 1
+    for wrong, said in (
+        ("regexp=x", "no kind of check"),
+        ("regex=(", "regular expression"),
+        ('files=["x"]', "workspace"),
+    ):
+        with pytest.raises(EthogramError, match=said):
+            rescore(told, checks=[wrong], home=home)
+
+
+def test_outcomes_from_a_label_and_from_a_csv(told: str, home: Home, tmp_path: Path) -> None:
+    entries = load(told, home=home).entries
+    rows = [f"{e.head.trace_id},{'pass' if i else 'maybe'}" for i, e in enumerate(entries[:2])]
+    (tmp_path / "said.csv").write_text("\n".join(["trace,verdict", *rows]))
+    found = rescore(told, outcome_from=f"csv:{tmp_path / 'said.csv'}:verdict", home=home)
+    assert (found.scored, found.successes) == (1, 1)
+    assert [s.why for s in found.skipped] == ["'maybe' is neither a number nor a word like pass or fail"]
+    assert found.unmatched == []
+    rescore(told, checks=["regex=(?i)refunded"], home=home)
+    assert rescore(told, outcome_from="label:regex", home=home).scored == 3
+    with pytest.raises(BadUsage, match="does not say where to take the outcome from"):
+        rescore(told, outcome_from="nowhere", home=home)
+
+
+def test_a_table_has_one_meaning_under_both_names(told: str, home: Home, tmp_path: Path) -> None:
+    table = tmp_path / "said.csv"
+    first, *_ = load(told, home=home).entries
+    table.write_text(f"trace,value,why\n{first.head.trace_id},fail,it was rude\n")
+    by_labels = rescore(told, labels_csv=table, home=home)
+    assert (by_labels.scored, by_labels.successes, by_labels.labels) == (1, 0, 1)
+    by_form = rescore(told, outcome_from=f"csv:{table}", home=home)
+    assert (by_form.scored, by_form.changed, by_form.labels) == (1, 0, 0), "it added the same label and outcome"
+    for more, words in (
+        ({"labels_csv": table, "outcome_from": f"csv:{table}"}, "--labels and --outcome-from csv: say the same"),
+        ({"score": "outcome", "outcome_from": "label:outcome"}, "--score and --outcome-from label: say the same"),
+        ({"outcome_from": f"csv:{table}:grade"}, "labels need either 'trace', or 'source', .* 'grade'"),
+    ):
+        with pytest.raises(BadUsage, match=words):
+            rescore(told, home=home, **more)  # type: ignore[arg-type]
+
+
+def test_rows_name_a_trace_by_its_file(logs: Any, home: Home, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        import_logs(logs.put(f"{name}.json", [logs.turns(len(name) + ord(name[0]), 0, None)]), home=home, run="files")
+    table = tmp_path / "said.csv"
+    table.write_text("source,outcome\none.json,pass\ntwo,fail\nthree,pass\n")
+    found = rescore("files", labels_csv=table, home=home)
+    assert (found.scored, found.successes, found.unmatched) == (2, 1, ["said.csv line 4"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import warnings
@@ -12,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from ethogram.capture.wire.call import Usage
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.errors import MachineFailure
 from ethogram.plan import Episode
 from ethogram.run.engines.ray import BudgetActor, RayEngine, RemoteBudget
+from ethogram.run.environment import Environment
 from ethogram.run.executor import Work
 from ethogram.run.options import AllCaps
 from ethogram.run.suites import run_suite
@@ -117,6 +120,51 @@ def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: An
         spent[entry.head.task] = spent.get(entry.head.task, 0.0) + (entry.totals.cost_usd or 0.0)
     assert spent == pytest.approx(dict.fromkeys(spent, 0.05))  # one budget over all workers, not one each
     nodes[1] = built.add_node(num_cpus=1, object_store_memory=80 * 2**20)
+
+
+MODEL_AGENT = """
+import os, openai
+
+client = openai.OpenAI(api_key="k", max_retries=0)
+
+def agent(task):
+    asked = [{"role": "user", "content": task.inputs["say"]}]
+    return client.chat.completions.create(model="gpt-4o-mini", messages=asked).choices[0].message.content
+
+if __name__ == "__main__":
+    import json, types
+    with open(os.environ["ETHOGRAM_TASK"]) as file:
+        print(agent(types.SimpleNamespace(**json.load(file))), end="")
+"""
+
+
+def test_model_calls_are_captured_and_capped_on_workers(cluster: Any, place: Path) -> None:
+    from ethogram.worlds.model_server import serve_model, text_reply
+
+    path = place / "model.py"
+    path.write_text(MODEL_AGENT)
+    home = open_home(str(place / "home"))
+    usage = Usage(input_tokens=1000, output_tokens=1000)
+    price = (1000 * 0.15 + 1000 * 0.6) / 1e6
+
+    with serve_model(lambda request: text_reply(request.messages[0].parts[0].text, usage=usage)) as server:
+        given = {
+            "engine": "ray",
+            "home": home,
+            "workers": 4,
+            "environment": Environment(passed={"OPENAI_BASE_URL": f"{server.address}/v1"}),
+        }
+        many = str(place / "many.py")
+        called = run_suite(many, f"{path}:agent", k=2, name="python", **given)
+        assert (called.successes, called.model_calls, len(server.calls)) == (20, 20, 20)
+        assert called.cost_usd == pytest.approx(20 * price)
+        capped = run_suite(many, f"{path}:agent", k=12, name="c", caps=AllCaps(experiment=Caps(usd=5 * price)), **given)
+        assert capped.stopped == "cap.experiment"
+        assert 5 * price <= capped.cost_usd + 1e-9
+        assert capped.cost_usd <= (5 + 4) * price + 1e-9
+        command = run_suite(many, f"cmd: {sys.executable} {path}", limit=2, name="command", **given)
+        assert (command.successes, command.model_calls) == (2, 2)
+        assert command.cost_usd == pytest.approx(2 * price)
 
 
 def test_a_cluster_without_room_is_told_instead_of_waited_for(cluster: Any) -> None:

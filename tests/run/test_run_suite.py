@@ -15,7 +15,7 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.home.runs import show_trace
+from ethogram.lab.home.traces import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.agents import AgentCrash, Answer, ScriptedAgent
 from ethogram.run.faults import NetworkFault, RateLimited
@@ -231,7 +231,7 @@ def test_wall_clock_of_an_episode(home: Home) -> None:
 
 def test_a_cap_that_cannot_be_kept_is_refused_before_anything_runs(home: Home) -> None:
     with pytest.raises(BadUsage, match="count all its usd"):
-        run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, name="a")
+        run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, name="a", capture="off")
     assert home.names() == []
 
 

@@ -115,7 +115,7 @@ def test_some_tools_only(home: Home, sales: Path) -> None:
     (pair,) = found.pairs
     assert pair.calls_changed == 0
     assert found.warnings == [
-        "tool_error changed no call in any of its 1 pairs: the agent called no tool that it could change"
+        "tool_error changed no call in any of its 1 pairs: the agent made no call that it could change"
     ]
     assert pair.pair.manifestation == "no_observable_effect"
 

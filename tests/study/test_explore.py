@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -479,20 +480,36 @@ OLD = Path(__file__).with_name("old_exploration")
 """Three rounds of the default, stored by a version that kept outcomes in notes beside the ledger."""
 
 
+def shortened(files: dict[str, bytes]) -> dict[str, bytes]:
+    """Texts with ten digits of each number, for the same reason; what is not text is left as it is."""
+    return {
+        name: data if name.endswith(".npz") else re.sub(rb"(\.\d{10})\d+", rb"\1", data) for name, data in files.items()
+    }
+
+
+def rounded(value):
+    """Another processor adds in another order: the last digits are its own."""
+    if isinstance(value, dict):
+        return {name: rounded(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [rounded(part) for part in value]
+    return round(value, 9) if isinstance(value, float) else value
+
+
 def test_explorations_of_earlier_versions_open_and_go_on(tmp_path, home):
     place = tmp_path / "old"
     shutil.copytree(OLD, place)
     stored = json.loads(OLD.with_name("old_exploration_map.json").read_text())
     found = json.loads(msgspec.json.encode(map_exploration(str(place), home=home)))
     figures = [k for k in stored if k not in ("run", "established", "metrics")]  # sentences may be worded anew
-    assert {k: found[k] for k in figures} == {k: stored[k] for k in figures}
+    assert rounded({k: found[k] for k in figures}) == rounded({k: stored[k] for k in figures})
     assert show_run(str(place), home=home).episodes == 112
     fresh = tmp_path / "fresh"
     small = open_exploration(str(place), home=home).metadata().grid
     options = ExploreOptions(seed=4, targets_per_round=4, until_round=5)
     for where in (place, fresh):
         explore(ToyWorld(), at(where, options), grid=small, home=home)
-    assert content(place) == content(fresh)
+    assert shortened(content(place)) == shortened(content(fresh))
     assert show_run(str(place), home=home).episodes == show_run(str(fresh), home=home).episodes > 112
     old, new = (open_exploration(str(where), home=home).run for where in (place, fresh))
     assert 0 < len(old.batches) < len(new.batches)  # what was noted stays where it is

@@ -36,24 +36,25 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
         """Whether every point that the model would call safe is proven."""
         return self.unproven == 0
 
-    def said(self) -> str:
+    def said(self) -> tuple[str, ...]:
         """One or two sentences."""
         rate = _often(self.pocket_rate)
         if not self.holds:
             return (
                 f"{self.unproven} points look safe by their neighbours and are left undecided: they have too few "
-                f"episodes of their own to rule out that one fails at least {rate} of the time. "
-                f"About {self.episodes:,} more would do."
+                f"episodes of their own to rule out that one fails at least {rate} of the time.",
+                f"About {self.episodes:,} more would do.",
             )
         claim = (
             f"No point that fails at least {rate} of the time is called safe: with {self.looks} or more episodes at "
-            f"each of them, {self.kept:.0%} of explorations notice all of up to {self.may_hide} that fail alone. "
-            f"What could still hide is a lone point that fails less than {rate} of the time"
+            f"each of them, {self.kept:.0%} of explorations notice all of up to {self.may_hide} that fail alone."
         )
+        hidden = f"What could still hide is a lone point that fails less than {rate} of the time"
         if self.lower_rate is None:
-            return f"{claim}."
+            return claim, f"{hidden}."
         lower = f"{self.lower_rate:g}"
-        return f"{claim}; ruling out one that fails {lower} of the time takes about {self.lower_episodes:,} more " + (
+        return claim, (
+            f"{hidden}; ruling out one that fails {lower} of the time takes about {self.lower_episodes:,} more "
             f"episodes (--pocket-rate {lower})."
         )
 

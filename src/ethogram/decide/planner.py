@@ -16,6 +16,8 @@ from .gate_plan import BOUND_SHAPE, GateSettings, pace
 from .order import equal_attempts
 
 _DRAWS = 2000
+_HALVINGS = 18
+"""Of the range of drops: to its millionth part, roughly."""
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,11 +113,15 @@ def _check(settings: PlanSettings) -> None:
 def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
     """The smallest drop that a staged comparison of at most `runs` runs finds with the promised power."""
     most = float(rates.mean()) * 0.98
+    passes = runs / _runs(1.0, rates.size, settings)
+    every, stored = pace(settings.every, rates.size), settings.stored
     low, high = 0.0, most
-    for _ in range(18):
+    for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        plan = _plan(rates, middle, settings)
-        fits = plan is not None and _runs(plan.looks[-1], rates.size, settings) <= runs
+        effect = power.effect_on(rates, middle, rates.size)
+        fits = power.within(
+            effect, settings.alpha, settings.power, passes, every=every, delta=BOUND_SHAPE, stored=stored
+        )
         low, high = (low, middle) if fits else (middle, high)
     if high >= most * 0.999:
         raise BadUsage(f"{runs} runs cannot see any drop on {rates.size} tasks; raise the budget")

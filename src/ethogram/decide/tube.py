@@ -177,27 +177,29 @@ def against_truth(posterior: Posterior, truth: Floats, problem: Problem, level: 
     )
 
 
-def established(known: Certainty, certificate: Certificate, points: int, tau: float) -> str:
-    """What may be claimed, in sentences that stay true whenever one stops looking."""
+def established(known: Certainty, certificate: Certificate, points: int, tau: float) -> tuple[str, ...]:
+    """What may be claimed: sentences that stay true whenever one stops looking."""
     claim = (
         f"At the {100 * known.level:g} % level {known.safe} of {points} points are safe (failure rate at most "
-        f"{tau:g}), {known.unsafe} unsafe and {known.undecided} undecided after {known.episodes:,} episodes"
+        f"{tau:g}), {known.unsafe} unsafe and {known.undecided} undecided after {known.episodes:,} episodes."
     )
     expected = known.expected_balanced_accuracy
     if expected is None:
-        side = f". Fewer than {FEW:g} points on both sides are expected beyond the zone"
+        side = f"Fewer than {FEW:g} points on both sides are expected beyond the zone."
     else:
-        side = f". The posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}"
+        side = f"The posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}."
     unseen = points - known.visited
     caveat = (
-        f". {unseen} points were never visited: what is said of them rests on their neighbours or on the prior alone"
-        if unseen
-        else ""
+        f"{unseen} points were never visited: what is said of them rests on their neighbours or on the prior alone."
     )
     return (
-        f"{claim}{side}{caveat}. {certificate.said()} The counts are posterior statements, given the model. They may "
-        "be read at any time without a correction for peeking. They are not a bound on error rates over repeated "
-        "explorations."
+        claim,
+        side,
+        *((caveat,) if unseen else ()),
+        *certificate.said(),
+        "The counts are posterior statements, given the model.",
+        "They may be read at any time without a correction for peeking.",
+        "They are not a bound on error rates over repeated explorations.",
     )
 
 

@@ -9,16 +9,8 @@ from ethogram.lazy import names_in
 if TYPE_CHECKING:
     from ethogram.lab.home.exports import ExportResult, export_run
     from ethogram.lab.home.queries import QueryResult, arrow, sql
-    from ethogram.lab.home.runs import (
-        RunList,
-        RunSummary,
-        TraceTree,
-        list_runs,
-        load,
-        remove_run,
-        show_run,
-        show_trace,
-    )
+    from ethogram.lab.home.runs import RunList, RunSummary, list_runs, load, remove_run, show_run
+    from ethogram.lab.home.traces import TraceTree, show_trace
     from ethogram.lab.home.upkeep import check_health, retain_runs, verify_runs
     from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs, watch_logs
 
@@ -29,7 +21,7 @@ _NAMES = {
     "ImportResult": "logs.imports",
     "RunList": "home.runs",
     "RunSummary": "home.runs",
-    "TraceTree": "home.runs",
+    "TraceTree": "home.traces",
     "arrow": "home.queries",
     "check_health": "home.upkeep",
     "export_run": "home.exports",
@@ -39,7 +31,7 @@ _NAMES = {
     "remove_run": "home.runs",
     "retain_runs": "home.upkeep",
     "show_run": "home.runs",
-    "show_trace": "home.runs",
+    "show_trace": "home.traces",
     "sql": "home.queries",
     "verify_runs": "home.upkeep",
     "watch_logs": "logs.imports",

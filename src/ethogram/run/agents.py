@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeGuard, cast
 
 import msgspec
 
-from ethogram.cost.budget import RESOURCES
+from ethogram.cost.budget import RESOURCES, Resource
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound
 from ethogram.plan import Task
 from ethogram.trace import Message, Text, ToolCall
@@ -26,6 +26,8 @@ from .handle import EpisodeHandle
 from .threads import in_thread
 
 ALL_METERS = frozenset(RESOURCES)
+SPENT: frozenset[Resource] = frozenset({"tokens", "usd"})
+"""What model calls use: known as far as they are captured, or recorded by the agent."""
 OWN_METERS = frozenset({"steps", "seconds"})
 """What the harness counts of a Python agent by itself. Tokens and dollars it sees only as far as they are recorded."""
 
@@ -124,8 +126,12 @@ class PythonAgent:
     """A callable, sync or async, called with the task and, unless it takes one argument only, the episode."""
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        """A sync function runs in a thread; its `meters` name what it records all its use of: `("tokens", "usd")`."""
+        """A sync function runs in a thread; its `meters` name what it records all its use of: `("tokens", "usd")`.
+
+        Its `prompt_version` is that of its model calls, unless something nearer to a call states another.
+        """
         self.name = name
+        self.prompt_version: str | None = getattr(function, "prompt_version", None)
         self.meters: frozenset[str] = OWN_METERS | _declared(function, name)
         self._function = function
         self._takes = _arguments(function, name)

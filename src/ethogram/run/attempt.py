@@ -8,22 +8,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Set
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ethogram.capture.context import recording
 from ethogram.capture.recorder import Recorder
-from ethogram.cost import Amounts, Budget, CapReached, Unmetered
-from ethogram.cost.budget import Resource
+from ethogram.cost import NOTHING, Amounts, CapReached, Unmetered
 from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.judge import Evidence
 from ethogram.plan import Blame, Condition
-from ethogram.trace import UNMETERED, Label, Missing, Outcome, Scored
+from ethogram.trace import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome, Reason, Scored
 
-from .agents import AgentCrash, Answer
+from .agents import SPENT, AgentCrash, Answer
+from .answers import SERVED_TOOLS, Answers
 from .crashes import Crash, crash_of
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
+from .episode_meter import EpisodeMeter
 from .faults import Fault, OtherFault, fault_of, is_machine_failure
+from .fixtures import FixtureAnswers
 from .handle import EpisodeHandle
 from .processes import clipped
 from .threads import LARGE, in_thread
@@ -32,6 +36,11 @@ from .workspace import Workspace
 
 if TYPE_CHECKING:
     from .executor import Executor, Work
+    from .live import EpisodeCapture
+
+
+DEVIATION: Reason = "deviation"
+PLAIN = Condition()
 
 
 class Attempt:
@@ -42,14 +51,18 @@ class Attempt:
         self.work = work
         self.task = executor.task(work.episode.task)
         self.budget = executor.budget(self.task)
-        self.meter = _Watched(self.budget, executor.settings.metering.allow_unmetered)
+        self.meter = EpisodeMeter(self.budget, executor.settings.metering.allow_unmetered)
         self.meter.experiment = executor.blind
         self.builder = executor.builder(work)
         self.record = Recorder(self.builder, self.meter, executor.clock, executor.prices)
+        self.record.prompt_version = executor.prompt_version
         self.stopped_by: str | None = None
         self.crash: Crash | None = None
         self.labels: list[Label] = []
         self.disturbed: Disturbed | None = None
+        self.capture: EpisodeCapture | None = None
+        self.answers: Answers | None = None
+        self.acted = False
 
     async def run(self) -> tuple[Outcome, Fault | None]:
         """Carry out; gives the outcome, and the fault if the world was to blame."""
@@ -63,11 +76,16 @@ class Attempt:
             hide=executor.hidden,
         )
         try:
+            self.answers = executor.answers_for(self.work.episode)
+            if self.answers is None and self.task.fixture is not None:
+                self.answers = FixtureAnswers(self.task, executor.world.root)
+        except BadInput as error:
+            self.stopped_by = DEVIATION
+            return Missing(DEVIATION, str(error)), None
+        try:
             async with workspace:
                 outcome, fault = await self._act(workspace)
-                workspace.failed = not (
-                    isinstance(outcome, Scored) and outcome.success(executor.world.suite.success_at)
-                )
+                workspace.failed = not self._succeeded(outcome)
             if workspace.kept is not None:
                 self.builder.meta["workspace"] = str(workspace.kept)
             return outcome, fault
@@ -78,9 +96,15 @@ class Attempt:
         """Let the agent act, then judge what it left."""
         folder = workspace.path if workspace.needed else None
         episode, executor = self.work.episode, self.executor
-        condition = executor.settings.conditions.get(episode.condition, Condition())
+        condition = executor.settings.conditions.get(episode.condition, PLAIN)
+        wrap: Callable[..., list[str]] = workspace.wrap_agent
+        if executor.capture is not None:
+            self.capture = executor.capture.join(self.record, () if self.answers is None else self.answers.policies)
+            wrap = partial(wrap, door=self.capture.door)
+        if self.answers is not None:
+            self.record.stand_in = self.answers.stand_in
         handle = EpisodeHandle(
-            self.task.for_agent(),
+            executor.shown(self.task),
             episode.seed,
             self.record,
             self.budget,
@@ -88,17 +112,24 @@ class Attempt:
             condition=seen_by_agent(condition.settings),
             attempt=episode.attempt,
             environment=executor.environment,
-            wrap=workspace.wrap_agent,
+            wrap=wrap,
+            capture=self.capture,
         )
+        if self.answers is not None:
+            self.answers.begin(handle)
         answer = Answer(None)
         blame: Blame = "verify"
         began, began_ns = time.monotonic(), executor.clock.now_ns()
         try:
             await self._equip(handle, folder, condition)
             began = time.monotonic()
-            self.meter.reserve(Amounts())
-            answer = await self._within_time(handle)
+            self.meter.reserve(NOTHING)
+            self.acted = True
+            with recording(self.record):
+                answer = await self._answer(handle)
         except CapReached as reached:
+            if isinstance(reached.__cause__, AgentCrash):
+                answer = Answer(reached.__cause__.left)
             self.stopped_by = f"cap.{reached.resource}"  # `meter.experiment` tells if it is not the episode's own
             blame = executor.world.suite.on_cap
         except (BadInput, MachineFailure):
@@ -106,7 +137,7 @@ class Attempt:
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            if (fault := fault_of(error)) is not None:
+            if (fault := fault_of(error)) is not None and not (self.disturbed and self.disturbed.breaks_calls):
                 return Missing(fault.reason, str(fault)[:500]), fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
@@ -115,14 +146,29 @@ class Attempt:
             self.builder.meta["crash"] = self.crash.message
             blame = executor.world.suite.on_crash
         finally:
+            if self.capture is not None:
+                await self.capture.leave()
+            if self.record.foreign is not None:
+                await self._join_telemetry()
+            if self.capture is not None:
+                self._count_unseen(self.capture)
             self.meter.close()
             self.builder.lasted(began_ns, executor.clock.now_ns())
-            self.budget.settle(Amounts(), Amounts(seconds=time.monotonic() - began))
+            self.budget.settle(NOTHING, Amounts(seconds=time.monotonic() - began))
+        return await self._outcome(answer, handle, workspace, blame)
+
+    async def _outcome(
+        self, answer: Answer, handle: EpisodeHandle, workspace: Workspace, blame: Blame
+    ) -> tuple[Outcome, Fault | None]:
+        """What became of an agent that has ended: missing where something else ended it, else what the checks say."""
         if self.meter.experiment is not None:
             if isinstance(self.meter.experiment, Unmetered):
-                executor.blind = self.meter.experiment
+                self.executor.blind = self.meter.experiment
                 self.stopped_by = f"{UNMETERED}.{self.meter.experiment.resource}"
             return Missing("cap.experiment", str(self.meter.experiment)), None
+        if self.capture is not None and self.capture.killed:
+            self.stopped_by = "killed"
+            return Missing("killed", "the kill switch was pulled while it ran"), None
         text, lost = clipped(answer.text or "")
         if lost:
             answer = Answer(text, {**answer.meta, "left_out": lost})
@@ -131,7 +177,62 @@ class Attempt:
         self.builder.meta.update(handle.meta)
         if self.disturbed is not None:
             self.builder.meta.update(self.disturbed.told)
-        return await self._judge(answer, workspace, blame)
+        missing = None if self.answers is None else self.answers.close(self.builder)
+        if missing is not None:
+            self.stopped_by = self.stopped_by or missing.reason
+            return missing, None
+        if workspace.needed:
+            with suppress(OSError):  # what cannot be read is not known
+                state = await in_thread(workspace.end_state)
+                self.builder.meta.update({} if state is None else {END_STATE: state})
+        outcome, fault = await self._judge(answer, workspace, blame)
+        if workspace.looked_at and self.builder.meta.get(SERVED_TOOLS) and not self._succeeded(outcome):
+            return Missing(
+                "unscored", "its checks look at files, and tools that were not carried out wrote none"
+            ), fault
+        return outcome, fault
+
+    def _succeeded(self, outcome: Outcome) -> bool:
+        return isinstance(outcome, Scored) and outcome.success(self.executor.world.suite.success_at)
+
+    async def _answer(self, handle: EpisodeHandle) -> Answer:
+        """What the agent answers. Where a call of its was refused, that ended it, whatever its client raised then."""
+        try:
+            with nullcontext() if self.capture is None else self.capture.marked():
+                return await self._within_time(handle)
+        except (CapReached, BadInput, MachineFailure):
+            raise
+        except Exception as error:
+            if (self.capture is not None and self.capture.killed) or (self.answers is not None and self.answers.over):
+                return Answer(error.left if isinstance(error, AgentCrash) else None)
+            refused = None if self.capture is None else self.capture.refused
+            if refused is None or refused.cap is None:
+                raise
+            raise refused.cap from error
+
+    async def _join_telemetry(self) -> None:
+        """What the agent's instrumentors told of the episode becomes part of its trace."""
+        from ethogram.capture.otel.episode_spans import finish_spans
+
+        with suppress(CapReached):  # the meter remembers it
+            await in_thread(finish_spans, self.record)
+
+    def _count_unseen(self, capture: EpisodeCapture) -> None:
+        """Where no call passed the gateway, nobody knows what the agent used."""
+        if capture.unread:
+            self.meter.unknown.add(UNSEEN)
+        if not self.acted or capture.calls or capture.refused is not None:
+            return
+        why = "no model call of the agent was captured or recorded, so what it used is not known"
+        if self.builder.model_calls:
+            why = (
+                "none of the agent's model calls was captured, so nothing tells if those that it recorded are all; if "
+                'they are, say so with meters = ("tokens", "usd") of its function'
+            )
+        self.meter.unknown.add(UNSEEN)
+        for resource in SPENT:
+            with suppress(CapReached):  # the meter remembers it
+                self.meter.unmetered(resource, why)
 
     async def _within_time(self, handle: EpisodeHandle) -> Answer:
         """What the agent answers; raises `CapReached` once its seconds are over."""
@@ -169,16 +270,33 @@ class Attempt:
         """
         wanted = disturbance_of(condition.settings)
         if wanted is None:
-            return self.executor.world.tools(self.task, handle)
-        self.disturbed = await in_thread(disturb, wanted, self.task, handle.seed, folder)
-        self.builder.meta.update(self.disturbed.told)
-        handle.task = self.disturbed.task.for_agent()
-        return self.disturbed.tools(self.executor.world.tools(self.task, handle))
+            return self._own_tools(handle)
+        disturbed = self.disturbed = await in_thread(disturb, wanted, self.task, handle.seed, folder)
+        if self.capture is not None:
+            self.capture.disturb(disturbed.policies(), disturbed.around)
+        elif disturbed.needs_calls:
+            raise BadInput(
+                f"{wanted.operator} changes model calls, and those of this agent are not captured; "
+                "leave out --capture off"
+            )
+        self.builder.meta.update(disturbed.told)
+        handle.task = disturbed.task.for_agent()
+        self.record.own_tool = disturbed.own_tool
+        if self.answers is not None:
+            self.record.stand_in = disturbed.left_alone(self.answers.stand_in)
+        return disturbed.tools(self._own_tools(handle), others=self.capture is not None)
+
+    def _own_tools(self, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
+        """The tools of the suite; a fixture adds those that it has observations of."""
+        own = self.executor.world.tools(self.task, handle)
+        return self.answers.tools(own) if isinstance(self.answers, FixtureAnswers) else own
 
     def _user(self) -> Callable[[EpisodeHandle, str], Any] | None:
         """Who plays the user: code of the suite, so it knows the whole task, which the agent does not."""
         simulator = self.executor.simulator(self.task)
-        return None if simulator is None else partial(simulator, self.disturbed.task if self.disturbed else self.task)
+        if simulator is not None:
+            simulator = partial(simulator, self.disturbed.task if self.disturbed else self.task)
+        return simulator if self.answers is None else self.answers.reply(simulator)
 
     async def _judge(self, answer: Answer, workspace: Workspace, blame: Blame) -> tuple[Outcome, Fault | None]:
         if blame == "missing":
@@ -193,11 +311,13 @@ class Attempt:
             workspace=workspace.path if workspace.needed else None,
         )
         world = self.executor.world
+        aside = nullcontext() if self.executor.capture is None else self.executor.capture.aside()
         try:
-            if world.judges_at_once(self.task) and len(answer.text or "") < LARGE:
-                labels, outcome = world.judge(self.task, evidence, workspace.wrap)
-            else:
-                labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)
+            with aside:
+                if world.judges_at_once(self.task) and len(answer.text or "") < LARGE:
+                    labels, outcome = world.judge(self.task, evidence, workspace.wrap)
+                else:
+                    labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)
         except JudgingFault as fault:
             self.labels = list(fault.labels)  # what the other checks found is still worth keeping
             return Missing(fault.reason, str(fault)[:500]), fault
@@ -223,44 +343,3 @@ class Attempt:
         for label in self.labels:
             builder.label(label.name, label.value, by=label.by, source=label.source, why=label.why)
         builder.close()
-
-
-class _Watched:
-    """The meter of one episode: remembers whether the experiment's cap was reached, and closes with the episode.
-
-    An agent in a thread cannot be ended; once closed, its next call raises, and nothing it does counts any more.
-    """
-
-    def __init__(self, budget: Budget, allow_unmetered: bool) -> None:
-        self._budget = budget
-        self._allow_unmetered = allow_unmetered
-        self._closed = False
-        self.experiment: CapReached | None = None
-        self.unknown: set[str] = set()
-
-    def reserve(self, want: Amounts) -> None:
-        if self._closed:
-            raise CapReached("episode", "seconds", 0, 0)
-        if isinstance(self.experiment, Unmetered):
-            raise self.experiment
-        try:
-            self._budget.reserve(want)
-        except CapReached as reached:
-            if reached.level == "experiment":
-                self.experiment = reached
-            raise
-
-    def settle(self, want: Amounts, used: Amounts) -> None:
-        self._budget.settle(want, used)
-
-    def unmetered(self, resource: Resource, why: str) -> None:
-        self.unknown.add(resource)
-        try:
-            self._budget.unmetered(resource, why)
-        except Unmetered as blind:
-            if not self._allow_unmetered:
-                self.experiment = blind  # at whatever level: more episodes would spend as blindly
-                raise
-
-    def close(self) -> None:
-        self._closed = True

@@ -1,4 +1,4 @@
-"""A condition that disturbs: one seeded change to a file, to the tools or to the prompt of an episode.
+"""A condition that disturbs: one seeded change to a file, the tools, the prompt or the model calls of an episode.
 
 The change is data in the condition's settings, so it is the same in every process, on every engine and after a resume.
 """
@@ -13,10 +13,15 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadInput, EthogramError
+from ethogram.capture.wire.call import CallPolicy
+from ethogram.capture.wire.faults import ModelFaults, ToolFaults
+from ethogram.errors import BadInput, EthogramError, NotFound
 from ethogram.loading import named_object
 from ethogram.perturb import (
+    ALL,
+    AnyOperator,
     Change,
+    ModelOperator,
     NotApplicable,
     Operator,
     PromptOperator,
@@ -24,9 +29,12 @@ from ethogram.perturb import (
     ToolPerturbation,
     file_operator,
     format_of,
+    model_operator,
     prompt_operator,
     tool_operator,
 )
+from ethogram.perturb.model import BY_NAME as MODEL_CALLS
+from ethogram.perturb.operator import checked_intensity
 from ethogram.perturb.prompt import BY_NAME as PROMPTS
 from ethogram.perturb.tools import BY_NAME as TOOLS
 from ethogram.plan import Task, derived_seed
@@ -38,11 +46,11 @@ KEPT_BYTES = 32 << 20
 """How many bytes of damaged files are kept, because every attempt reads the same damage."""
 
 Tools = Mapping[str, Callable[..., Any]]
-AnyOperator = Operator | ToolOperator | PromptOperator
+StandIn = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
 class Disturbance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One operator with its seed: on a `file`, on `only` some tools, or on the prompt."""
+    """One operator with its seed: on a `file`, on `only` some tools, on the prompt, or on calls of the model."""
 
     operator: str
     seed: int
@@ -63,30 +71,76 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
             return tool_operator(self.operator)
         if self.operator in PROMPTS:
             return prompt_operator(self.operator)
-        if self.file is None:
+        if self.operator in MODEL_CALLS:
+            return model_operator(self.operator)
+        if self.file is None and any(known.name == self.operator for known in ALL):
             raise BadInput(f"{self.operator} changes a file, and the condition names none")
+        if self.file is None:
+            raise NotFound.named("operator", self.operator, sorted({known.name for known in ALL}))
         return file_operator(self.operator, format_of(self.file) or "")
 
 
 class Disturbed:
-    """What an episode gets instead, and what was changed in words; tools are changed while they are being called."""
+    """What an episode gets instead, and what was changed in words; tools and calls are changed while they are made."""
 
-    def __init__(self, task: Task, told: dict[str, Any], around: ToolPerturbation | None = None) -> None:
-        """`around` wraps the tools, if it is they that are disturbed."""
+    def __init__(
+        self,
+        task: Task,
+        told: dict[str, Any],
+        *,
+        around: ToolPerturbation | None = None,
+        calls: ModelFaults | None = None,
+    ) -> None:
+        """`around` wraps the tools, if it is they that are disturbed; `calls` are those of the model, if it is they."""
         self.task = task
         self._told = told
-        self._around = around
+        self.around = around
+        """Disturbs tools: the suite's, the agent's own that are called through the recorder, and those over MCP."""
+        self._calls = calls
 
-    def tools(self, given: Tools) -> Tools:
-        """The tools as the agent gets them."""
-        return given if self._around is None else self._around.wrap(given)
+    def tools(self, given: Tools, *, others: bool = False) -> Tools:
+        """The tools as the agent gets them; `others` says that it may have tools of its own, which the gateway sees."""
+        return given if self.around is None else self.around.wrap(given, others=others)
+
+    def own_tool(self, name: str, tool: Callable[..., Any]) -> Callable[..., Any]:
+        """A tool that the agent brings and calls through the recorder, as it gets it."""
+        changed = self.around is not None and self.around.changes(name)
+        return self.around.wrapped(name, tool) if self.around is not None and changed else tool
+
+    def left_alone(self, stand_in: StandIn) -> StandIn:
+        """What stands in for tools, of which nothing is changed once more at the gateway."""
+
+        def noted(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+            if self.around is not None:
+                self.around.leave(name)
+            return stand_in(name, function)
+
+        return noted
+
+    def policies(self) -> tuple[CallPolicy, ...]:
+        """What the gateway does to calls of the model; results of the agent's own tools are changed there."""
+        if self._calls is not None:
+            return (self._calls,)
+        return () if self.around is None else (ToolFaults(self.around),)
+
+    @property
+    def needs_calls(self) -> bool:
+        """Whether nothing can be disturbed unless the gateway sees the calls of the model."""
+        return self._calls is not None
+
+    @property
+    def breaks_calls(self) -> bool:
+        """Whether a call of the model was made to go wrong, so that a failed call is no fault of the world."""
+        return self._calls is not None and self._calls.hits > 0
 
     @property
     def told(self) -> dict[str, Any]:
         """For the trace: which change, where, and of how many calls so far."""
-        if self._around is None:
-            return self._told
-        return {**self._told, "perturbed_calls": sum(change.hit for change in self._around.log)}
+        if self.around is not None:
+            return {**self._told, "perturbed_calls": sum(change.hit for change in self.around.log)}
+        if self._calls is not None:
+            return {**self._told, "perturbed_calls": self._calls.hits}
+        return self._told
 
 
 def disturbance_of(settings: Mapping[str, Any]) -> Disturbance | None:
@@ -94,10 +148,26 @@ def disturbance_of(settings: Mapping[str, Any]) -> Disturbance | None:
     found = settings.get(SETTING)
     if found is None:
         return None
+    if isinstance(found, str):
+        return _in_words(found)
     try:
         return msgspec.convert(found, Disturbance)
     except msgspec.ValidationError as error:
         raise BadInput(f"the condition's setting {SETTING!r} cannot be read: {error}") from None
+
+
+def _in_words(words: str) -> Disturbance:
+    """A disturbance from `OPERATOR`, `OPERATOR@INTENSITY` or, for one that changes files, `OPERATOR:FILE@INTENSITY`."""
+    rest, _, dose = words.rpartition("@") if "@" in words else (words, "", "1")
+    name, _, file = rest.partition(":")
+    if name.endswith(".py") or "." in name:  # the user's own, by where its code is
+        name, file = rest, ""
+    try:
+        intensity = checked_intensity(float(dose))
+    except ValueError:
+        raise BadInput(f"{words!r} is no disturbance; write for example {SETTING}=model_error@0.5") from None
+    seed = derived_seed(0, f"perturb:{name}:{file}")
+    return Disturbance(operator=name, seed=seed, intensity=intensity, file=file or None)
 
 
 def seen_by_agent(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,13 +178,17 @@ def seen_by_agent(settings: Mapping[str, Any]) -> dict[str, Any]:
 def disturb(wanted: Disturbance, task: Task, episode_seed: int, folder: Path | None) -> Disturbed:
     """Carry out a disturbance on one episode's own copies; what cannot be changed says so and stops the run.
 
-    A file is damaged alike in every attempt, as the plan shows it; which calls of a tool go wrong differs by attempt.
+    A file is damaged alike in every attempt, as the plan shows it; which calls of a tool or of a model go wrong differs
+    by attempt.
     """
     operator = wanted.find()
     told: dict[str, Any] = {"perturbed": operator.name, "perturbed_intensity": wanted.intensity}
+    seed = derived_seed(wanted.seed, f"episode:{episode_seed}")
     if isinstance(operator, ToolOperator):
-        seed = derived_seed(wanted.seed, f"episode:{episode_seed}")
-        return Disturbed(task, told, ToolPerturbation(operator, seed, wanted.intensity, only=wanted.only or None))
+        around = ToolPerturbation(operator, seed, wanted.intensity, only=wanted.only or None)
+        return Disturbed(task, told, around=around)
+    if isinstance(operator, ModelOperator):
+        return Disturbed(task, told, calls=ModelFaults(operator, seed, wanted.intensity))
     if isinstance(operator, PromptOperator):
         change = operator.apply(task.prompt, wanted.seed, wanted.intensity)
         told["perturbed_summary"] = change.summary

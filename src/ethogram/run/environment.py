@@ -34,6 +34,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         """This, and what an earlier session of the run was given."""
         return Environment(passed={**earlier.passed, **self.passed}, clean=self.clean or earlier.clean)
 
+    def available(self) -> Environment:
+        """Without the names that our own environment lacks now."""
+        kept = {name: value for name, value in self.passed.items() if value is not None or name in os.environ}
+        return msgspec.structs.replace(self, passed=kept)
+
     def resolved(self) -> Environment:
         """With the values that our own environment has now; a name that it lacks is refused."""
         found = {name: os.environ.get(name) if value is None else value for name, value in self.passed.items()}

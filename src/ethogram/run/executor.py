@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -24,9 +24,10 @@ from ethogram.errors import BadInput
 from ethogram.judge import Evidence
 from ethogram.plan import Condition, Episode, Suite, Task, derived_seed
 from ethogram.store import RunWriter
-from ethogram.trace import EpisodeId, Label, Origin, Outcome, Scored, TraceId, trace_id
+from ethogram.trace import UNSEEN, EpisodeId, Label, Origin, Outcome, Scored, TraceId, trace_id
 
-from .agents import Agent
+from .agents import SPENT, Agent
+from .answers import AnswersFor
 from .attempt import Attempt
 from .crashes import Crash
 from .environment import Environment
@@ -35,8 +36,9 @@ from .handle import EpisodeHandle
 from .threads import LARGE, in_thread, unless_stopped
 from .workspace import Keep
 
-SPENT = frozenset({"tokens", "usd"})
-"""What model calls use: known as far as an agent records them."""
+if TYPE_CHECKING:
+    from .live import LiveCapture
+
 T = TypeVar("T")
 BACKOFF_SECONDS = 0.5
 MAX_BACKOFF_SECONDS = 60.0
@@ -136,14 +138,22 @@ class Executor:
         settings: Settings,
         *,
         task_budget: Callable[[str], Budget] | None = None,
+        capture: LiveCapture | None = None,
+        answers_for: AnswersFor | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`experiment` is the budget above all episodes; `task_budget` gives the one of a task, which lies between."""
+        """`experiment` is the budget above all episodes; `task_budget` gives the one of a task, which lies between.
+
+        `capture` is where model calls of the agent are seen, if they are; `answers_for` gives what answers an episode
+        in place of models, tools and users.
+        """
         self.world = world
         self.agent = agent
         self.writer = writer
         self.experiment = experiment
         self.settings = settings
+        self.capture = capture
+        self.answers_for: AnswersFor = answers_for or (lambda episode: None)
         self.clock = clock or SystemClock()
         self.on_slow: Callable[[float | None], None] = lambda seconds: None
         self.stop: Callable[[], bool] = lambda: False
@@ -152,9 +162,14 @@ class Executor:
         self.hidden = (Path(settings.home),) if settings.home else ()
         self._by_id = {t.id: t for t in world.suite.tasks}
         self._simulators: dict[str, Callable[..., Any] | None] = {}
-        self._report = SourceReport(source="run")
+        self._run = writer.path.rpartition("/")[2]
+        self._intake = Intake(writer.trace, Origin("run"), SourceReport(source="run"))
+        self._shown: dict[str, Task] = {}
         self.environment = settings.environment.variables()
         self.prices = settings.metering.calls()
+        stated = getattr(agent, "prompt_version", None) or settings.meta.get("prompt_version")
+        self.prompt_version = None if stated is None else str(stated)
+        """The version of the agent's prompt, where the agent or the run states it."""
         self.blind: Unmetered | None = None
         """The cap that could not be kept, once there is one: no further episode of the batch begins."""
 
@@ -192,7 +207,9 @@ class Executor:
             crash=None if crash is None else crash.message,
             crash_at=() if crash is None else crash.frames,
             success_at=self.world.suite.success_at,
-            unmetered=tuple(sorted(unmetered | (SPENT - self.agent.meters))),
+            unmetered=tuple(
+                sorted((unmetered if self.capture else unmetered | (SPENT - self.agent.meters)) - {UNSEEN})
+            ),
         )
 
     def commit(self) -> None:
@@ -239,16 +256,17 @@ class Executor:
         caps, above = self._tasks[task.id]
         return Budget("episode", caps, above)
 
+    def shown(self, task: Task) -> Task:
+        """A task as an agent may see it: the same for all its attempts."""
+        if task.id not in self._shown:
+            self._shown[task.id] = task.for_agent()
+        return self._shown[task.id]
+
     def builder(self, work: Work) -> TraceBuilder:
         """A trace to write into."""
-
-        def open_sink(trace: TraceId) -> Any:
-            return self.writer.trace(trace, work.supersedes)
-
-        run = self.writer.path.rpartition("/")[2]
-        wanted = trace_id("run", run, work.episode.id, work.supersedes or "")
-        builder = TraceBuilder(Intake(open_sink, Origin("run"), self._report), wanted, work.episode.id)
         episode = work.episode
+        wanted = trace_id("run", self._run, episode.id, work.supersedes or "")
+        builder = TraceBuilder(self._intake, wanted, episode.id, self.writer.trace(wanted, work.supersedes))
         builder.task, builder.attempt, builder.condition = episode.task, episode.attempt, episode.condition
         builder.agent, builder.seed = episode.agent, episode.seed
         builder.meta = dict(self.settings.meta)

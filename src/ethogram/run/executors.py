@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ethogram.cost import Budget
 from ethogram.store import Home, Run
@@ -11,9 +12,14 @@ from ethogram.store.redact import policy_from
 from ethogram.suite.load import LoadedSuite
 
 from .agents import Agent
+from .answers import AnswersFor
 from .executor import Executor, Settings
 from .options import RunOptions
+from .recorded import recorded_run
 from .world import SuiteWorld
+
+if TYPE_CHECKING:
+    from .live import LiveCapture
 
 
 def make_executor(
@@ -24,8 +30,15 @@ def make_executor(
     options: RunOptions,
     budget: Budget,
     task_budget: Callable[[str], Budget],
+    capture: LiveCapture | None = None,
+    answers_for: AnswersFor | None = None,
 ) -> Executor:
-    """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way."""
+    """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way.
+
+    Without `answers_for`, a run that replays another is answered by that one.
+    """
+    if answers_for is None and options.replay is not None:
+        answers_for = recorded_run(home, options.replay.run)
     writer = run.writer(home.redactor(policy_from(options.redact)), seal=options.seal)
     settings = Settings(
         caps=options.caps.episode,
@@ -39,4 +52,13 @@ def make_executor(
         environment=options.environment,
         metering=options.metering,
     )
-    return Executor(SuiteWorld(loaded), agent, writer, budget, settings, task_budget=task_budget)
+    return Executor(
+        SuiteWorld(loaded),
+        agent,
+        writer,
+        budget,
+        settings,
+        task_budget=task_budget,
+        capture=capture,
+        answers_for=answers_for,
+    )

@@ -8,7 +8,8 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from ethogram.capture.recorder import Recorder
 from ethogram.cost import Budget, CapReached
@@ -18,12 +19,15 @@ from ethogram.trace import Message, Text
 
 from .faults import OtherFault, fault_of
 
+if TYPE_CHECKING:
+    from .live import EpisodeCapture
+
 
 class Tools(Mapping[str, Callable[..., Any]]):
     """The tools of a task, by name; every call is recorded and counted."""
 
-    def __init__(self, functions: Mapping[str, Callable[..., Any]], record: Recorder) -> None:
-        """`functions` are the plain tools."""
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], record: Recorder | None) -> None:
+        """`functions` are the plain tools; where there are none, no recorder is needed."""
         self._functions = dict(functions)
         self._record = record
 
@@ -34,6 +38,7 @@ class Tools(Mapping[str, Callable[..., Any]]):
         function = self._functions[name]
 
         def call(**arguments: Any) -> Any:
+            assert self._record is not None
             return self._record.tool(name, function, **arguments)
 
         call.__doc__ = function.__doc__
@@ -51,6 +56,9 @@ class Tools(Mapping[str, Callable[..., Any]]):
         return self._functions[name]
 
 
+_NO_TOOLS = Tools({}, None)
+
+
 class EpisodeHandle:
     """One attempt at one task: its tools, its recorder, its own randomness, and what is left of its budget."""
 
@@ -66,23 +74,36 @@ class EpisodeHandle:
         attempt: int = 0,
         environment: Mapping[str, str] | None = None,
         wrap: Callable[..., list[str]] | None = None,
+        capture: EpisodeCapture | None = None,
     ) -> None:
         """Built by the harness; `task` is what the agent may see of it (`Task.for_agent`).
 
-        `environment` is what a program may know of ours and `wrap` isolates it, for agents that start one.
+        `environment` is what a program may know of ours and `wrap` isolates it, for agents that start one; `capture` is
+        where its model calls are seen.
         """
         self.task = task
         self.seed = seed
         self.attempt = attempt
         self.record = record
-        self.tools = Tools({}, record)
+        self.tools = _NO_TOOLS
         self.workspace = workspace
         self.condition: Mapping[str, Any] = condition or {}
-        self.environment: Mapping[str, str] = environment or {}
+        self.capture = capture
+        self._environment: Mapping[str, str] = environment or {}
         self.meta: dict[str, Any] = {}
         self.wrap: Callable[..., list[str]] = wrap or (lambda argv, folders, programs=(): list(argv))
         self._budget = budget
         self._simulator: Callable[[EpisodeHandle, str], Any] | None = None
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """The variables of a program that the agent starts."""
+        return self._environment if self.capture is None else {**self._environment, **self.capture.variables}
+
+    @cached_property
+    def _drawn(self) -> WeakKeyDictionary[random.Random, str]:
+        """Who draws by now, and for what."""
+        return WeakKeyDictionary()
 
     @cached_property
     def rng(self) -> random.Random:
@@ -93,7 +114,7 @@ class EpisodeHandle:
         self, tools: Mapping[str, Callable[..., Any]], simulator: Callable[[EpisodeHandle, str], Any] | None
     ) -> None:
         """Give the agent its tools (they may need the episode themselves) and its user."""
-        self.tools = Tools(tools, self.record)
+        self.tools = Tools(tools, self.record) if tools else _NO_TOOLS
         self._simulator = simulator
 
     def ask_user(self, text: str) -> Any:
@@ -129,4 +150,12 @@ class EpisodeHandle:
 
     def random(self, purpose: str) -> random.Random:
         """Randomness for one purpose, the same on every machine and in any order."""
-        return random.Random(derived_seed(self.seed, purpose))
+        drawn = random.Random(derived_seed(self.seed, purpose))
+        self._drawn[drawn] = purpose
+        return drawn
+
+    def reseed(self, seed: int) -> None:
+        """Draw with another seed from here on, also where something draws already: what was drawn stays."""
+        self.seed = seed
+        for drawn, purpose in list(self._drawn.items()):
+            drawn.seed(derived_seed(seed, purpose))

@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ethogram.cost import Amounts, Budget
 from ethogram.errors import BadUsage
@@ -14,10 +16,14 @@ from ethogram.run.engines.ray import RayEngine
 from ethogram.store import Home, Run, open_home
 from ethogram.suite.load import load_suite
 
-from .agents import load_agent
+from .agents import Agent
 from .executor import EpisodeReport, Executor, Work
 from .executors import make_executor
 from .options import RunOptions
+from .planning import agent_for, is_captured
+
+if TYPE_CHECKING:
+    from .live import LiveCapture
 
 
 class BuildExecutor:
@@ -38,8 +44,18 @@ class BuildExecutor:
                 sys.path.append(path)
         home = open_home(self.home)
         loaded = load_suite(self.suite)
-        agent = load_agent(self.agent)
-        return make_executor(home, home.run(self.run), loaded, agent, self.options, budget, task_budget)
+        here = msgspec.structs.replace(self.options, engine="local")
+        agent = agent_for(self.agent, here)
+        run = home.run(self.run)
+        capture = _entered(agent, here, run) if is_captured(agent, here) else None
+        return make_executor(home, run, loaded, agent, here, budget, task_budget, capture)
+
+
+def _entered(agent: Agent, options: RunOptions, run: Run) -> LiveCapture:
+    """Live capture for as long as this worker lives."""
+    from .live import live_capture
+
+    return live_capture(agent, options, run).__enter__()
 
 
 def ray_engine(

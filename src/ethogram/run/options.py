@@ -16,7 +16,10 @@ from ethogram.plan import Condition
 from .environment import Environment
 from .environment import parse_environment as parse_environment
 
+ADDRESS = ("http://", "https://")
 LEVELS = ("experiment", "task", "episode")
+CAPTURES = ("auto", "gateway", "off")
+"""How model calls of an agent are captured: `auto` leaves out agents that record all their use by themselves."""
 
 
 class AllCaps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,6 +32,13 @@ class AllCaps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def limited(self) -> set[str]:
         """Resources that are limited at any level."""
         return {name for level in LEVELS for name in getattr(self, level).named()}
+
+
+class ReplayOf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A recorded run that answers; `providers` are those whose models were called in it."""
+
+    run: str
+    providers: tuple[str, ...] = ()
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,6 +62,10 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     isolation: str = "none"
     environment: Environment = Environment()
     metering: Metering = Metering()
+    capture: str = "auto"
+    """One of `CAPTURES`, or the address of the gateway under which the user started an agent behind an address."""
+    replay: ReplayOf | None = None
+    """The run whose recorded answers are given again, so that nothing is called and no key is needed."""
 
     def recorded(self) -> dict[str, Any]:
         """As `run.json` keeps them: values of environment variables may be secrets and are left out."""
@@ -69,10 +83,17 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def resolved(self) -> RunOptions:
         """With what our environment holds now: checked before a run begins, and the same on every engine."""
+        if self.capture not in CAPTURES and not self.capture.startswith(ADDRESS):
+            raise BadUsage(
+                f"there is no capture {self.capture!r}; choose {', '.join(CAPTURES)}, or give the address of a gateway"
+            )
         metering = self.metering
         if metering.prices is None:
             metering = msgspec.structs.replace(metering, prices=price_list().own)
-        return msgspec.structs.replace(self, environment=self.environment.resolved(), metering=metering)
+        environment = self.environment
+        if self.replay is not None:  # keys that the recorded run was passed need not be here
+            environment = environment.available()
+        return msgspec.structs.replace(self, environment=environment.resolved(), metering=metering)
 
 
 def changed(options: RunOptions, changes: Mapping[str, Any]) -> RunOptions:
@@ -126,6 +147,7 @@ def parse_conditions(words: tuple[str, ...]) -> tuple[Condition, ...]:
     """Conditions from words such as `tests=on,temperature=0.5`: each is named by its word, and keeps its settings.
 
     Numbers, true and false are read as such, everything else as text; the agent finds them in `episode.condition`.
+    `perturb=model_error@0.5` is not for the agent: it disturbs the episodes with an operator.
     """
     made = []
     for word in words:
@@ -135,12 +157,22 @@ def parse_conditions(words: tuple[str, ...]) -> tuple[Condition, ...]:
             if not equals or not key or not value or key in settings:
                 raise BadUsage(f"{word!r} is not a condition; write for example --condition tests=on,temperature=0.5")
             settings[key] = _plain_value(value)
+        _check_disturbance(settings)
         made.append(Condition(name=",".join(f"{k}={v}" for k, v in settings.items()), settings=settings))
     names = [c.name for c in made]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
         raise BadUsage(f"the condition {twice!r} is given twice")
     return tuple(made)
+
+
+def _check_disturbance(settings: dict[str, Any]) -> None:
+    """Refuse what is no operator, before anything runs."""
+    from .disturb import disturbance_of
+
+    wanted = disturbance_of(settings)
+    if wanted is not None:
+        wanted.find()
 
 
 def _plain_value(text: str) -> str | float | int | bool:

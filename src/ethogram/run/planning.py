@@ -20,8 +20,9 @@ from ethogram.store.lake import EXTENSIONS
 from ethogram.store.redact import policy_from
 from ethogram.suite.load import LoadedSuite, load_suite
 
-from .agents import Agent, PythonAgent
-from .options import LEVELS, RunOptions
+from .agents import SPENT, Agent, PythonAgent, load_agent
+from .options import ADDRESS, LEVELS, RunOptions
+from .outside_agents import HttpAgent
 
 SuiteSpec = str | Path | Suite
 AgentSpec = str | Agent | Callable[..., Any]
@@ -65,16 +66,60 @@ def suite_of(suite: SuiteSpec) -> LoadedSuite:
     return load_suite(suite)
 
 
+def agent_for(agent: AgentSpec, options: RunOptions) -> Agent:
+    """An agent that is about to run here: clients that it makes while it is imported find the gateway already."""
+    imported = isinstance(agent, str) and not agent.startswith(("cmd:", *ADDRESS))
+    if not imported or options.capture == "off" or options.engine == "ray":
+        return load_agent(agent)
+    from .live import LiveCapture
+
+    with LiveCapture(options.environment, in_process=True, replay=options.replay):
+        return load_agent(agent)
+
+
+def is_captured(agent: Agent, options: RunOptions) -> bool:
+    """Whether the model calls of an agent pass through a gateway. Raises `BadUsage` where that cannot be."""
+    at_address = options.capture.startswith(ADDRESS)
+    if options.replay is not None and options.capture == "off":
+        raise BadUsage("recorded answers are given at the gateway; leave out --capture off")
+    if isinstance(agent, HttpAgent):
+        if options.replay is not None and not at_address:
+            raise BadUsage(
+                f"{agent.name} is a process of its own, so recorded answers cannot reach it from here; start it under "
+                "'ethogram gateway' and give that one's address with --capture http://127.0.0.1:PORT"
+            )
+        if options.capture == "gateway":
+            raise BadUsage(
+                f"{agent.name} is a process of its own, so its calls cannot be captured from here; start it under "
+                "'ethogram gateway' and give that one's address with --capture http://127.0.0.1:PORT"
+            )
+        return at_address
+    if at_address:
+        raise BadUsage(f"--capture {options.capture} is for agents behind an address; choose auto, gateway or off")
+    wanted = options.capture == "gateway" or options.replay is not None
+    return wanted or (options.capture == "auto" and not agent.meters >= SPENT)
+
+
+def meters_of(agent: Agent, options: RunOptions) -> frozenset[str]:
+    """The resources whose use can be counted while an agent runs: those of its own, and what model calls use."""
+    return agent.meters | SPENT | {"steps"} if is_captured(agent, options) else agent.meters
+
+
 def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
     """Refuse a cap on what cannot be metered, before anything runs; the tasks of a suite may have caps too."""
+    meters = meters_of(agent, options)
     if options.metering.allow_unmetered:
         return
     capped = options.caps.limited() | {resource for task in suite.tasks for resource in task.caps}
-    blind = sorted(capped - agent.meters)
+    blind = sorted(capped - meters)
     if not blind:
         return
     helps = "remove the cap"
-    if isinstance(agent, PythonAgent):
+    if isinstance(agent, HttpAgent):
+        helps = "start it under 'ethogram gateway' and give that one's address with --capture"
+    elif not SPENT.isdisjoint(blind):
+        helps = "let its calls be captured (--capture auto)"
+    elif isinstance(agent, PythonAgent):
         helps = (
             "if it records every model call (episode.record.model), say so with "
             f"{agent.name.rpartition(':')[2]}.meters = {tuple(blind)!r} beside it"

@@ -17,6 +17,8 @@ from typing import IO, Any, NamedTuple
 
 import msgspec
 
+from ethogram.errors import NeedsPosix
+
 from .supervisor import PATIENCE_SECONDS, descendants
 
 MAX_OUTPUT = 4 << 20
@@ -52,6 +54,7 @@ class Supervision:
 
     def __init__(self) -> None:
         """Nothing is started yet."""
+        NeedsPosix.check("ending a program with all its children")
         self._ours, self._theirs = socket.socketpair()
 
     @property

@@ -77,9 +77,10 @@ def _base() -> Path:
 
 def _hold(base: Path) -> None:
     """Lock the folder for the life of this process; it can be swept only once its lock has its final name."""
-    handle = os.open(base / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)  # never closed: the lock goes with it
-    if fcntl is not None:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    if fcntl is None:
+        return
+    handle = os.open(base / "new", os.O_RDWR | os.O_CREAT, 0o600)  # never closed: the lock goes with it
+    fcntl.flock(handle, fcntl.LOCK_EX)
     os.rename(base / "new", base / LOCK)
 
 
@@ -94,7 +95,7 @@ def _is_abandoned(base: Path) -> bool:
     facts = base.lstat()
     if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.getuid():
         return False
-    handle = os.open(base / LOCK, os.O_RDWR | os.O_CLOEXEC)
+    handle = os.open(base / LOCK, os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import msgspec
 
+from ethogram.capture.session_store import GATEWAY
 from ethogram.cost import Amounts, Budget, CallPrices, Metering
 from ethogram.cost.metering import tokens_of
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.plan import Episode
 from ethogram.result import Result
@@ -20,12 +22,18 @@ from ethogram.store import Entry, Home, Run, compact, lease, ledger
 from ethogram.store.lake import METERS
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import UNMETERED, Missing, Param, Scored, Totals, inner_ids
+from ethogram.trace import UNMETERED, UNSEEN, Missing, Param, Scored, Totals, inner_ids
 
-from .agents import Agent
-from .executor import SPENT, EpisodeReport, Work
+from .agents import SPENT, Agent
+from .answers import AnswersFor
+from .executor import EpisodeReport, Work
 from .executors import make_executor
-from .options import RunOptions
+from .options import AllCaps, RunOptions
+from .planning import is_captured, meters_of
+from .recorded import ReplayFailure, failures_of
+
+if TYPE_CHECKING:
+    from .live import LiveCapture
 
 
 class RunResult(Result, kw_only=True):
@@ -34,8 +42,28 @@ class RunResult(Result, kw_only=True):
     `cost_usd` and `tokens` are unknown unless the agent records all its use and every call is priced; `at_least_usd`
     and `at_least_tokens` are what was recorded. `why` says more about `stopped`. `executed` counts episodes of this
     session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of these said
-    and `crash_at` where, its last frames; both are redacted.
+    and `crash_at` where, its last frames; both are redacted. `replays` is the run that answered, if one did, and
+    `failures` are then the episodes that deviated from it, or did not pass their checks. `warnings` tell what makes its
+    scores incomparable: a frozen suite that was edited without a new version.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {scored} of {planned} episodes scored, {successes} succeeded",
+        facts=(
+            "missing",
+            "not_run",
+            "cost_usd",
+            "tokens",
+            "model_calls",
+            "seconds",
+            "stopped",
+            "why",
+            "crash",
+            "replays",
+        ),
+        hidden=("crash_at",),
+        drawing=Drawing("reason", "episodes", "episodes without an outcome", "bars", source="missing"),
+    )
 
     run: str
     planned: int
@@ -55,6 +83,9 @@ class RunResult(Result, kw_only=True):
     crashed: int = 0
     crash: str | None = None
     crash_at: tuple[str, ...] = ()
+    replays: str | None = None
+    failures: tuple[ReplayFailure, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def measurable(self) -> bool:
@@ -113,7 +144,9 @@ def read_books(run: Run) -> Books:
     segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
     books = Books(ledger.standing(segments).live, Amounts(), {}, set())
     alike: Counter[tuple[str, Totals, tuple[tuple[str, Param], ...]]] = Counter()
-    alike.update((e.head.task, e.totals, tuple(e.head.meta.items())) for s in segments for e in s.entries)
+    # what a longer version of the same trace replaced was paid for once
+    paid = books.live if run.info.kind == GATEWAY else [e for s in segments for e in s.entries]
+    alike.update((e.head.task, e.totals, tuple(e.head.meta.items())) for e in paid)
     for (task, totals, meta), count in alike.items():
         used = _used(totals, dict(meta))
         books.total.add(used, count)
@@ -135,8 +168,13 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
     if "usd" not in books.unmetered:
         return None
     prices = metering.calls()
-    for entry in (e for e in books.live if "usd" in _unmetered(e.totals, e.head.meta, run)):
-        cost, head = _cost(run, entry, prices), entry.head
+    for entry in books.live:
+        unmetered, head = _unmetered(entry.totals, entry.head.meta, run), entry.head
+        if UNSEEN in unmetered:
+            return f"attempt {head.attempt} of task {head.task!r} may have made model calls that were not captured"
+        if "usd" not in unmetered:
+            continue
+        cost = _cost(run, entry, prices)
         if cost is None:
             return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
         more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
@@ -144,6 +182,18 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
         books.tasks[head.task].add(more)
     books.unmetered.discard("usd")
     return None
+
+
+def check_spent(run: Run, books: Books, caps: AllCaps, metering: Metering) -> None:
+    """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
+    if "usd" not in caps.limited() or metering.allow_unmetered:
+        return
+    why = price_gaps(run, books, metering)
+    if why is not None:
+        raise BadUsage(
+            f"what run {run.name!r} has spent so far is not known ({why}), so the cap on usd could not be "
+            "kept; give prices with --price, or --allow-unmetered"
+        )
 
 
 def _cost(run: Run, entry: Entry, prices: CallPrices) -> float | None:
@@ -161,7 +211,7 @@ def _used(totals: Totals, meta: Mapping[str, Param]) -> Amounts:
     return Amounts(
         usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
         tokens=sum(c or 0 for c in counts) + _number(meta.get("wasted_tokens")),
-        steps=max(totals.steps, totals.model_calls + (totals.tool_calls or 0)),
+        steps=max(totals.steps or 0, (totals.model_calls or 0) + (totals.tool_calls or 0)),
     )
 
 
@@ -178,8 +228,20 @@ def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = 
 class Session:
     """One session of a run."""
 
-    def __init__(self, home: Home, run: Run, loaded: LoadedSuite, agent: Agent, spec: str, options: RunOptions) -> None:
-        """`spec` is how another process finds the agent."""
+    def __init__(
+        self,
+        home: Home,
+        run: Run,
+        loaded: LoadedSuite,
+        agent: Agent,
+        spec: str,
+        options: RunOptions,
+        answers_for: AnswersFor | None = None,
+    ) -> None:
+        """`spec` is how another process finds the agent; `answers_for` cannot travel there, so it needs `local`."""
+        if answers_for is not None and options.engine != "local":
+            raise BadUsage(f"recorded answers are given on this machine only, not on the engine {options.engine!r}")
+        self._answers_for = answers_for
         self.home = home
         self.run = run
         self.loaded = loaded
@@ -210,7 +272,7 @@ class Session:
         self.run.forget_cache()
         books = read_books(self.run)
         work = work_left(books, episodes, retry)
-        self._check_spent(books)
+        check_spent(self.run, books, self.options.caps, self.options.metering)
         redone = {w.episode.id for w in work}
         threshold = self.loaded.suite.success_at
         watcher.started(
@@ -234,29 +296,28 @@ class Session:
 
         if work:
             budget = Budget("experiment", self.options.caps.experiment, spent=books.total)
-            engine = self._engine(budget, books.tasks)
-            del books
-            try:
-                engine.run(iter(work), report, lambda: self._stop(budget))
-            except KeyboardInterrupt:
-                self.stopped = "interrupted"
-            finally:
-                engine.close()
+            with self._capture() as capture:
+                engine = self._engine(budget, books.tasks, capture)
+                del books
+                try:
+                    engine.run(iter(work), report, lambda: self._stop(budget))
+                except KeyboardInterrupt:
+                    self.stopped = "interrupted"
+                finally:
+                    engine.close()
         return count
 
-    def _check_spent(self, books: Books) -> None:
-        """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
-        metering = self.options.metering
-        if "usd" not in self.options.caps.limited() or metering.allow_unmetered:
-            return
-        why = price_gaps(self.run, books, metering)
-        if why is not None:
-            raise BadUsage(
-                f"what run {self.run.name!r} has spent so far is not known ({why}), so the cap on usd could not be "
-                "kept; give prices with --price, or --allow-unmetered"
-            )
+    def _capture(self) -> AbstractContextManager[LiveCapture | None]:
+        """Where model calls of this process are seen; workers elsewhere have gateways of their own."""
+        if self.options.engine == "ray" or not is_captured(self.agent, self.options):
+            return nullcontext()
+        from .live import live_capture
 
-    def _engine(self, budget: Budget, tasks: dict[str, Amounts]) -> Engine[Work, EpisodeReport]:
+        return live_capture(self.agent, self.options, self.run)
+
+    def _engine(
+        self, budget: Budget, tasks: dict[str, Amounts], capture: LiveCapture | None
+    ) -> Engine[Work, EpisodeReport]:
         """The engine; `tasks` is what earlier sessions spent on each."""
         options = self.options
         if options.engine == "ray":
@@ -267,7 +328,17 @@ class Session:
         def task_budget(task: str) -> Budget:
             return Budget("task", options.caps.task, budget, tasks.get(task))
 
-        executor = make_executor(self.home, self.run, self.loaded, self.agent, options, budget, task_budget)
+        executor = make_executor(
+            self.home,
+            self.run,
+            self.loaded,
+            self.agent,
+            options,
+            budget,
+            task_budget,
+            capture,
+            self._answers_for,
+        )
         return LocalEngine(executor, options.workers)
 
     def _stop(self, budget: Budget) -> bool:
@@ -298,7 +369,7 @@ class Session:
         missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
         threshold = self.loaded.suite.success_at
         price_gaps(self.run, books, self.options.metering)
-        unknown = books.unmetered | (SPENT - self.agent.meters)
+        unknown = books.unmetered | (SPENT - meters_of(self.agent, self.options))
         return RunResult(
             run=self.run.name,
             planned=len(episodes),
@@ -311,13 +382,15 @@ class Session:
             seconds=seconds,
             at_least_usd=books.total.usd,
             at_least_tokens=int(books.total.tokens),
-            model_calls=sum(e.totals.model_calls for e in entries),
+            model_calls=sum(e.totals.model_calls or 0 for e in entries),
             stopped=self.stopped,
             why=self.why,
             executed=executed,
             crashed=self.crashed,
             crash=None if self.first_crash is None else self.first_crash.crash,
             crash_at=() if self.first_crash is None else self.first_crash.crash_at,
+            replays=None if self.options.replay is None else self.options.replay.run,
+            failures=() if self.options.replay is None else failures_of(self.run, planned, threshold),
         )
 
 
@@ -341,5 +414,5 @@ def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
         tokens=used.tokens,
         usd=used.usd,
         success_at=threshold,
-        unmetered=tuple(sorted(_unmetered(entry.totals, head.meta, run))),
+        unmetered=tuple(sorted(_unmetered(entry.totals, head.meta, run) - {UNSEEN})),
     )

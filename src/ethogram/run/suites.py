@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ethogram.cost import Amounts, Metering
-from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.plan import Condition, Episode, Suite
+from ethogram.errors import BadUsage, NotFound
+from ethogram.plan import Condition, Episode
 from ethogram.store import Home, Run, home_of
-from ethogram.store.lake import METERS
+from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.lease import check_idle
-from ethogram.store.redact import is_marked, policy_from
+from ethogram.store.redact import is_marked
 from ethogram.store.stop import release
 from ethogram.suite.load import LoadedSuite
 from ethogram.trace import REASONS
 
 from .agents import Agent, load_agent
+from .beginning import again as again
+from .beginning import begin_run
+from .beginning import run_episodes as run_episodes
 from .environment import Environment
 from .executor import EpisodeReport as EpisodeReport
 from .options import AllCaps, RunOptions, changed
 from .planning import (
     AgentSpec,
     SuiteSpec,
+    agent_for,
     check_meters,
     describe,
     episodes_of,
@@ -37,6 +40,7 @@ from .planning import (
     suite_of,
 )
 from .planning import RunPlan as RunPlan
+from .recorded import replay_of
 from .session import Quiet as Quiet
 from .session import RunInterrupted as RunInterrupted
 from .session import RunResult as RunResult
@@ -78,6 +82,7 @@ def run_suite(
     isolation: str = _DEFAULTS.isolation,
     environment: Environment = _DEFAULTS.environment,
     metering: Metering = _DEFAULTS.metering,
+    capture: str = _DEFAULTS.capture,
 ) -> RunResult:
     """Run `k` seeded attempts of every task of a suite, and store their traces and outcomes as a run.
 
@@ -85,8 +90,9 @@ def run_suite(
     run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
     (`workers` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
     priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
-    in which each episode works, `environment` about the variables that the agent sees. Raises `BadInput` before
-    anything is run if the suite, the agent or an option cannot be used; a run that is stopped can be resumed.
+    in which each episode works, `environment` about the variables that the agent sees, `capture` about its model calls
+    (`auto`, `gateway` or `off`). Raises `BadInput` before anything is run if the suite, the agent or an option cannot
+    be used; a run that is stopped can be resumed.
 
     Example: `run_suite("suite/", "my.mod:agent", k=5).scored`
     """
@@ -109,6 +115,7 @@ def run_suite(
         isolation=isolation,
         environment=environment,
         metering=metering,
+        capture=capture,
     )
     return start_run(suite, agent, options, home=home, watcher=watcher)
 
@@ -123,40 +130,51 @@ def start_run(
     more: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
-    options = options.resolved()
+    return begin_run(suite, agent, options, home=home, watcher=watcher, more=more)
+
+
+def replay_run(
+    run: str,
+    *,
+    suite: SuiteSpec | None = None,
+    agent: AgentSpec | None = None,
+    changes: Mapping[str, Any] | None = None,
+    home: Home | str | None = None,
+    watcher: Watcher | None = None,
+) -> RunResult:
+    """Run the episodes of a recorded run once more, answered from it: offline and free, and never samples.
+
+    Suite, agent and options are those of the run, as far as `changes` (fields of `RunOptions`) does not say otherwise.
+    The result's `failures` are the episodes that deviated, that failed their checks, or that the run has no record of.
+    Raises `BadUsage` for a run that has no plan or no episodes, and for a suite or an agent that must be named again.
+
+    Example: `replay_run("nightly", agent="agent.py:solve").failures`
+    """
     lake = home_of(home)
-    loaded, acting = suite_of(suite), load_agent(agent)
-    episodes = first_episodes(loaded, acting.name, options)
-    check_meters(acting, options, loaded.suite)
-    policy_from(options.redact)
-    spec = agent if isinstance(agent, str) else acting.name
-    record = {
-        "suite": loaded.suite.name if isinstance(suite, Suite) else str(suite),
-        "suite_name": loaded.suite.name,
-        "suite_digest": loaded.suite.digest,
-        "success_at": loaded.suite.success_at,
-        "tasks": list(dict.fromkeys(e.task for e in episodes)),
-        "agent": spec,
-        METERS: sorted(acting.meters),
-        "options": options.recorded(),
-        "planned": len(episodes),
-        "provenance": _provenance(),
-        **(more or {}),
-    }
-    run = lake.create(
-        options.name or fresh_name(lake, loaded.suite.name),
-        "run",
-        tags=options.tags,
-        redaction=options.redact,
-        meta=dict(options.meta),
-        plan=record,
+    found = lake.resolve(run)
+    stored = _stored(found)
+    if not found.entries:
+        raise BadUsage(f"run {found.name!r} has no episodes, so there is nothing to replay")
+    given = {name: value for name, value in (changes or {}).items() if value is not None}
+    kept = {"tags": (), "engine": "local", "capture": "auto", "caps": AllCaps(episode=stored.caps.episode)}
+    fixed = {"replay": replay_of(found, found.entries), "redact": found.info.redaction}
+    unpaid = {"metering": Metering(allow_unmetered=True), "name": fresh_name(lake, f"replay-{found.name}")}
+    options = msgspec.structs.replace(stored, **{**kept, **unpaid, **given, **fixed})
+    episodes = None
+    if not {"k", "tasks", "limit", "conditions"} & given.keys():
+        loaded = suite_of(_again(found, "suite", suite))
+        episodes = episodes_of(planned_attempts(found, loaded, options), "", options)
+    more = {REPLAYED: found.name}
+    return begin_run(
+        _again(found, "suite", suite),
+        _again(found, "agent", agent),
+        options,
+        lake,
+        watcher,
+        more,
+        episodes=episodes,
+        kind=REPLAY,
     )
-    try:
-        return Session(lake, run, loaded, acting, spec, options).go(episodes, (), watcher or Quiet())
-    except BadInput:
-        if not run.segments():  # it was refused before anything was done: there is no run to go on with
-            lake.files.delete(run.path)
-        raise
 
 
 def resume_run(
@@ -170,6 +188,7 @@ def resume_run(
     caps: AllCaps | None = None,
     environment: Environment | None = None,
     metering: Metering | None = None,
+    capture: str | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
@@ -180,7 +199,7 @@ def resume_run(
     `k` raises the attempts of all tasks, or of `tasks`: the episodes are those that a run with that k would have had.
     A suite or an agent that was made in Python must be given again.
     """
-    changes = {"engine": engine, "workers": workers, "caps": caps}
+    changes = {"engine": engine, "workers": workers, "caps": caps, "capture": capture}
     known = _reopen(run, suite, agent, home, {**changes, "environment": environment, "metering": metering})
     episodes = known.episodes
     _check_reasons(retry)
@@ -205,12 +224,13 @@ def plan_resume(
     caps: AllCaps | None = None,
     environment: Environment | None = None,
     metering: Metering | None = None,
+    capture: str | None = None,
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
 ) -> RunPlan:
     """What `resume_run` would run, with an upper bound of its price; nothing is called and nothing is written."""
-    changes = {"engine": engine, "caps": caps, "environment": environment, "metering": metering}
+    changes = {"engine": engine, "caps": caps, "environment": environment, "metering": metering, "capture": capture}
     known = _reopen(run, suite, agent, home, changes)
     _check_reasons(retry)
     longer = _longer(known, k, tasks)
@@ -248,19 +268,13 @@ def _reopen(
     lake = home_of(home)
     found = lake.resolve(run)
     plan = found.info.plan
-    if found.info.kind != "run" or "suite" not in plan:
-        raise BadUsage(f"{found.name!r} was not made by 'ethogram run'; there is no plan to resume")
-    options = changed(RunOptions.stored(plan), changes).resolved()
-    for what, given in (("suite", suite), ("agent", agent)):
-        if given is None and is_marked(plan[what]):
-            option = "name it again" if what == "suite" else "name it again with --agent"
-            raise BadUsage(f"the {what} of run {found.name!r} was stored without the secret in its address; {option}")
-    loaded = suite_of(suite or plan["suite"])
+    options = changed(_stored(found), changes).resolved()
+    loaded = suite_of(_again(found, "suite", suite))
     if loaded.suite.digest != plan["suite_digest"]:
         raise BadUsage(
             f"the suite {plan['suite']!r} has changed since {found.name!r} began; restore it, or begin a new run"
         )
-    acting = load_agent(agent or plan["agent"])
+    acting = agent_for(_again(found, "agent", agent), options)
     check_meters(acting, options, loaded.suite)
     spec = agent if isinstance(agent, str) else plan["agent"]
     known = _Known(lake, found, loaded, acting, spec, options, planned_attempts(found, loaded, options))
@@ -269,6 +283,24 @@ def _reopen(
             f"run {found.name!r} is of the agent {plan['agent']!r}, not of {acting.name!r}; resume it with the same "
             "agent, or begin a new run"
         )
+    return known
+
+
+def _stored(run: Run) -> RunOptions:
+    """The options that a run began with; raises `BadUsage` for a run that was not planned."""
+    if run.info.kind not in ("run", REPLAY) or "options" not in run.info.plan:
+        raise BadUsage(f"{run.name!r} was not made by 'ethogram run'; there is no plan to go on with")
+    return RunOptions.stored(run.info.plan)
+
+
+def _again(run: Run, what: str, given: Any) -> Any:
+    """The suite or the agent of a run, unless another is given."""
+    if given is not None:
+        return given
+    known = run.info.plan[what]
+    if is_marked(known):
+        option = "name it again" if what == "suite" else "name it again with --agent"
+        raise BadUsage(f"the {what} of run {run.name!r} was stored without the secret in its address; {option}")
     return known
 
 
@@ -286,22 +318,3 @@ def _check_reasons(retry: Sequence[str]) -> None:
     for reason in retry:
         if reason not in REASONS:
             raise NotFound.named("reason", reason, list(REASONS))
-
-
-def _provenance() -> dict[str, str]:
-    """Which code ran: enough to run it again."""
-    facts = {"python": platform.python_version(), "system": platform.system()}
-    try:
-        asked = subprocess.run(
-            ["git", "rev-parse", "HEAD"],  # noqa: S607 - the user's own git
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-            cwd=Path.cwd(),
-        )
-        if asked.returncode == 0:
-            facts["git_commit"] = asked.stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        pass
-    return facts

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ethogram.errors import BadUsage
 from ethogram.judge import KINDS
@@ -26,8 +26,19 @@ from .scratch import remove as remove
 Keep = Literal["never", "failure", "always"]
 Isolation = Literal["none", "bwrap", "bwrap+network"]
 KEEPS, ISOLATIONS = get_args(Keep), get_args(Isolation)
+FORWARDER = Path(__file__).with_name("forwarder.py")
+MOST_READ = 256 << 20
+"""Bytes up to which the end state of a folder is hashed."""
+_LEFT_BY_MACHINES = frozenset({".git", "__pycache__", ".pytest_cache"})
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/run/systemd/resolve")
 """What programs need of a machine to run at all; of everything else the isolated see nothing."""
+
+
+class Door(NamedTuple):
+    """A way out of isolation to a server of this machine: the socket at `path`, seen inside as a port of loopback."""
+
+    path: Path
+    port: int
 
 
 class Workspace:
@@ -56,8 +67,9 @@ class Workspace:
         self.kept: Path | None = None
         self._base = base
         self._path: Path | None = None
-        looked_at = any(KINDS[c.kind].layer == "L3" for c in task.checks if c.kind in KINDS)
-        self.needed = bool(task.files or task.repository or looked_at or task.meta.get("workspace"))
+        self.looked_at = any(KINDS[c.kind].layer == "L3" for c in task.checks if c.kind in KINDS)
+        """Whether checks look at what the agent leaves in it."""
+        self.needed = bool(task.files or task.repository or self.looked_at or task.meta.get("workspace"))
         """Whether the task has files, a repository, or checks that look at what the agent leaves."""
 
     @property
@@ -87,6 +99,20 @@ class Workspace:
     async def __aexit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
         if self._path is not None:
             await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def end_state(self) -> str | None:
+        """The hash of all files as they are now, but for what machines leave; None for folders too large to read."""
+        parts: list[str | bytes] = []
+        size = 0
+        for path in sorted(p for p in self.path.rglob("*") if p.is_file() and not p.is_symlink()):
+            name = path.relative_to(self.path)
+            if not _LEFT_BY_MACHINES.isdisjoint(name.parts) or path.suffix == ".pyc":
+                continue
+            size += path.stat().st_size
+            if size > MOST_READ:
+                return None
+            parts += (name.as_posix(), path.read_bytes())
+        return digest("end state", *parts)
 
     def _guarded(self, act: Callable[[], None]) -> None:
         """The machine's own failures travel up; anything else that prevents a workspace is the sandbox's fault."""
@@ -123,16 +149,27 @@ class Workspace:
         network = self.isolation.endswith("+network")
         return bubble(argv, [folder or self.path], start=start, network=network, show=show)
 
-    def wrap_agent(self, argv: Sequence[str], folders: Sequence[Path], programs: Sequence[Path] = ()) -> list[str]:
+    def wrap_agent(
+        self,
+        argv: Sequence[str],
+        folders: Sequence[Path],
+        programs: Sequence[Path] = (),
+        door: Callable[[], Door] | None = None,
+    ) -> list[str]:
         """The command of an agent, isolated if that was asked for: it may write in `folders` and starts in the first.
 
         It sees the files of its command (`programs`) and what lies beside them, but neither the suite nor the home.
+        Where it has no network, `door` gives the one server that it may reach.
         """
         if self.isolation == "none":
             return list(argv)
         hide = [self.root.resolve(), *self.hide]
         beside = [p.parent for p in programs if not any(p.is_relative_to(h) for h in hide)]
         network = self.isolation.endswith("+network")
+        if door is not None and not network:
+            opened = door()
+            argv = [sys.executable, "-I", "-S", str(FORWARDER), str(opened.path), str(opened.port), *argv]
+            folders = [*folders, opened.path]
         return bubble(argv, folders, network=network, show=beside, hide=hide, then_show=programs)
 
 

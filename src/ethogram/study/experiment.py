@@ -17,7 +17,7 @@ from ethogram.plan import Condition
 from ethogram.result import Result
 from ethogram.run.agents import Agent, ScriptedAgent, load_agent
 from ethogram.run.options import RunOptions
-from ethogram.run.planning import RunPlan, chosen_tasks, fresh_name, suite_of
+from ethogram.run.planning import RunPlan, agent_for, chosen_tasks, fresh_name, is_captured, suite_of
 from ethogram.run.suites import RunResult, Watcher, plan_run, resume_run, start_run
 from ethogram.store import Home, Run, home_of, manifest
 from ethogram.store.files import LocalFiles
@@ -77,7 +77,8 @@ class Experiment:
         self.home = home_of(home)
         self.agent = agent
         self.k = k
-        self.deterministic = isinstance(load_agent(agent), ScriptedAgent)
+        acting = agent_for(agent, options or RunOptions())
+        self.deterministic = isinstance(acting, ScriptedAgent)
         self.noise_floor_runs = (
             (0 if self.deterministic else USUAL_RERUNS) if noise_floor_runs is None else noise_floor_runs
         )
@@ -97,30 +98,28 @@ class Experiment:
             self.suite = str(suite)
         self._copied = None if suite is not None or begun is not None else Path(self.suite)
         try:
-            self._treat(operators, intensities, tools, seed, options)
+            wishes = Wishes(
+                operators=tuple(operators),
+                intensities=tuple(intensities),
+                tools=tuple(tools),
+                k=k,
+                seed=seed,
+                captured=is_captured(acting, options or RunOptions()),
+            )
+            self._treat(wishes, options)
         except BaseException:
             self.discard()
             raise
         if begun is not None:
             self._check_same(begun)
 
-    def _treat(
-        self,
-        operators: Sequence[str],
-        intensities: Sequence[float],
-        tools: Sequence[str],
-        seed: int,
-        options: RunOptions | None,
-    ) -> None:
+    def _treat(self, wishes: Wishes, options: RunOptions | None) -> None:
         """Choose the tasks, and try every change on them."""
         self.loaded = suite_of(self.suite)
         settled = msgspec.structs.replace(
-            options or RunOptions(), k=self.k + self.noise_floor_runs, seed=seed, name=self.name
+            options or RunOptions(), k=self.k + self.noise_floor_runs, seed=wishes.seed, name=self.name
         )
         chosen = chosen_tasks(self.loaded.suite, settled)
-        wishes = Wishes(
-            operators=tuple(operators), intensities=tuple(intensities), tools=tuple(tools), k=self.k, seed=seed
-        )
         self.treated = treat(self.loaded, [t for t in self.loaded.suite.tasks if t.id in chosen], wishes)
         self.options = msgspec.structs.replace(settled, conditions=(Condition(), *self.treated.conditions))
 
@@ -178,6 +177,7 @@ class Experiment:
                 workers=self.options.workers,
                 caps=self.options.caps if self.options.caps.limited() else None,
                 environment=self.options.environment,
+                capture=self.options.capture,
                 metering=self.options.metering,
                 home=self.home,
                 watcher=watcher,

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ethogram.errors import MissingExtra
+
 MOST = 20_000
 """How many characters of a file are given at once."""
 
@@ -62,7 +64,10 @@ def _text(path: Path) -> str:
 
 def _rows(path: Path) -> list[list[str]]:
     if path.suffix.lower() in (".xlsx", ".xlsm"):
-        import openpyxl
+        try:
+            import openpyxl
+        except ImportError:
+            raise MissingExtra.needed("files", "reading a workbook") from None
 
         sheet = openpyxl.load_workbook(path, data_only=True).active
         return [["" if cell is None else str(cell) for cell in row] for row in sheet.iter_rows(values_only=True)]

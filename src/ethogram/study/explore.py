@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from ethogram.decide.explore import (
 from ethogram.decide.explore import StopRule as StopRule
 from ethogram.decide.strategies import make_strategy
 from ethogram.decide.tube import against_truth, certainty, established, tube_metrics, tube_status
+from ethogram.display import Presentation
 from ethogram.errors import BadUsage, EthogramError, Locked
 from ethogram.lab.explore.bought import PointOutcomes
 from ethogram.lab.explore.exploration import (
@@ -51,6 +52,11 @@ USUAL_ROUNDS = 5
 class ExploreResult(Result, kw_only=True):
     """What an exploration found. `metrics` is the last round's `metrics.json`, `summary` the rows of `summary.csv`."""
 
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {established}",
+        facts=("world", "strategy", "points", "rounds", "episodes", "stopped", "enough"),
+    )
+
     run: str
     run_dir: str
     run_uuid: str
@@ -66,6 +72,11 @@ class ExploreResult(Result, kw_only=True):
     established: str
     metrics: RoundMetrics
     summary: list[dict[str, Any]]
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What is established, one sentence each."""
+        return established(self.metrics.certainty, self.certificate, self.points, self.metrics.tube.tau)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per round."""
@@ -320,7 +331,7 @@ class _Explorer:
             stopped=stopped,
             enough=is_enough(rule, self.seen, self.problem.points),
             certificate=proven,
-            established=established(last.certainty, proven, self.problem.points, self.problem.tau),
+            established=" ".join(established(last.certainty, proven, self.problem.points, self.problem.tau)),
             metrics=last,
             summary=self.rounds.summary(self.done),
         )

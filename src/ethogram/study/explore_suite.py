@@ -13,9 +13,9 @@ from ethogram.lab.explore.bought import PointOutcomes, bought_outcomes
 from ethogram.lab.explore.exploration import Metadata, csv_value, grid_of_file
 from ethogram.plan import Episode, Suite, episode_seed
 from ethogram.plan.grid import Grid, grid_from
-from ethogram.run.agents import Agent, load_agent, load_object
+from ethogram.run.agents import Agent, load_object
 from ethogram.run.options import RunOptions
-from ethogram.run.planning import check_meters, suite_of
+from ethogram.run.planning import agent_for, check_meters, meters_of, suite_of
 from ethogram.run.session import Quiet, Session
 from ethogram.store import Home, Run, RunWriter, home_of
 from ethogram.store.batch import MISSING
@@ -79,11 +79,11 @@ def explore_suite(
         raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
     options = options or ExploreOptions()
     lake = home_of(home)
-    loaded, acting, chosen = suite_of(suite), load_agent(agent), load_grid(grid)
-    spec = agent if isinstance(agent, str) else acting.name
     running = msgspec.structs.replace(
         running or RunOptions(), engine=options.engine, workers=max(options.workers, 1), seed=options.seed
     ).resolved()
+    loaded, acting, chosen = suite_of(suite), agent_for(agent, running), load_grid(grid)
+    spec = agent if isinstance(agent, str) else acting.name
     check_meters(acting, running, loaded.suite)
     plan = ExplorationPlan(
         grid=chosen,
@@ -97,7 +97,7 @@ def explore_suite(
             "success_at": loaded.suite.success_at,
             "suite": loaded.suite.name if isinstance(suite, Suite) else str(suite),
             "agent": spec,
-            METERS: sorted(acting.meters),
+            METERS: sorted(meters_of(acting, running)),
         },
     )
 

@@ -13,6 +13,7 @@ from ethogram.cost import Caps, Metering
 from ethogram.decide import gate as decided
 from ethogram.decide.gate import GateSettings, Judgement
 from ethogram.errors import BadUsage
+from ethogram.lab.gate.comparison import layers_between
 from ethogram.lab.gate.confirming import Again, asked_again, check_allowed, confirm_moved, without_fresh
 from ethogram.lab.gate.gating import (
     META,
@@ -21,11 +22,13 @@ from ethogram.lab.gate.gating import (
     Quarantined,
     block,
     gate_result,
+    hold_back,
     needed_metrics,
     planning_outcomes,
     read_quarantine,
 )
 from ethogram.lab.gate.moved import Arm, with_traces
+from ethogram.lab.gate.versions import suite_versions
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
 from ethogram.run.environment import Environment
@@ -35,6 +38,7 @@ from ethogram.run.suites import resume_run, start_run
 from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import CONFIRMATIONS
 from ethogram.store.redact import policy_from
+from ethogram.suite.golden import golden_mark
 
 
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +55,10 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     workers: int = 8
     engine: str = "local"
     environment: Environment = Environment()
+    capture: str = "auto"
     metering: Metering = Metering()
     allow: tuple[str, ...] = ()
+    trust_judge: bool = False
     seed: int = 0
     redact: str = "default"
 
@@ -164,8 +170,14 @@ class _Staged:
         if self.settings.confirm and found.looks and not stopped:
             self._try_again(result, found)
         one, two = self._outcomes()
+        if self.settings.metric == "success":
+            arms = Arm(self.home.resolve(self.base), base.condition), Arm(self.home.resolve(self.candidate))
+            result.layers = layers_between(arms, (one, two), tasks=self.plan.tasks, level=1 - self.settings.alpha)
         asked = asked_again(self.home.resolve(self.candidate))
         block(result, confirm_moved(one, two, asked, self.settings.confirm_alpha, self.stages.allow))
+        runs = self.home.resolve(self.candidate), self.home.resolve(self.base)
+        hold_back(result, runs, trust_judge=self.stages.trust_judge)
+        result.suite = suite_versions(runs[1], runs[0])
         return result
 
     def _suite(self) -> str:
@@ -184,6 +196,12 @@ class _Staged:
 
     def _check_suite(self) -> None:
         """Before anything is bought: scores of different versions of a suite mean different things."""
+        mark = golden_mark(self.loaded.golden, self.loaded.suite)
+        if mark is not None and mark.unrecorded:
+            raise BadUsage(
+                f"the suite {self.suite!r} has changes that version {mark.version} does not have "
+                f"({mark.unrecorded.words()}); record them with: ethogram golden freeze {self.suite} --why REASON"
+            )
         if self.stored is None:
             return
         digest = self.stored.run.info.plan.get("suite_digest")
@@ -249,6 +267,7 @@ class _Staged:
                 workers=self.stages.workers,
                 redact=self.stages.redact,
                 environment=self.stages.environment,
+                capture=self.stages.capture,
                 metering=self.stages.metering,
                 caps=caps,
                 meta={META: self._promise().text()},
@@ -266,6 +285,7 @@ class _Staged:
             workers=self.stages.workers,
             caps=None if money is None else caps,
             environment=self.stages.environment,
+            capture=self.stages.capture,
             metering=self.stages.metering,
             suite=self.suite,
             agent=agent,

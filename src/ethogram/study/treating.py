@@ -10,9 +10,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.lab.experiment.operators import AnyOperator, load_operator, plugged_operators
+from ethogram.lab.experiment.operators import load_operator, plugged_operators
 from ethogram.lab.experiment.records import NotApplied, Treatment
-from ethogram.perturb import ALL, FILES, NotApplicable, PromptOperator, ToolOperator, format_of
+from ethogram.perturb import (
+    ALL,
+    FILES,
+    AnyOperator,
+    ModelOperator,
+    NotApplicable,
+    PromptOperator,
+    ToolOperator,
+    format_of,
+)
 from ethogram.plan import Condition, Task, derived_seed
 from ethogram.run.disturb import Disturbance, damaged
 from ethogram.suite.load import FACTORY, LoadedSuite
@@ -26,6 +35,8 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
     k: int = 1
     seed: int = 0
+    captured: bool = False
+    """Whether the agent's calls of models pass the gateway, where they and its own tools can be disturbed."""
 
 
 class PlannedChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +84,7 @@ def treat(loaded: LoadedSuite, tasks: Sequence[Task], wishes: Wishes) -> Treated
                 file=file,
                 only=wishes.tools if isinstance(named.operator, ToolOperator) else (),
             )
-            _add(made, label, named, wanted, [t for t in tasks if file is None or file in t.files], loaded, wishes.k)
+            _add(made, label, named, wanted, [t for t in tasks if file is None or file in t.files], loaded, wishes)
     names = [c.name for c in made.conditions]
     twice = next((n for n in names if names.count(n) > 1), None)
     if twice is not None:
@@ -82,13 +93,19 @@ def treat(loaded: LoadedSuite, tasks: Sequence[Task], wishes: Wishes) -> Treated
 
 
 def _add(
-    made: Treated, label: str, named: _Named, wanted: Disturbance, tasks: Sequence[Task], loaded: LoadedSuite, k: int
+    made: Treated,
+    label: str,
+    named: _Named,
+    wanted: Disturbance,
+    tasks: Sequence[Task],
+    loaded: LoadedSuite,
+    wishes: Wishes,
 ) -> None:
     """One condition, of the tasks that it can change."""
     able: list[PlannedChange] = []
     for task in tasks:
         try:
-            summary, where = _preview(wanted, named.operator, task, loaded)
+            summary, where = _preview(wanted, named.operator, task, loaded, wishes.captured)
         except NotApplicable as why:
             refused = NotApplied(operator=named.name, task=task.id, why=str(why), file=wanted.file)
             if refused not in made.refused:  # the same at every intensity
@@ -109,7 +126,7 @@ def _add(
         return
     names = [c.task for c in able]
     made.changes.extend(able)
-    made.conditions.append(Condition(name=label, settings=wanted.settings(), tasks=tuple(names), attempts=k))
+    made.conditions.append(Condition(name=label, settings=wanted.settings(), tasks=tuple(names), attempts=wishes.k))
     made.treatments.append(
         Treatment(
             condition=label,
@@ -123,14 +140,20 @@ def _add(
     )
 
 
-def _preview(wanted: Disturbance, operator: AnyOperator, task: Task, loaded: LoadedSuite) -> tuple[str, list[str]]:
+def _preview(
+    wanted: Disturbance, operator: AnyOperator, task: Task, loaded: LoadedSuite, captured: bool
+) -> tuple[str, list[str]]:
     """What a disturbance does to a task, in words; nothing of the user's is touched."""
+    if isinstance(operator, ModelOperator):
+        if not captured:
+            raise NotApplicable("model calls of this agent do not pass the gateway, which would change them")
+        return f"{operator.does} ({wanted.intensity:.0%} of calls)", []
     if isinstance(operator, ToolOperator):
         own = [n.rpartition(":")[2].rpartition(".")[2] for n in task.tools]
-        if not own and not callable(getattr(loaded.module, FACTORY, None)):
+        if not own and not captured and not callable(getattr(loaded.module, FACTORY, None)):
             raise NotApplicable("the task has no tools")
         lost = next((n for n in wanted.only if own and n not in own), None)
-        if lost is not None:
+        if lost is not None and not captured:
             raise NotApplicable(f"the task has no tool {lost!r}")
         which = f" of {', '.join(wanted.only)}" if wanted.only else ""
         return f"{operator.does} ({wanted.intensity:.0%} of calls{which})", []
@@ -140,7 +163,7 @@ def _preview(wanted: Disturbance, operator: AnyOperator, task: Task, loaded: Loa
     assert wanted.file is not None
     content = (loaded.root / task.files[wanted.file].path).read_bytes()
     found = wanted.find()  # of several formats the one that this file has
-    assert not isinstance(found, ToolOperator | PromptOperator)
+    assert not isinstance(found, ToolOperator | PromptOperator | ModelOperator)
     done = damaged(wanted, found, content)
     return done.summary, list(done.where)
 
@@ -148,7 +171,7 @@ def _preview(wanted: Disturbance, operator: AnyOperator, task: Task, loaded: Loa
 def _targets(
     tasks: Sequence[Task], files: Sequence[str], wishes: Wishes, refused: list[NotApplied]
 ) -> list[tuple[_Named, str | None]]:
-    """Operators with the file that each is to change; tools and prompts have none."""
+    """Operators with the file that each is to change; tools, prompts and calls have none."""
     if not wishes.operators:
         usual = [_house(n) for n in dict.fromkeys(o.name for o in FILES)]
         found: list[tuple[_Named, str | None]] = [
@@ -156,13 +179,13 @@ def _targets(
         ]
         if not found:
             raise BadUsage(
-                "the tasks have no file that a built-in operator can change; name operators on tools or "
-                "prompts, or your own (see: ethogram operators)"
+                "the tasks have no file that a built-in operator can change; name operators on tools, "
+                "prompts or model calls, or your own (see: ethogram operators)"
             )
         return found
     targets: list[tuple[_Named, str | None]] = []
     for named in map(_named, dict.fromkeys(wishes.operators)):
-        if isinstance(named.operator, ToolOperator | PromptOperator):
+        if isinstance(named.operator, ToolOperator | PromptOperator | ModelOperator):
             targets.append((named, None))
             continue
         fitting = [f for f in files if format_of(f) in named.formats]

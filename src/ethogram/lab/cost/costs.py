@@ -29,9 +29,10 @@ from ethogram.cost.usage import (
 )
 from ethogram.errors import BadUsage, NotFound, Sealed
 from ethogram.estimate import Estimate
+from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.names import task_name
-from ethogram.store import Entry, Home, Run, run_of
-from ethogram.trace import Missing
+from ethogram.store import Entry, Home, Run
+from ethogram.trace import Missing, is_outcome_only
 
 from .reading import (
     is_resolved,
@@ -105,7 +106,7 @@ def cost_of(
         condition=condition,
         agent=agent,
     )
-    return _Costing(run_of(run, home), as_prices(prices), options).report()
+    return _Costing(sampled_run(run, home), as_prices(prices), options).report()
 
 
 def episode_costs(run: Run, prices: Prices = None) -> list[CostEpisode]:
@@ -179,7 +180,7 @@ class _Costing:
         called = np.bincount(self.episode, minlength=size) > 0
         known = np.where(unknown | (called & ~priced), np.nan, sums)
         for i, entry in enumerate(self.entries):
-            if entry.forgotten:
+            if entry.forgotten or is_outcome_only(entry.head):
                 recorded = None if self.options.reprice else recorded_cost(entry.totals)
                 known[i] = np.nan if recorded is None else recorded
                 sums[i] = recorded or 0.0

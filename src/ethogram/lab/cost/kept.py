@@ -20,7 +20,7 @@ from ethogram.errors import EthogramError
 from ethogram.store import DERIVED, Run
 from ethogram.trace.ids import digest
 
-VERSION = 1
+VERSION = 2
 """Raised when pricing is defined anew: older records then fit no longer."""
 MOST_EPISODES = 1000
 """Larger runs are priced every time: reading a long record saves little, and it would take room."""

@@ -13,9 +13,9 @@ from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, ga
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
-from ethogram.store.arrays import column
-from ethogram.store.segment import damage, open_parquet, text_schema
-from ethogram.trace import Scored, Totals
+from ethogram.arrays import column
+from ethogram.store.segment import damage, open_parquet, span_schema, text_schema
+from ethogram.trace import Scored, Totals, is_outcome_only
 from ethogram.trace.steps import inner_ids
 
 from .records import CostStep, CostUsage
@@ -27,9 +27,18 @@ def read_steps(run: Run, chosen: list[Entry]) -> Steps:
     if rows is not None and len(chosen) < len(run.entries):
         rows = only(rows, {e.head.trace_id for e in chosen})
     if rows is None or not rows.num_rows:
+        if any(is_outcome_only(e.head) for e in chosen):
+            return steps_of(gather([_no_spans()], keep_empty=True), lambda trace: set())
         raise NotFound(f"run {run.name!r} has no steps to price; see what is in it with: ethogram show {run.name}")
     entries = {e.head.trace_id: e for e in run.entries}
     return steps_of(rows, lambda trace: inner_ids(run.spans(entries[trace]), frozenset({"model"})))  # type: ignore[index]
+
+
+def _no_spans() -> Any:
+    """A batch of spans without rows: what there is to price of outcomes without traces stands in the ledger."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=span_schema())
 
 
 def _is_step_or_call(batch: Any) -> Any:
@@ -59,7 +68,7 @@ def with_reasons(estimate: Estimate, reasons: Mapping[str, int]) -> Estimate:
 
 
 def recorded_cost(totals: Totals) -> float | None:
-    """The cost that a forgotten trace had recorded; a 0 for tokens that were used is not believed."""
+    """The cost that an episode without spans had recorded; a 0 for tokens that were used is not believed."""
     used = (totals.input_tokens or 0) + (totals.cache_read_tokens or 0) + (totals.output_tokens or 0)
     return None if totals.cost_usd == 0 and used else totals.cost_usd
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from ethogram.cost.prices import Rates
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.result import Result
@@ -186,6 +187,14 @@ class CostRouting(msgspec.Struct, kw_only=True):
 
 class CostReport(Result, kw_only=True):
     """What it cost. `basis` is run or assumed; money is in dollars, and never stands for what is not known."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        title="Costs",
+        headline="{run}: {episodes} episodes, {resolved} resolved",
+        facts=("basis", "cost_usd", "paid_per_resolved", "scored", "missing", "missing_usd", "sources"),
+        columns=("task", "attempt", "resolved", "missing", "cost_usd", "calls", "unpriced"),
+        drawing=Drawing("step", "cost_usd", "US dollars", "bars", source="by_step"),
+    )
 
     run: str | None
     basis: str

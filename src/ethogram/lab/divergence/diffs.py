@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from ethogram.lab.home.runs import find_trace
+from ethogram.display import Drawing, Presentation
+from ethogram.errors import BadUsage
+from ethogram.lab.home.reading import WordsPart, message_words, span_words
+from ethogram.lab.home.samples import need_trace
+from ethogram.lab.home.traces import find_trace
 from ethogram.lab.outcomes.names import task_name
 from ethogram.measure.divergence import Divergence, first_aligned, repeat_distances
 from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
@@ -17,7 +21,9 @@ from ethogram.measure.reading import Reading, read_positions
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
+from ethogram.store.lake import FORK, REPLAY
 from ethogram.trace import Missing, Scored, Totals, Trace
+from ethogram.trace.signature import traxr_signature
 
 from .readings import ReadingOptions, final_answer, load_readings, passed, tells_of_crash, unusable, usual_signature
 
@@ -77,11 +83,32 @@ class TraxrFirst(msgspec.Struct, frozen=True, kw_only=True):
     step: int | None
 
 
+class WordsAt(msgspec.Struct, frozen=True, kw_only=True):
+    """What one side says at the first place that differs: its position, the signature and the words.
+
+    `goes_on` is true where the other side alone has a step there, and this is the step that follows.
+    """
+
+    at: int
+    signature: str
+    parts: list[WordsPart]
+    goes_on: bool = False
+
+
 class DiffResult(Result, kw_only=True):
     """Two traces compared; `t_star` is null where nothing differs, `within_noise_floor` where no floor was measured.
 
-    Where neither trace has a step, distance, edits and control flow are null and `unavailable` says why.
+    Where neither trace has a step, distance, edits and control flow are null and `unavailable` says why. `words` are
+    those of both sides at the first step that differs, or, where all steps are alike, at the first whose words differ
+    (`words_differ`); null for a side that has ended there.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="the traces part at step {t_star}; distance {d_norm}",
+        facts=("manifestation", "group", "rule", "answer_changed", "recovered", "within_noise_floor", "token_overhead"),
+        columns=("sign", "first", "second", "first_signature", "second_signature", "lane"),
+        drawing=Drawing("edit", "steps", "steps", "bars", source="edits"),
+    )
 
     first: Side
     second: Side
@@ -107,6 +134,8 @@ class DiffResult(Result, kw_only=True):
     steps: list[StepRow]
     warnings: list[str]
     unavailable: str | None = None
+    words: tuple[WordsAt | None, WordsAt | None] | None = None
+    words_differ: bool = False
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per aligned step."""
@@ -143,12 +172,14 @@ def diff(
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
+    full: bool = False,
     home: Home | str | None = None,
 ) -> DiffResult:
     """Compare two traces step by step; the first is the baseline.
 
     `trace_a` and `trace_b` are traces, ids or the start of ids; ids are looked for in all runs, or in `run` (and
     `against`, for the second). `reading` is `steps` or `messages`, `by_lane` aligns concurrent agents lane by lane.
+    `full` also gives the words at the first step that differs.
 
     The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
     traces of traxr are compared by its own signature unless another is named, all others by the structural one.
@@ -167,6 +198,8 @@ def diff(
     floor, beside = _floor(first, second, found, how)
     compat = first_aligned(first.reading, second.reading)
     known = found.d_norm is not None
+    steps = step_rows(first.reading, second.reading, found)
+    words, same_steps = _first_words(first, second, steps, how) if full else (None, False)
     return DiffResult(
         first=_side(first, second.reading),
         second=_side(second, first.reading),
@@ -200,10 +233,80 @@ def diff(
             second_index=compat.second,
             step=compat.turn,
         ),
-        steps=step_rows(first.reading, second.reading, found),
+        steps=steps,
         warnings=[*_warnings(first, second), *([told] if known and (told := warning(floor)) else [])],
         unavailable=None if known else NO_STEPS,
+        words=words,
+        words_differ=same_steps,
     )
+
+
+def pair_words(
+    trace_a: str,
+    trace_b: str,
+    at: tuple[int | None, int | None],
+    *,
+    run: str | None = None,
+    against: str | None = None,
+    home: Home | str | None = None,
+) -> tuple[list[WordsPart], list[WordsPart]]:
+    """The words of two traces at one position each, as `diff` numbers them (`StepRow.first`, `.second`).
+
+    A side without a position has no words. Raises `NotFound` for a trace that does not exist, `BadUsage` for a position
+    that it does not have.
+
+    Example: `pair_words("4f1c22", "9ab01d", (3, 4))`
+    """
+    both = [_find(trace_a, run, home), _find(trace_b, against or run, home)]
+    usual = usual_signature([f.entry for f in both if f.entry is not None], "steps")
+    how = ReadingOptions(reading="steps", signature=usual)
+    parts: list[list[WordsPart]] = []
+    for found, place in zip(both, at, strict=True):
+        words = _PositionWords(found.trace, how)
+        if place is not None and not 0 <= place < len(words):
+            raise BadUsage(f"trace {found.trace.head.trace_id} has steps 0 to {len(words) - 1}, no step {place}")
+        parts.append([] if place is None else words.parts(place))
+    return parts[0], parts[1]
+
+
+def _first_words(
+    first: _One, second: _One, steps: list[StepRow], how: ReadingOptions
+) -> tuple[tuple[WordsAt | None, WordsAt | None] | None, bool]:
+    """The words of both sides where they first differ, and whether only the words do."""
+    one, two = _PositionWords(first.trace, how), _PositionWords(second.trace, how)
+    place = next((i for i, row in enumerate(steps) if row.sign != "="), None)
+    if place is not None:
+        mine = _words_from([(r.first, r.first_signature) for r in steps[place:]], one)
+        return (mine, _words_from([(r.second, r.second_signature) for r in steps[place:]], two)), False
+    for row in steps:
+        if row.first is not None and row.second is not None and one.parts(row.first) != two.parts(row.second):
+            here = _words_from([(row.first, row.first_signature)], one)
+            return (here, _words_from([(row.second, row.second_signature)], two)), True
+    return None, False
+
+
+def _words_from(rows: list[tuple[int | None, str | None]], words: _PositionWords) -> WordsAt | None:
+    for number, (at, sign) in enumerate(rows):
+        if at is not None:
+            return WordsAt(at=at, signature=sign or "", parts=words.parts(at), goes_on=number > 0)
+    return None
+
+
+class _PositionWords:
+    """The words at a position of a reading, whichever it is."""
+
+    def __init__(self, trace: Trace, how: ReadingOptions) -> None:
+        self.trace = trace
+        self.messages = trace.messages if how.reading == "messages" else None
+        self.spans = sorted(trace.spans, key=lambda s: s.seq) if how.function() is traxr_signature else trace.steps
+
+    def __len__(self) -> int:
+        return len(self.spans if self.messages is None else self.messages)
+
+    def parts(self, at: int) -> list[WordsPart]:
+        if self.messages is not None:
+            return list(message_words(self.messages[at]))
+        return list(span_words(self.trace, self.spans[at]))
 
 
 def step_rows(first: Reading, second: Reading, found: Divergence) -> list[StepRow]:
@@ -228,6 +331,7 @@ def _find(wanted: Trace | str, run: str | None, home: Home | str | None) -> _Fou
     if isinstance(wanted, Trace):
         return _Found(wanted)
     place, entry = find_trace(wanted, run=run, home=home)
+    need_trace(entry, "diff")
     return _Found(place.trace(entry), place, entry)
 
 
@@ -276,6 +380,8 @@ def _floor(first: _One, second: _One, found: Divergence, how: ReadingOptions) ->
 
 
 def _reruns(run: Run, entry: Entry, second: _One) -> Sequence[Entry]:
+    if run.info.kind in (FORK, REPLAY):  # one record, repeated, tells nothing about variation
+        return []
     mine = entry.head
     found = [
         e

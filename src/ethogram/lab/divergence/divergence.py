@@ -6,15 +6,18 @@ computed from (`floors.py`), so that it can neither grow stale nor disagree with
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import isnan
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
+from ethogram.lab.gate.versions import comparable_tasks
+from ethogram.lab.home.samples import sampled_run, traced_run
 from ethogram.measure.divergence import distances, upper
 from ethogram.measure.floor import NoiseFloor, against_floor, noise_floor, warning
 from ethogram.measure.kbyk import DRAWS, KbyK, Verdict, k_by_k
@@ -29,7 +32,7 @@ from ethogram.measure.manifestation import (
 from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
-from ethogram.store import Home, Run, home_of, run_of
+from ethogram.store import Home, Run, home_of
 
 from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
@@ -93,6 +96,24 @@ class DivergenceResult(Result, kw_only=True):
     `prevalence_within_floor` is the part of each prevalence that lies within the noise floor: same denominator.
     """
 
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: the mean distance of two runs of a task is {mean_of_means}",
+        facts=("baseline", "verdict", "evidence", "p_value", "reading", "signature", "missing"),
+        columns=(
+            "task",
+            "runs",
+            "pairs",
+            "mean",
+            "max",
+            "trace",
+            "d_norm",
+            "t_star",
+            "manifestation",
+            "within_noise_floor",
+        ),
+        drawing=Drawing("task", "mean", "mean distance of two runs", source="tasks"),
+    )
+
     run: str
     baseline: str | None
     reading: str
@@ -127,6 +148,7 @@ def divergence(
     *,
     condition: str | None = None,
     against_condition: str | None = None,
+    common_tasks: bool = False,
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
     by_lane: bool = True,
@@ -136,7 +158,8 @@ def divergence(
 ) -> DivergenceResult:
     """How far repeats of each task are apart, or those of one run from those of another run of the same tasks.
 
-    `against` is the other run; without it, repeats within `run` are compared. One run can be both: `condition` and
+    `against` is the other run; without it, repeats within `run` are compared. Runs of different versions of a suite are
+    refused, unless `common_tasks` keeps only tasks that are the same in both. One run can be both: `condition` and
     `against_condition` then say which of its episodes are compared with which. `reading` is `steps` or `messages`,
     `by_lane` aligns concurrent agents lane by lane; `draws` and `seed` are those of the permutation test. Logs of traxr
     are compared by its own signature unless another is named, all others by the structural one.
@@ -151,8 +174,8 @@ def divergence(
     if against_condition is not None and against is None:
         raise BadUsage("--against-condition needs the other run; name it with --against (it may be the same run)")
     lake = home_of(home)
-    found = run_of(run, lake)
-    base = None if against is None else run_of(against, lake)
+    found = traced_run(run, lake, "divergence")
+    base = None if against is None else traced_run(against, lake, "divergence")
     usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
     how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
     mine = load_readings(found, how, condition=condition)
@@ -162,18 +185,28 @@ def divergence(
         raise BadUsage(
             f"run {found.name!r} would be compared with itself; name another run with --against, or conditions"
         )
-    return _versus(found, mine, base, load_readings(base, how, condition=against_condition), how, draws, seed)
+    same = comparable_tasks(base, found, common_tasks=common_tasks)
+    theirs = load_readings(base, how, condition=against_condition)
+    return _versus(found, _only(mine, same), base, _only(theirs, same), how, draws, seed)
 
 
 def baseline_floor(run: str | Run, *, how: ReadingOptions | None = None, home: Home | str | None = None) -> NoiseFloor:
     """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
-    found = run_of(run, home)
+    found = sampled_run(run, home)
     how = how or ReadingOptions(signature=usual_signature(found.entries))
     record = kept_floor(found, _groups(listed(found)), how)
     if record is not None:
         return record.noise_floor
     groups = _groups(load_readings(found, how))
     return floor_of(groups, own_distances(found, groups, how))
+
+
+def _only(loaded: LoadedReadings, tasks: Collection[str] | None) -> LoadedReadings:
+    """The readings of these tasks, or of all."""
+    if tasks is None:
+        return loaded
+    kept = {name: episodes for name, episodes in loaded.tasks.items() if name in tasks}
+    return LoadedReadings(kept, loaded.missing)
 
 
 def _groups(loaded: LoadedReadings) -> list[list[EpisodeReading]]:

@@ -14,7 +14,7 @@ from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural
 from ethogram.measure.reading import READINGS, Reading, named_signature, read_positions, takes_trace
 from ethogram.store import Entry, Lake, Run
-from ethogram.store.arrays import column
+from ethogram.arrays import column, plain_numbers
 from ethogram.trace import Label, Missing, Outcome, Scored, Span, SpanId, TraceId
 from ethogram.trace.signature import SIGNATURES
 
@@ -190,7 +190,7 @@ def _from_columns(run: Run, wanted: set[TraceId], function: Callable[..., str]) 
         "agents": [s.agent for s in spans],
         "lanes": [s.lane for s in spans],
     }
-    order = np.lexsort((table.column("step").to_numpy(), trace))
+    order = np.lexsort((plain_numbers(table.column("step"), -1), trace))
     cuts = np.flatnonzero(np.diff(trace[order])) + 1
     found = {}
     for part in np.split(order, cuts):
@@ -207,7 +207,7 @@ def _coded(values: Any) -> tuple[list[Any], Any]:
 
     whole = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
     encoded = (whole.chunk(0) if isinstance(whole, pa.ChunkedArray) else whole).dictionary_encode()
-    return encoded.dictionary.to_pylist(), encoded.indices.to_numpy(zero_copy_only=False)
+    return encoded.dictionary.to_pylist(), plain_numbers(encoded.indices, -1)
 
 
 def _distinct(table: Any) -> tuple[list[tuple[str, ...]], Any]:

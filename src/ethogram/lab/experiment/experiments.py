@@ -165,7 +165,7 @@ def _warnings(
     every = Counter(p.condition for p in pairs)
     for condition, count in missed.items():
         what = (
-            f"changed no call in any of its {count} pairs: the agent called no tool that it could change"
+            f"changed no call in any of its {count} pairs: the agent made no call that it could change"
             if count == every[condition]
             else f"reached the agent in {every[condition] - count} of {every[condition]} pairs only; the others are in "
             "no share"

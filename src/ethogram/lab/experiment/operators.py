@@ -14,6 +14,8 @@ from ethogram.perturb import (
     ALL,
     FORMATS,
     KINDS,
+    AnyOperator,
+    ModelOperator,
     Operator,
     PromptOperator,
     ToolOperator,
@@ -26,8 +28,6 @@ from ethogram.result import Result
 
 GROUP = "ethogram.operators"
 BUILT_IN = "ethogram"
-
-AnyOperator = Operator | ToolOperator | PromptOperator
 
 
 class OperatorRow(msgspec.Struct, kw_only=True):
@@ -79,7 +79,7 @@ def list_operators(
     found: list[tuple[AnyOperator, str]] = [(operator, BUILT_IN) for operator in ALL]
     found += [(plugin.value, plugin.package) for plugin in added.working]
     found += [(load_operator(spec), spec) for spec in load]
-    known = {*FORMATS, "tool", "prompt", *(f for operator, _ in found for f in operator.formats)}
+    known = {*FORMATS, *(f for operator, _ in found for f in operator.formats)}
     if format is not None and format not in known:
         raise NotFound.named("format", format, sorted(known))
     rows = []
@@ -131,7 +131,7 @@ def _plugged(loaded: Any, name: str) -> AnyOperator:
 def _checked(found: Any, subject: str) -> AnyOperator:
     """An operator that has all that an operator needs; raises `BadInput` about `subject` if it does not."""
     made = found() if isinstance(found, type) else found
-    if isinstance(made, ToolOperator | PromptOperator):
+    if isinstance(made, ToolOperator | PromptOperator | ModelOperator):
         return made
     missing = [n for n in ("name", "kind", "formats", "does", "applicable", "apply") if not hasattr(made, n)]
     if missing or not is_operator(made):

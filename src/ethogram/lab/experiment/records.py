@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.display import Drawing, Presentation
 from ethogram.estimate import Estimate
 from ethogram.lab.divergence.diffs import EditCounts, Overhead
 from ethogram.lab.divergence.divergence import PairRow
@@ -130,6 +131,22 @@ class ExperimentResults(Result, kw_only=True):
     is `deterministic` does the same with the same seed, so that its floor need not be measured. `noise_floor_runs` is
     the number of re-runs that were asked for, `floor_t_star` the first difference (t*/T) between clean attempts.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {delivered_pairs} of {planned_pairs} pairs, agent {agent}",
+        facts=("deterministic", "noise_floor_runs", "missing"),
+        columns=(
+            "operator",
+            "task",
+            "intensity",
+            "d_norm",
+            "t_star",
+            "manifestation",
+            "answer_changed",
+            "token_overhead",
+        ),
+        drawing=Drawing("name", "accuracy_lost", "accuracy lost", source="aggregates"),
+    )
 
     run: str
     agent: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.estimate import Estimate
 from ethogram.plan.grid import Settings
@@ -43,6 +44,8 @@ class EffectRow(msgspec.Struct, kw_only=True):
 
 class Effects(Result, kw_only=True):
     """Which parameters matter: main effects, interactions, and the mean rate at every value."""
+
+    presentation: ClassVar[Presentation] = Presentation(drawing=Drawing("effect", "share", "share of the variance"))
 
     run: str
     episodes: int

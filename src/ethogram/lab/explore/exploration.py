@@ -23,6 +23,8 @@ from ethogram.trace import SUCCESS_AT, digest
 
 from .bought import PointOutcomes, bought
 
+ROUNDS = "rounds"
+"""The folder with a folder for each round."""
 STATE = f"{DERIVED}/strategy.npz"
 """What the strategy's last look began from: derived, and made anew by the next round."""
 GRID_JSON = "grid_json"
@@ -132,8 +134,8 @@ class Rounds:
     def committed(self) -> list[RoundMetrics]:
         """Metrics of all complete rounds, in order."""
         found = []
-        for name in self._files.names(f"{self._path}/rounds"):
-            metrics = self._json(f"rounds/{name}/metrics.json", RoundMetrics)
+        for name in self._files.names(f"{self._path}/{ROUNDS}"):
+            metrics = self._json(f"{ROUNDS}/{name}/metrics.json", RoundMetrics)
             if metrics is not None:
                 found.append(metrics)
         found.sort(key=lambda m: m.round_num)
@@ -249,7 +251,7 @@ def round_id(number: int, run_uuid: str) -> str:
 
 
 def _plan_file(number: int, run_uuid: str) -> str:
-    return f"rounds/{round_id(number, run_uuid)}/active_sampling_plan.json"
+    return f"{ROUNDS}/{round_id(number, run_uuid)}/active_sampling_plan.json"
 
 
 def grid_of_file(data: bytes, where: str) -> Grid:

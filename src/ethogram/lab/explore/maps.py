@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ethogram.decide.certificate import Certificate, certificate
 from ethogram.decide.tube import established
+from ethogram.display import Presentation
 from ethogram.errors import BadUsage
 from ethogram.result import Result
 from ethogram.store import Home
-from ethogram.store.arrays import arrow_table
+from ethogram.arrays import arrow_table
 
 from .exploration import RoundMetrics
 from .reading import KnownMap, PointRow
@@ -19,6 +20,11 @@ from .reading import KnownMap, PointRow
 
 class ExplorationMap(Result, kw_only=True):
     """All points of an exploration, with uncertainty."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {safe} points safe, {unsafe} unsafe, {undecided} undecided",
+        facts=("world", "strategy", "tau", "zone", "level", "episodes", "established"),
+    )
 
     run: str
     world: str
@@ -35,6 +41,11 @@ class ExplorationMap(Result, kw_only=True):
     established: str
     metrics: RoundMetrics
     points: list[PointRow]
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What is established, one sentence each."""
+        return established(self.metrics.certainty, self.certificate, len(self.points), self.tau)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per point, flat."""
@@ -68,7 +79,7 @@ def map_exploration(run: str = "latest", *, home: Home | str | None = None) -> E
         unsafe=int(known.sets.unsafe.sum()),
         undecided=int(known.sets.undecided.sum()),
         certificate=proven,
-        established=established(last.certainty, proven, known.problem.points, known.metadata.tau),
+        established=" ".join(established(last.certainty, proven, known.problem.points, known.metadata.tau)),
         metrics=last,
         points=[known.point(i) for i in range(known.problem.points)],
     )

@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.columns import chosen_entries
+from ethogram.measure.field import Field
 from ethogram.measure.projection import project
 from ethogram.result import Result
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 
 from .files import FieldOptions, measure_traces, usable_names
 
@@ -39,19 +41,25 @@ class Cloud(Result, kw_only=True):
 
 
 def field_cloud(
-    run: str | Run = "latest", *, home: Home | str | None = None, preset: str = "standard", condition: str | None = None
+    run: str | Run = "latest",
+    *,
+    home: Home | str | None = None,
+    field: str | type[Field] | None = None,
+    reading: str = "steps",
+    preset: str = "standard",
+    condition: str | None = None,
 ) -> Cloud:
-    """The points of a run's field."""
-    found, how = run_of(run, home), FieldOptions(preset=preset)
+    """The points of a run's field, or of one's own `field`."""
+    found, how = sampled_run(run, home), FieldOptions(field=field, reading=reading, preset=preset)
     loaded = measure_traces([found], [chosen_entries(found, condition, None)], how)
-    names, _ = usable_names([loaded], how, None)
-    field = loaded.field(names)
-    flat = project(field)
+    names = [] if field is not None else usable_names([loaded], how, None)[0]
+    whole = loaded.field(names)
+    flat = project(whole)
     points = [
         CloudPoint(
             trace_id=entry.head.trace_id,
             task=entry.head.task,
-            outcome="success" if field.outcomes[i] >= 0.5 else "failure",
+            outcome="success" if whole.outcomes[i] >= 0.5 else "failure",
             x=float(flat.places[i, 0]) if flat.places.shape[1] > 0 else 0.0,
             y=float(flat.places[i, 1]) if flat.places.shape[1] > 1 else 0.0,
             values={n: float(v) for n, v in zip(flat.names, flat.standard[i], strict=True)},

@@ -15,6 +15,7 @@ from ethogram.cluster import Cluster, check_engine
 from ethogram.errors import BadUsage, NotFound, Refused
 from ethogram.estimate import Estimate
 from ethogram.lab.explore.exploration import Rounds
+from ethogram.lab.home.samples import traced_run
 from ethogram.lab.outcomes.columns import chosen_entries
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
 from ethogram.measure.chain import read_aloud
@@ -23,11 +24,12 @@ from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
 from ethogram.measure.fieldtests import compare_fields
 from ethogram.measure.horizon import RULES, NotMonotone, Rule
+from ethogram.measure.metrics import FieldMetrics
 from ethogram.measure.milestones import Milestones
 from ethogram.measure.stages import HorizonReading, walk
 from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
-from ethogram.store import Entry, Home, Run, run_of
+from ethogram.store import Entry, Home, Run
 
 from .files import (
     CorridorFile,
@@ -80,7 +82,7 @@ def field_of(
     traces: Sequence[str] = (),
     join: Sequence[str | Run] = (),
     against: str | Run | None = None,
-    corridor: str | Path | None = None,
+    corridor: str | Path | CorridorFile | None = None,
     save_to: str | Path | None = None,
     ablation: bool = False,
     level: float = 0.95,
@@ -90,18 +92,26 @@ def field_of(
 ) -> FieldResult:
     """The field of a run, read aloud; compared with another run or a corridor, ablated, if asked.
 
-    With the engine `ray` the files of the lake are read by the workers of a cluster; no number depends on it.
+    `preset` and `dimensions` choose among the standard dimensions, `field` is one's own (a class, or `file.py:Class`);
+    `states` says how far a run has come, `rule` who belongs to a stage. `condition`, `agent` and `traces` choose
+    traces, `join` adds other runs. `against` is a run to compare with, `corridor` a file to hold the runs against,
+    `save_to` writes one. With the engine `ray` the files of the lake are read by the workers of a cluster; no number
+    depends on it.
+
+    Raises `Refused` where fewer than two traces are scored, `BadUsage` for options that exclude each other.
+
+    Example: `field_of("night", preset="coding").dimensions["errors"].estimates["separation"]`
     """
     if ablation and (against is not None or corridor is not None or save_to is not None):
         raise BadUsage("an ablation stands alone; ask for a comparison or a corridor of one --condition apart")
     ask = Ask(rule=rule, level=level, draws=draws, seed=seed)
-    ruler = None if corridor is None else load_corridor(corridor)
+    ruler = load_corridor(corridor) if isinstance(corridor, str | Path) else corridor
     stones = milestones_file(states) if isinstance(states, str | Path) else states
     how = _how(field, reading, preset, dimensions, stones, ruler)
     place = _engine(engine, how)
-    runs = [run_of(r, home) for r in (run, *join)]
+    runs = [traced_run(r, home, "field") for r in (run, *join)]
     every = condition is None and ablation
-    other = None if against is None else run_of(against, home)
+    other = None if against is None else traced_run(against, home, "field")
     picked = [_some(_entries(r, condition, agent, every), traces, r) for r in runs]
     with place as cluster:
         mine = measure_traces(runs, picked, how, cluster)
@@ -129,7 +139,8 @@ def field_of(
         result.against = other.name
         result.comparison = compare_fields(whole, loaded[1].field(names), level=level, draws=draws, seed=seed)
     if ruler is not None:
-        result.corridor = _against_corridor(str(corridor), ruler, whole, left_out, ask)
+        file = str(corridor) if isinstance(corridor, str | Path) else ruler.corridor.name
+        result.corridor = _against_corridor(file, ruler, whole, left_out, ask)
     if ablation:
         result.ablation = _ablated(mine, names, runs, level)
     if save_to is not None:
@@ -271,7 +282,7 @@ def _horizons(field: Field, ask: Ask) -> list[HorizonRow]:
 
 
 def _horizon(part: Field, reading: HorizonReading) -> HorizonRow:
-    plain = part.metrics().summary()["dimensions"] if part.K else {}
+    plain = FieldMetrics(part).summary()["dimensions"] if part.K else {}
     keys = ("mean", "variance", "separation", "skew")
     return HorizonRow(
         state=reading.state,

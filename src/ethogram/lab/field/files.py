@@ -295,7 +295,7 @@ def _unusable(entry: Entry) -> str | None:
         return "forgotten"
     if isinstance(entry.head.outcome, Missing):
         return entry.head.outcome.reason
-    return NO_STEPS if entry.totals.steps == 0 else None
+    return None if entry.totals.steps else NO_STEPS
 
 
 def _refuse_twice(entries: Sequence[Entry]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.display import Drawing, Presentation
 from ethogram.estimate import Estimate
 from ethogram.measure.ablation import Ablation
 from ethogram.measure.chain import Chain
@@ -68,6 +69,13 @@ class CorridorCheck(msgspec.Struct, frozen=True, kw_only=True):
 
 class FieldResult(Result, kw_only=True):
     """A behaviour field, read aloud. `left_out` names dimensions without a value here, `missing` traces, by reason."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {K} traces of {tasks} tasks, {successes} succeeded, {failures} failed. {advice_text}",
+        facts=("condition", "field", "reading", "rule", "against", "missing"),
+        columns=("dimension", "mean", "estimates.separation", "estimates.skew", "adjusted", "description"),
+        drawing=Drawing("dimension", "estimates.separation", "successes − failures within tasks, in sd"),
+    )
 
     run: str
     joined: list[str]

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar
 
 import msgspec
 
 from ethogram.decide import compare as decided
 from ethogram.decide.compare import Comparison, Design
-from ethogram.errors import BadUsage
+from ethogram.decide.layers import LayerComparison as LayerComparison
+from ethogram.decide.layers import compare_layers
+from ethogram.display import Drawing, Presentation
+from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.columns import facts_of, load_outcomes
+from ethogram.lab.outcomes.layers import load_layers
 from ethogram.measure.outcomes import Outcomes
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 from ethogram.store.ledger import gc_paused
 
 from .moved import Arm, MovedTask, moved_tasks, with_traces
+from .versions import SuiteVersions, comparable_tasks, suite_versions
 
 
 class CompareResult(Comparison, kw_only=True):
     """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen.
 
-    `tasks` are all of them, `moved` those that moved, each with a failing attempt.
+    `tasks` are all of them, `moved` those that moved, each with a failing attempt. `layers` says which layer moved and
+    where to look, for the metric `success`. `suite` tells which versions of the suite were run, where they are known.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{verdict}: {candidate_run} against {base_run} by {metric}",
+        facts=("unit", "better", "p", "method", "base_agent", "agent"),
+        columns=("task", "base", "candidate", "difference", "n_base", "n_candidate", "p", "q"),
+        hidden=("only_base", "only_candidate", "bounds"),
+        drawing=Drawing("task", "difference", "candidate − base"),
+    )
 
     base_run: str
     candidate_run: str
@@ -30,6 +44,8 @@ class CompareResult(Comparison, kw_only=True):
     facts: dict[str, list[str]]
     base_agent: str | None = None
     agent: str | None = None
+    layers: LayerComparison | None = None
+    suite: SuiteVersions | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task."""
@@ -47,12 +63,14 @@ def compare(
     condition: str | None = None,
     agent: str | None = None,
     base_agent: str | None = None,
+    common_tasks: bool = False,
 ) -> CompareResult:
     """Compare two stored runs on the tasks that both have, paired and stratified by task.
 
     `base` and `candidate` are runs, names, directories or `latest`. `metric` is a metric of the catalogue. `design` is
     `within` for a claim about exactly these tasks, `between` for one about the population they come from. `condition`
-    and `agent` choose where runs hold several, `base_agent` is the agent of the base if it has another name.
+    and `agent` choose where runs hold several, `base_agent` is the agent of the base if it has another name. Runs of
+    different versions of a suite are refused, unless `common_tasks` keeps only tasks that are the same in both.
 
     Gives the difference (candidate minus base) with its interval, a verdict, and the tasks that moved; `difference.low`
     is None where nothing can be claimed. Raises `NotFound` for a run that does not exist, `BadUsage` for a bad value.
@@ -67,12 +85,17 @@ def compare(
             condition=condition,
             agents=(base_agent or agent, agent),
             metrics=[metric],
+            common_tasks=common_tasks,
         )
         found = decided.compare_outcomes(*arms, name=metric, level=level, design=design)
         theirs = facts_of(one), facts_of(two)
         moved = moved_tasks(found.tasks, metric, regression=found.verdict == "regression")
         ours = Arm(one, condition, base_agent or agent), Arm(two, condition, agent)
         moved = with_traces(moved, *ours, metric)
+        shared = {*arms[0].tasks, *arms[1].tasks} if common_tasks else None
+        layers = None
+        if metric == "success":
+            layers = layers_between(ours, arms, tasks=shared, level=level, design=design)
     return CompareResult(
         **msgspec.structs.asdict(found),
         base_run=one.name,
@@ -81,7 +104,25 @@ def compare(
         agent=agent,
         moved=moved,
         facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
+        layers=layers,
+        suite=suite_versions(one, two),
     )
+
+
+def layers_between(
+    arms: tuple[Arm, Arm],
+    outcomes: tuple[Outcomes, Outcomes],
+    *,
+    tasks: Collection[str] | None = None,
+    level: float = 0.95,
+    design: Design = "within",
+) -> LayerComparison:
+    """Which layer moved between two arms whose outcomes are these; `tasks` leaves the others out."""
+    one, two = (
+        load_layers(arm.run, own, condition=arm.condition, agent=arm.agent)
+        for arm, own in zip(arms, outcomes, strict=True)
+    )
+    return compare_layers(one, two, tasks=tasks, level=level, design=design)
 
 
 def load_pair(
@@ -92,23 +133,16 @@ def load_pair(
     condition: str | None = None,
     agents: tuple[str | None, str | None] = (None, None),
     metrics: Sequence[str],
+    common_tasks: bool = False,
 ) -> tuple[Run, Run, tuple[Outcomes, Outcomes]]:
-    """Two runs and their outcomes; runs of different versions of a suite are refused."""
-    one, two = run_of(base, home), run_of(candidate, home)
-    refuse_mixed_suites(one, two)
+    """Two runs and their outcomes; runs of different versions of a suite are refused, or with `common_tasks` cut to
+    the tasks that are the same in both."""
+    one, two = sampled_run(base, home), sampled_run(candidate, home)
+    only = comparable_tasks(one, two, common_tasks=common_tasks)
     before, after = (
         load_outcomes(run, condition=condition, agent=agent, metrics=metrics)
         for run, agent in zip((one, two), agents, strict=True)
     )
+    if only is not None:
+        before, after = (found.only([t for t in found.tasks if t in only]) for found in (before, after))
     return one, two, (before, after)
-
-
-def refuse_mixed_suites(one: Run, two: Run) -> None:
-    """Scores of different versions of a suite mean different things."""
-    digests = [run.info.plan.get("suite_digest") for run in (one, two)]
-    if all(digests) and digests[0] != digests[1]:
-        names = [run.info.plan.get("suite_name", "a suite") for run in (one, two)]
-        raise BadUsage(
-            f"{one.name!r} ran {names[0]} at {str(digests[0])[:15]} and {two.name!r} ran {names[1]} at "
-            f"{str(digests[1])[:15]}: scores of different versions are not compared; run one of them again"
-        )

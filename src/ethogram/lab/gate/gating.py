@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -16,25 +16,28 @@ from ethogram.decide.gate import GatePlan, Judgement, Verdict
 from ethogram.decide.gate import GateSettings as GateSettings
 from ethogram.decide.gate import Look as Look
 from ethogram.decide.gate_plan import planning_rates
+from ethogram.decide.layers import LayerComparison
 from ethogram.decide.missing import MissingRule
 from ethogram.decide.monitor import Watch, watch
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.divergence.divergence import divergence
 from ethogram.lab.outcomes.columns import load_outcomes
-from ethogram.measure.floor import NoiseFloor
 from ethogram.measure.noise import OutcomeFloor, outcome_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.result import Result
 from ethogram.store import Home, Run
 
-from .comparison import load_pair
+from .behaviour import Behaviour
+from .comparison import layers_between, load_pair
 from .confirming import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
+from .leaning import Leaning, leaning_of
 from .moved import Arm, MovedTask, moved_tasks, with_traces
 from .planning import price_of
 from .quarantine import Quarantined as Quarantined
 from .quarantine import about_quarantine
 from .quarantine import read_quarantine as read_quarantine
+from .versions import SuiteVersions, refuse_unrecorded, suite_versions
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,21 +68,20 @@ class GateEvidence(msgspec.Struct, frozen=True, kw_only=True):
     anytime_p: float | None = None
 
 
-class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Did it also behave otherwise? The behavioural noise floor of the baseline, and the candidate against it.
+class GateResult(Result, kw_only=True):
+    """The verdict with its evidence; `difference` is candidate minus base, `agent` whose episodes were chosen.
 
-    Information beside the verdict: a version may pass and still have changed its ways.
+    `layers` is information beside the verdict: one look at all recorded attempts, for the metric `success`. `judge` is
+    there where a judge gave the outcomes: a verdict that leans on one without proof is held back. `suite` tells which
+    versions of the suite were run, where they are known.
     """
 
-    noise_floor: NoiseFloor
-    distance: float | None
-    verdict: str | None
-    p_value: float | None
-    evidence: str | None
-
-
-class GateResult(Result, kw_only=True):
-    """The verdict with its evidence; `difference` is candidate minus base, `agent` whose episodes were chosen."""
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{verdict}: {candidate_run} against {base_run}",
+        facts=("margin", "base_agent", "agent"),
+        columns=("look", "runs", "scored", "coverage", "change", "worst_case", "decision"),
+        drawing=Drawing(kind="looks"),
+    )
 
     base_run: str
     candidate_run: str
@@ -96,6 +98,9 @@ class GateResult(Result, kw_only=True):
     warnings: list[str] = []
     base_agent: str | None = None
     agent: str | None = None
+    layers: LayerComparison | None = None
+    judge: Leaning | None = None
+    suite: SuiteVersions | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per look."""
@@ -116,6 +121,8 @@ def gate(
     agent: str | None = None,
     base_agent: str | None = None,
     allow: Sequence[str] = (),
+    trust_judge: bool = False,
+    common_tasks: bool = False,
     metric: str = _DEFAULTS.metric,
     margin: float = _DEFAULTS.margin,
     alpha: float = _DEFAULTS.alpha,
@@ -133,8 +140,9 @@ def gate(
 
     Which episodes count: `condition` and `agent` choose where runs hold several, `base_agent` is the agent of the base
     if it has another name; tasks in `quarantine` (a YAML file, or a list) do not count. `allow` names tasks that may be
-    confirmed to have broken without blocking. `monitor` watches without planned looks. The other keywords are the
-    fields of `GateSettings`, which explains them.
+    confirmed to have broken without blocking. Runs of different versions of a suite are refused, unless `common_tasks`
+    keeps only tasks that are the same in both. `trust_judge` takes outcomes that a judge gave as they are. `monitor`
+    watches without planned looks. The other keywords are the fields of `GateSettings`, which explains them.
 
     Raises `BadUsage` for a value that makes no sense and `NotFound` for a run that does not exist. Too few attempts are
     not an error: the verdict is then `undecided`, and `needed` says how many more runs would decide.
@@ -165,6 +173,8 @@ def gate(
         condition=condition,
         agents=(base_agent or agent, agent),
         allow=allow,
+        trust_judge=trust_judge,
+        common_tasks=common_tasks,
     )
 
 
@@ -184,6 +194,8 @@ def gate_runs(
     condition: str | None = None,
     agents: tuple[str | None, str | None] = (None, None),
     allow: Sequence[str] = (),
+    trust_judge: bool = False,
+    common_tasks: bool = False,
 ) -> GateResult:
     """`gate` with its settings in one record; `agents` are those of the base and of the candidate."""
     settings = settings.checked()
@@ -194,12 +206,16 @@ def gate_runs(
         condition=condition,
         agents=agents,
         metrics=needed_metrics(settings),
+        common_tasks=common_tasks,
     )
+    versions = suite_versions(one, two)
+    if versions is not None:
+        refuse_unrecorded(versions)
     shared = shared_tasks(before, after)
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
     away = {q.task for q in resting if not q.expired}
     begun = _begun(one, two)
-    planned = begun.tasks if begun is not None and begun.tasks is not None else shared
+    planned = begun.tasks if begun is not None and begun.tasks is not None and not common_tasks else shared
     tasks = tuple(t for t in planned if t not in away)
     if not tasks:
         raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
@@ -220,8 +236,12 @@ def gate_runs(
         result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)
         block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow))
     result.base_agent, result.agent = agents
+    result.suite = versions
     arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])
     result.tasks = with_traces(result.tasks, *arms, settings.metric)
+    if settings.metric == "success":
+        result.layers = layers_between(arms, (before, after), tasks=tasks, level=1 - settings.alpha)
+    hold_back(result, (two, one), trust_judge=trust_judge)
     return result
 
 
@@ -229,23 +249,37 @@ def block(result: GateResult, confirmations: list[Confirmation]) -> None:
     """Put confirmations into a result: what fresh attempts confirm is a regression, whatever the looks say."""
     result.confirmations = confirmations
     broken = blocking(confirmations)
-    if broken is None:
-        return
+    if broken is not None:
+        call_regression(result, broken)
+
+
+def call_regression(result: GateResult, broken: str) -> None:
+    """Turn a result into a regression, whatever its looks say; `broken` says why."""
     result.evidence = msgspec.structs.replace(result.evidence, why=f"{broken}; the looks: {result.evidence.why}")
     result.verdict = "regression"
     result.needed = Needed(runs=0, next_look_runs=0, cost_usd=0.0)
 
 
-def behaviour_of(base: str | Run, candidate: str | Run, *, home: Home | str | None = None) -> Behaviour:
-    """The candidate's behaviour against the variation of the baseline's own repeats, whatever the pass rates say."""
-    found = divergence(candidate, base, home=home)
-    return Behaviour(
-        noise_floor=found.noise_floor,
-        distance=found.mean_of_means,
-        verdict=found.verdict,
-        p_value=found.p_value,
-        evidence=found.evidence,
-    )
+def hold_back(result: GateResult, runs: Sequence[Run], *, trust_judge: bool) -> None:
+    """Turn a verdict that leans on a judge without proof into `undecided`, and say what the raw verdicts said.
+
+    A pass needs proof that the judge is right; a regression stands unless the judge is known to be bad.
+    """
+    found = leaning_of(runs, result.settings.metric)
+    if found is None:
+        return
+    result.judge = msgspec.structs.replace(found, trusted_by_user=trust_judge)
+    if found.standing == "trusted":
+        return
+    result.warnings.insert(0, found.why)
+    kept = result.verdict == "regression" and found.standing != "refused"
+    if trust_judge or kept or result.verdict == "undecided":
+        return
+    held = f"not decided: {found.why}. By raw verdicts: {result.verdict}, {result.evidence.why}"
+    result.evidence = msgspec.structs.replace(result.evidence, why=held)
+    result.verdict = "undecided"
+    labels = f"label a sample and run ethogram calibrate, or give --trust-judge: {found.why}"
+    result.needed = Needed(runs=None, next_look_runs=None, cost_usd=None, why=labels)
 
 
 META = "gate"

@@ -148,7 +148,7 @@ def _opened(one: _Attempts, two: _Attempts, task: MovedTask) -> MovedTask:
     else:
         step = _first_difference(trace, one.trace(good))
     if two.name in OUTCOME:
-        why = _reason(trace, two.outcomes.success_at)
+        why = what_checks_said(trace, two.outcomes.success_at) or _only_score(trace)
     else:
         why = f"{two.name} {two.outcomes.metric(two.name)[bad]:.4g}"
     return msgspec.structs.replace(task, trace=trace.head.trace_id, step=step, why=why)
@@ -192,15 +192,16 @@ def _first_difference(failing: Trace, passing: Trace) -> FirstDifference:
     )
 
 
-def _reason(trace: Trace, success_at: float) -> str:
-    """What the checks that failed said; a verifier's words before anybody else's."""
+def what_checks_said(trace: Trace, success_at: float) -> str:
+    """What the checks that failed said, a verifier's words before anybody else's; empty where none said anything."""
     newest = {label.name: label for label in trace.labels if label.span_id is None}
     failed = [x for x in newest.values() if _fails(x, success_at)]
     told = [x for x in failed if x.source == "verifier"] or failed
-    words = [f"{x.name}: {said}" for x in told if (said := _said(trace, x))]
-    if words:
-        whole = "; ".join(words)
-        return whole if len(whole) <= MOST_WORDS else whole[: MOST_WORDS - 1] + "…"
+    whole = "; ".join(f"{x.name}: {said}" for x in told if (said := _said(trace, x)))
+    return whole if len(whole) <= MOST_WORDS else whole[: MOST_WORDS - 1] + "…"
+
+
+def _only_score(trace: Trace) -> str:
     outcome = trace.head.outcome
     if isinstance(outcome, Scored):
         return f"score {outcome.value:g}" + (f" by {outcome.by}" if outcome.by else "") + ", no reason was recorded"

@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 import numpy as np
 
 from ethogram.decide import planner
 from ethogram.decide.gate_plan import planning_rates
 from ethogram.decide.planner import ComparisonPlan, PlanSettings
+from ethogram.display import Drawing, Presentation
+from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Outcomes
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 
 
 class PlanResult(ComparisonPlan, kw_only=True):
     """Runs and dollars of a comparison that is not yet run."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="at most {runs} runs of {tasks} tasks to see a drop of {drop}",
+        facts=("pilot", "power", "alpha", "cost_usd", "expected_if_dropped", "expected_if_unchanged", "fixed_runs"),
+        hidden=("looks",),
+        drawing=Drawing(
+            "what",
+            "runs",
+            "runs",
+            "bars",
+            fields=("expected_if_dropped", "expected_if_unchanged", "fixed_runs", "runs"),
+        ),
+    )
 
     pilot: str | None
     alpha: float
@@ -67,7 +84,7 @@ def plan_runs(
     if pilot is None:
         rates = planner.assumed_rates(tasks, rate, spread)
     else:
-        found = run_of(pilot, home)
+        found = sampled_run(pilot, home)
         outcomes = load_outcomes(found, metrics=["cost"])
         rates, name = planning_rates(outcomes), found.name
         if settings.usd_per_run is None:

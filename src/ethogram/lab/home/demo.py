@@ -13,7 +13,8 @@ from ethogram.result import Result
 from ethogram.store import Home, home_of
 
 from .queries import QueryResult, sql
-from .runs import EpisodeRow, RunSummary, TraceTree, show_run, show_trace
+from .runs import EpisodeRow, RunSummary, show_run
+from .traces import TraceTree, show_trace
 
 RUN = "demo"
 QUERY = """SELECT tool, count(*) AS calls, count(*) FILTER (status = 'error') AS errors
@@ -21,12 +22,14 @@ FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY errors DESC, calls DESC LI
 
 
 class DemoResult(Result, kw_only=True):
-    """What the demonstration did; `live` is the run of the agent, `report` the page that was written."""
+    """What the demonstration did; `live` is the run of the agent, `settled` one whose causes were tried by experiment,
+    `report` the page that was written."""
 
     run: str
     home: str
     report: str | None = None
     live: str | None = None
+    settled: str | None = None
     imported: ImportResult
     shown: RunSummary
     trace: TraceTree

@@ -6,14 +6,19 @@ import math
 from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import Any
+from typing import Any, ClassVar
 
+from ethogram.display import Drawing, Presentation
 from ethogram.result import Result
 from ethogram.store import Home, Lake, home_of
 
 
 class QueryResult(Result, kw_only=True):
     """Rows that answer a query; `more` says that the limit cut them."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        title="", facts=(), hidden=("columns", "records", "more"), drawing=Drawing(kind="bars")
+    )
 
     columns: list[str]
     records: list[dict[str, Any]]

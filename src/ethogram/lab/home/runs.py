@@ -1,22 +1,21 @@
-"""Looking: which runs there are, what is in one, one trace as a tree."""
+"""Looking at runs: which there are, what is in one; removing one."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
+from ethogram.display import Drawing, Presentation
 from ethogram.lab.cost.kept import EpisodeCost, kept_costs
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally
 from ethogram.store.lake import EXPLORED, METERS, SOURCES
-from ethogram.trace import Label, Missing, Scored, Span, Totals, Trace
+from ethogram.trace import UNMETERED, UNSEEN, Missing, Scored, Totals, is_outcome_only
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -34,6 +33,11 @@ class RunRow(msgspec.Struct, kw_only=True):
 
 class RunList(Result, kw_only=True):
     """All runs of a home, newest last."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        columns=("run", "kind", "episodes", "scored", "missing", "tags", "problem"),
+        drawing=Drawing("run", "episodes", "episodes", "bars"),
+    )
 
     home: str
     runs: list[RunRow]
@@ -76,6 +80,25 @@ class RunSummary(Result, kw_only=True):
     It is unknown unless every call is priced and, in a live run, the agent records all its use; `at_least_usd` is what
     is known of it.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        title="Run",
+        headline="{run}: {scored} of {episodes} episodes scored",
+        facts=(
+            "kind",
+            "tags",
+            "formats",
+            "missing",
+            "cost_usd",
+            "at_least_usd",
+            "redaction",
+            "sealed",
+            "skipped",
+            "lost",
+        ),
+        columns=("task", "attempt", "condition", "score", "missing", "steps", "cost_usd", "seconds"),
+        drawing=Drawing("task", "mean", "mean score", source="tasks"),
+    )
 
     run: str
     kind: str
@@ -142,7 +165,7 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
             tags=run.info.tags,
         )
         try:
-            outcomes = _outcomes(run)
+            outcomes = run_outcomes(run)
             row.episodes, row.scored = outcomes.total(), outcomes[SCORED]
             row.missing = row.episodes - row.scored
         except Exception as error:  # one damaged run must not hide the others
@@ -151,11 +174,11 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
     return RunList(home=lake.files.address, runs=rows)
 
 
-def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSummary:
+def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> RunSummary:
     """What is in a run: tasks, episodes, totals, and what was lost on the way in."""
     found = run_of(run, home)
     entries = found.entries
-    reasons = _outcomes(found)
+    reasons = run_outcomes(found)
     scored = reasons.pop(SCORED, 0)
     formats = Counter(e.head.origin.format for e in entries if e.head.origin)
     lost, skipped = _losses(found)
@@ -182,7 +205,7 @@ def show_run(run: str = "latest", *, home: Home | str | None = None) -> RunSumma
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
         notes=[n for n in (note, _without_traces(found)) if n],
-        cost_usd=_cost(found, list(costs.values())),
+        cost_usd=run_cost(found, list(costs.values())),
         at_least_usd=sum(c.at_least_usd for c in costs.values()),
     )
 
@@ -199,7 +222,7 @@ def _losses(run: Run) -> tuple[Counter[str], int]:
     lost: Counter[str] = Counter()
     skipped = 0
     if run.standing.named(f"{SOURCES}/"):
-        from ethogram.lab.logs.register import read_files  # needs what reads logs
+        from ethogram.capture.register import read_files  # needs what reads logs
 
         for read in read_files(run):
             lost.update(read.report.lost)
@@ -207,16 +230,17 @@ def _losses(run: Run) -> tuple[Counter[str], int]:
     return lost, skipped
 
 
-def _cost(run: Run, costs: list[EpisodeCost]) -> float | None:
+def run_cost(run: Run, costs: list[EpisodeCost]) -> float | None:
     """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded."""
     meters = run.info.plan.get(METERS)
     complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs)
+    complete = complete and not any(UNSEEN in str(e.head.meta.get(UNMETERED) or "") for e in run.entries)
     if not complete or any(c.cost_usd is None for c in costs):
         return None
     return sum(c.at_least_usd for c in costs)
 
 
-def _outcomes(run: Run) -> Counter[str]:
+def run_outcomes(run: Run) -> Counter[str]:
     """Episodes that were scored, and the others by what is missing."""
     outcomes = (e.head.outcome for e in run.entries)
     found = Counter(o.reason if isinstance(o, Missing) else SCORED for o in outcomes) + tally(run.batches)
@@ -229,7 +253,8 @@ def _outcomes(run: Run) -> Counter[str]:
 
 def _row(entry: Entry, cost: EpisodeCost | None) -> EpisodeRow:
     head = entry.head
-    seconds = None
+    told = head.meta.get("seconds") if is_outcome_only(head) else None
+    seconds = float(told) if isinstance(told, int | float) else None
     if head.start_ns is not None and head.end_ns is not None:
         seconds = (head.end_ns - head.start_ns) / 1e9
     return EpisodeRow(
@@ -282,156 +307,11 @@ def _sum(totals: Iterator[Totals]) -> Totals:
                 sums[field] = (sums[field] or 0) + value
             else:
                 uncounted.add(field)
-    counts = {f: sums[f] or 0 for f in ("spans", "steps", "model_calls")}
     # a part of the episodes must not be read as all of them
-    counts |= {f: None if f in uncounted else sums[f] or 0 for f in ("tool_calls", "errors")}
+    counts = {
+        f: None if f in uncounted else sums[f] or 0 for f in ("spans", "steps", "model_calls", "tool_calls", "errors")
+    }
     return Totals(**{**sums, **counts})
-
-
-class SpanRow(msgspec.Struct, kw_only=True):
-    """One span in a tree: its depth, its facts, and the first words of what went in and came out."""
-
-    depth: int
-    span_id: str
-    parent_id: str | None
-    kind: str
-    name: str
-    agent: str
-    status: str
-    step: int | None
-    seconds: float | None
-    model: str | None
-    input_tokens: int | None
-    cache_read_tokens: int | None
-    cache_write_tokens: int | None
-    output_tokens: int | None
-    cost_usd: float | None
-    stop_reason: str | None
-    preview: str
-    error: str | None
-
-
-class TraceTree(Result, kw_only=True):
-    """A trace as a tree of spans, parents first."""
-
-    run: str
-    trace_id: str
-    task: str
-    attempt: int
-    condition: str
-    agent: str
-    score: float | None
-    missing: str | None
-    answer: str | None
-    source: str | None
-    totals: Totals
-    labels: list[dict[str, Any]]
-    spans: list[SpanRow]
-    shown: int
-    of: int
-    meta: dict[str, Any] = {}
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per span."""
-        return [msgspec.to_builtins(s) for s in self.spans]
-
-
-def find_trace(trace: str, *, run: str | None = None, home: Home | str | None = None) -> tuple[Run, Entry]:
-    """A trace by the start of its id, in one run or in all of them."""
-    lake = home_of(home)
-    if run is not None:
-        found = lake.resolve(run)
-        return found, found.find(trace)
-    matches: list[tuple[Run, Entry]] = []
-    damaged: Damaged | None = None
-    for candidate in reversed(list(lake.runs())):
-        try:
-            matches.append((candidate, candidate.find(trace)))
-        except NotFound:
-            continue
-        except Damaged as error:  # one damaged run must not hide the others
-            damaged = error
-    if len({entry.head.trace_id for _, entry in matches}) > 1:
-        names = ", ".join(sorted(run.name for run, _ in matches))
-        raise BadUsage(f"traces of several runs begin with {trace!r} ({names}); give more digits, or the run")
-    if matches:
-        return matches[0]
-    if damaged is not None:
-        raise damaged
-    raise NotFound(f"no trace {trace!r} in {lake.files.address}; list traces with: ethogram show RUN")
-
-
-def show_trace(
-    trace: str, *, run: str | None = None, home: Home | str | None = None, limit: int | None = 400
-) -> TraceTree:
-    """A trace as a tree; at most `limit` spans get words and rows, so that huge traces open at once."""
-    where, entry = find_trace(trace, run=run, home=home)
-    whole = where.trace(entry)
-    steps = {s.span_id: i for i, s in enumerate(whole.steps)}
-    rows: list[SpanRow] = []
-    for depth, span in whole.walk():
-        if limit is not None and len(rows) >= limit:
-            break
-        rows.append(_span_row(whole, span, depth, steps.get(span.span_id)))
-    head, outcome = whole.head, whole.head.outcome
-    return TraceTree(
-        run=where.name,
-        trace_id=head.trace_id,
-        task=head.task,
-        attempt=head.attempt,
-        condition=head.condition,
-        agent=head.agent,
-        score=outcome.value if isinstance(outcome, Scored) else None,
-        missing=outcome.reason if isinstance(outcome, Missing) else None,
-        answer=whole.answer,
-        source=head.origin.name if head.origin else None,
-        totals=entry.totals,
-        labels=[_label(whole, x) for x in whole.labels],
-        spans=rows,
-        shown=len(rows),
-        of=len(whole.spans),
-        meta=dict(head.meta),
-    )
-
-
-def _label(trace: Trace, label: Label) -> dict[str, Any]:
-    """A label with its words, where they can be read."""
-    built: dict[str, Any] = msgspec.to_builtins(label)
-    with suppress(EthogramError, KeyError):
-        built["why"] = trace.text(label.why) if label.why is not None else None
-    return built
-
-
-def _span_row(trace: Trace, span: Span, depth: int, step: int | None) -> SpanRow:
-    same = ("span_id", "parent_id", "kind", "name", "agent", "status", "seconds", "model", "input_tokens")
-    more = ("cache_read_tokens", "cache_write_tokens", "output_tokens", "cost_usd", "stop_reason")
-    return SpanRow(
-        depth=depth,
-        step=step,
-        preview=_preview(trace, span),
-        error=trace.text(span.error)[:2000] if span.error else None,
-        **{name: getattr(span, name) for name in (*same, *more)},
-    )
-
-
-def _preview(trace: Trace, span: Span) -> str:
-    """The first words that say what the span did."""
-    if span.kind == "tool":
-        arguments = trace.text(span.arguments) if span.arguments else ""
-        result = trace.text(span.result) if span.result else ""
-        return f"{_line(arguments, 80)} → {_line(result, 80)}" if span.result else _line(arguments, 160)
-    for ref in span.output:
-        message = trace.message(ref)
-        if message.text:
-            return _line(message.text, 160)
-        if message.tool_calls:
-            return ", ".join(f"{c.name}({_line(c.arguments, 60)})" for c in message.tool_calls)
-    return ""
-
-
-def _line(text: str, width: int) -> str:
-    line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width else line[: width - 1] + "…"
 
 
 class Removed(Result, kw_only=True):
@@ -451,7 +331,7 @@ def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
     if busy:
         raise Locked(f"run {found.name!r} is being written by {len(busy)} writer(s); stop them first", where=found.name)
     size = sum(f.bytes for f in found.standing.files)
-    removed = Removed(run=found.name, episodes=_outcomes(found).total(), bytes=size)
+    removed = Removed(run=found.name, episodes=run_outcomes(found).total(), bytes=size)
     found.files.delete(found.path)
     if found.path == f"runs/{found.name}":
         found.files.delete(f"suites/{found.name}")  # copies of files that an experiment was about

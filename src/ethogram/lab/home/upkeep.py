@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -177,19 +178,8 @@ class Health(Result, kw_only=True):
         return [msgspec.to_builtins(c) for c in self.checks]
 
 
-_NEEDED = (
-    "msgspec",
-    "numpy",
-    "pyarrow",
-    "duckdb",
-    "fsspec",
-    "ijson",
-    "opentelemetry-proto",
-    "zstandard",
-    "typer",
-    "rich",
-)
-_EXTRAS = {"df": "pandas"}
+_DEPENDENCY = re.compile(r"(?P<package>[\w.-]+)[^;]*(;.*extra == ['\"](?P<extra>[\w-]+)['\"])?")
+_FOR_DEVELOPERS = ("dev", "site")
 
 
 def check_health(*, home: Home | str | None = None) -> Health:
@@ -200,15 +190,28 @@ def check_health(*, home: Home | str | None = None) -> Health:
         HealthCheck("ethogram", True, __version__),
         HealthCheck("python", sys.version_info >= (3, 11), platform.python_version(), "Python 3.11 or newer is needed"),
     ]
-    for package in _NEEDED:
+    extras: dict[str, list[str]] = {}
+    for dependency in importlib.metadata.requires("ethogram") or ():
+        found = _DEPENDENCY.match(dependency)
+        assert found is not None
+        package, extra = found["package"], found["extra"]
+        if extra is not None:
+            extras.setdefault(extra, []).append(package)
+            continue
         version = _version(package)
         checks.append(HealthCheck(package, version is not None, version or "not installed", f"pip install {package}"))
-    for extra, package in _EXTRAS.items():
-        version = _version(package)
-        checks.append(HealthCheck(f"extra {extra}", None if version is None else True, version or "not installed"))
+    checks.extend(_extra_check(extra, extras[extra]) for extra in extras if extra not in _FOR_DEVELOPERS)
     checks.extend(_plugin_checks())
     checks.extend(_home_checks(home))
     return Health(ok=all(c.ok is not False for c in checks), checks=checks)
+
+
+def _extra_check(extra: str, packages: list[str]) -> HealthCheck:
+    """An extra is no duty: it is here, or the command that installs it is."""
+    versions = {package: _version(package) for package in packages}
+    if None in versions.values():
+        return HealthCheck(f"extra {extra}", None, f"not installed: pip install 'ethogram[{extra}]'")
+    return HealthCheck(f"extra {extra}", True, ", ".join(f"{package} {is_}" for package, is_ in versions.items()))
 
 
 def _version(package: str) -> str | None:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ethogram.capture.intake import Annotation, SourceReport
+from ethogram.capture.register import Register
 from ethogram.store import Entry, Redactor, Run
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Head, Label, Origin, Outcome, Ref, TraceId
-
-from .register import Register
 
 Judge = Callable[[Head, Sequence[Label], SourceReport], Outcome | None]
 """The outcome that the user asked to take from the labels of a trace, if any."""

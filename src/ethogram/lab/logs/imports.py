@@ -8,14 +8,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.capture.columns import parse_columns, why_no_table
 from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
+from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import Reader, reader, recognise
+from ethogram.capture.register import Register, mark_of
+from ethogram.capture.register import read_files as read_files
+from ethogram.capture.rows import sample_of
 from ethogram.capture.source import Source
+from ethogram.capture.verdicts import outcome_of
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.result import Result
 from ethogram.store import Home, Redactor, Run, RunWriter, TraceWriter, home_of
@@ -23,15 +30,14 @@ from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Missing, Origin, Outcome, TraceId
 
 from .annotating import Waiting, annotate
-from .register import Register, mark_of
-from .register import read_files as read_files
-from .supply import Supply, outcome_of, supply
+from .supply import Supply, supply
 
 Progress = Callable[[str, int, int], None]
 """Called with a source's name, the bytes just read, and its size."""
 
 
-_ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,5}$")
+TABLE = "table"
+_ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,6}$")
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,10 +51,18 @@ class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...] = ()
     seal: bool | None = None
     tags: tuple[str, ...] = ()
+    columns: str | None = None
 
 
 class ImportResult(Result, kw_only=True):
     """What an import did, file by file."""
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {traces} traces and {spans} spans added, {unchanged} unchanged",
+        facts=("format", "superseded", "labels", "lost", "redactions"),
+        hidden=("files",),
+        drawing=Drawing("source", "spans", "spans", "bars"),
+    )
 
     run: str
     format: str | None = None
@@ -95,6 +109,7 @@ def import_logs(
     patterns: tuple[str, ...] = _DEFAULTS.patterns,
     seal: bool | None = _DEFAULTS.seal,
     tags: tuple[str, ...] = _DEFAULTS.tags,
+    columns: str | None = _DEFAULTS.columns,
 ) -> ImportResult:
     """Import logs into a run of the home, redacted before anything is written.
 
@@ -102,6 +117,7 @@ def import_logs(
     (by default recognised by content). `task_from` and `outcome_from` say where tasks and outcomes come from:
     `name:REGEX`, `meta:KEY`, `label:NAME` or `csv:FILE[:COLUMN]`. `redact` is `default`, `secrets` or `none`,
     `patterns` are more to redact as `NAME=REGEX`; `seal` encrypts payloads (by default where a key is active).
+    `columns` (`task=case,score=acc/100`) names the columns of a table of results.
 
     Importing a file again adds nothing; a file that has grown supersedes its trace. What cannot be read is listed in
     the result under `skipped`. Raises `NotFound` for a path that does not exist, `BadUsage` for a value that makes no
@@ -118,6 +134,7 @@ def import_logs(
         patterns=patterns,
         seal=seal,
         tags=tags,
+        columns=columns,
     )
     return read_logs(paths, options, home=home, progress=progress)
 
@@ -142,12 +159,18 @@ def read_logs(
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Python looks for garbage in cycles less often: an import makes very many records and hardly a cycle."""
+    """Python looks for garbage in cycles less often: an import makes very many records and hardly a cycle.
+
+    What is left of them at the end is set aside without a look, which else would come with the next record made.
+    """
     before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 20)
     try:
         yield
     finally:
+        if gc.get_freeze_count() == 0:  # both together move all records to the oldest generation
+            gc.freeze()
+            gc.unfreeze()
         gc.set_threshold(*before)
 
 
@@ -158,7 +181,9 @@ class _Import:
         self.home = home
         self.options = options
         self.progress = progress
-        self.reader: Reader | None = reader(options.format) if options.format else None
+        self.columns = parse_columns(options.columns) if options.columns else {}
+        format = options.format or (TABLE if self.columns else None)
+        self.reader: Reader | None = reader(format) if format else None
         self.task: Supply | None = supply(options.task_from, "task") if options.task_from else None
         self.outcome: Supply | None = supply(options.outcome_from, "outcome") if options.outcome_from else None
         self.policy = policy_from(options.redact, options.patterns)
@@ -214,14 +239,29 @@ class _Import:
             stray.append(_redacted(SourceReport(source=name, skipped=[Skipped(where, why)]), writer.redactor))
 
         for path in paths:
+            name = Path(path).name
             for source in sources(path, self._is_log, report):
                 yield from stray
                 stray.clear()
+                if source.name != name and str(path) != "-" and self._is_table(source):
+                    # its outcomes may repeat those of the logs beside it
+                    report(source.name, "a table of results in a folder; name the file itself to have its rows read")
+                    continue
                 report_of_source = self._read_one(source, writer)
                 if report_of_source is not None:
                     yield report_of_source
             yield from stray
             stray.clear()
+
+    def _is_table(self, source: Source) -> bool:
+        """Whether a source of which nobody said what it is is a table of results."""
+        if self.reader is not None:
+            return False
+        try:
+            found = recognise(source)
+        except Unreadable:
+            return False
+        return found is not None and found.format == TABLE
 
     def _is_log(self, source: Source) -> bool:
         return (self.reader or recognise(source)) is not None
@@ -240,7 +280,7 @@ class _Import:
             self.waiting.append(Waiting(*taken, report, annotations))
             return None
         _redacted(report, writer.redactor)
-        self.register.finish(*taken, report, writer)
+        self.register.finish(*taken, report, writer, self.options.columns or "")
         return report
 
     def _annotated(self, run: Run, writer: RunWriter) -> Iterator[SourceReport]:
@@ -270,7 +310,7 @@ class _Import:
                 return None
             report.format = found.format
             origin = Origin(found.format, report.source, source.digest)
-            before = self.register.finished(origin)
+            before = self.register.finished(origin, self.options.columns or "")
             if before is not None:
                 report.unchanged = before
                 report.end()
@@ -289,7 +329,8 @@ class _Import:
 
             mark = mark_of(source, writer.redactor)
             expect = None if writer.redactor.idle else writer.expect
-            intake = Intake(open_sink, origin, report, settle, self.register.place(origin, mark), expect)
+            place = self.register.place(origin, mark)
+            intake = Intake(open_sink, origin, report, settle, place, expect, self.columns)
             found.read(source, intake)
             if self.progress is not None and source.held:
                 self.progress(report.source, source.size, source.size)
@@ -339,6 +380,8 @@ class _Import:
 
 def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
     """The report itself, with its words redacted: reasons and field names quote what they complain of."""
+    report.columns = redactor.redact(report.columns, "meta").text
+    report.notes = [redactor.redact(note, "meta").text for note in report.notes]
     report.skipped = [
         Skipped(_clean_name(s.where, redactor), redactor.redact(s.why, "error").text) for s in report.skipped
     ]
@@ -370,6 +413,9 @@ def _unknown(source: Source) -> str:
         return "the file is empty"
     if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "the text is in UTF-16; save it as UTF-8 and import it again"
+    sample = sample_of(peek_at(source))
+    if sample is not None and sample.rows:
+        return why_no_table(sample)
     return source.damage or "no reader recognises this content; name its format with --format if you know it"
 
 

@@ -46,6 +46,8 @@ class RedactionPreview(Result, kw_only=True):
 class _LookingSink:
     """Redacts, counts and keeps nothing."""
 
+    idle = False
+
     def __init__(self, redactor: Redactor, marks: dict[tuple[str, str], Counter[str]], seen: list[int]) -> None:
         self._redactor = redactor
         self._marks = marks

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 from ethogram.errors import BadUsage, NotFound, Unreadable
-from ethogram.trace import Head, Label, Outcome, Scored
+from ethogram.trace import Head, Label
 
 Supply = Callable[[Head, Sequence[Label]], str | None]
+VALUE = "value"
+"""The column of a CSV that is taken where there is none of the usual name: sheets that are filled in have it."""
 FORMS = "name:REGEX, meta:KEY, label:NAME or csv:FILE[:COLUMN]"
-_TRUE = frozenset({"true", "pass", "passed", "success", "resolved", "correct", "yes", "c"})
-_FALSE = frozenset({"false", "fail", "failed", "failure", "unresolved", "incorrect", "no", "i"})
 
 
 def supply(spec: str, column: str) -> Supply:
@@ -28,19 +28,6 @@ def supply(spec: str, column: str) -> Supply:
     if form == "csv" and rest:
         return _by_csv(rest, column)
     raise BadUsage(f"{spec!r} does not say where to take the {column} from; write {FORMS}")
-
-
-def outcome_of(value: str | None, by: str) -> Outcome | None:
-    """A verdict from a word or a number; None if it is neither."""
-    if value is None:
-        return None
-    word = value.strip().lower()
-    if word in _TRUE or word in _FALSE:
-        return Scored(1.0 if word in _TRUE else 0.0, by)
-    try:
-        return Scored(float(word), by)
-    except ValueError:
-        return None
 
 
 def _text(value: object) -> str | None:
@@ -63,7 +50,8 @@ def _by_name(pattern: str) -> Supply:
 
 
 def _by_csv(rest: str, column: str) -> Supply:
-    """Rows are matched by `trace`, by `source` (a file name, folders and endings optional), or by task and attempt."""
+    """Rows are matched by `trace` (also as screens print it), by `source` (a file name, folders and endings optional),
+    or by task and attempt."""
     file, _, named = rest.partition(":")
     wanted = named or column
     path = Path(file)
@@ -76,6 +64,8 @@ def _by_csv(rest: str, column: str) -> Supply:
             rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Unreadable(f"{file} cannot be read as CSV in UTF-8: {error}", where=file) from None
+    if not named and wanted not in fields and VALUE in fields:
+        wanted = VALUE
     if wanted not in fields:
         raise BadUsage(f"{file} has no column {wanted!r}; it has: {', '.join(fields) or 'none'}", where=file)
     keys = [k for k in ("trace", "source", "task") if k in fields and k != wanted]
@@ -86,7 +76,7 @@ def _by_csv(rest: str, column: str) -> Supply:
     def find(head: Head, labels: Sequence[Label]) -> str | None:
         for candidate in _candidates(head, keys):
             if candidate in table:
-                return table[candidate]
+                return table[candidate] or None
         return None
 
     return find
@@ -99,9 +89,15 @@ def _csv_key(row: dict[str, str], keys: list[str]) -> tuple[str, ...]:
 
 def _candidates(head: Head, keys: list[str]) -> list[tuple[str, ...]]:
     if keys[0] == "trace":
-        return [(head.trace_id,)]
+        bare = head.trace_id.removeprefix("b2:")
+        return [(head.trace_id,), (bare,), (bare[:12],), (bare[:10],)]
     if keys[0] == "task":
         return [(head.task, str(head.attempt)), (head.task,)]
+    return [(name,) for name in source_names(head)]
+
+
+def source_names(head: Head) -> list[str]:
+    """The names that a CSV may call the file of a trace by: folders and endings are optional."""
     name = head.origin.name if head.origin else ""
     path = PurePosixPath(name)
-    return [(name,), (path.name,), (path.stem,), (path.name.split(".")[0],)]
+    return list(dict.fromkeys((name, path.name, path.stem, path.name.split(".")[0])))

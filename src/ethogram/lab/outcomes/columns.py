@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import BadUsage, NotFound
+from ethogram.lab.home.samples import sampled_run
 from ethogram.measure.catalogue import OUTCOME, Metric, metric
 from ethogram.measure.columns import Floats
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
-from ethogram.store import Entry, Home, Run, run_of
+from ethogram.store import Entry, Home, Run
 from ethogram.store.episodes import FIGURES, Episodes
 from ethogram.store.lake import EXTENSIONS
 from ethogram.trace import SUCCESS_AT, Head
@@ -32,7 +33,7 @@ def load_outcomes(
     metrics: Sequence[str] = (),
 ) -> Outcomes:
     """The outcomes of a run, with these metrics; a run with several conditions must be told which is meant."""
-    found = run_of(run, home)
+    found = sampled_run(run, home)
     wanted_metrics = [m for m in map(metric, metrics) if m.name not in OUTCOME]
     needs = {column for m in wanted_metrics for column in m.needs}
     rows = found.episodes(sorted(needs & set(FIGURES)))

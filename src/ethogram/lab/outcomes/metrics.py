@@ -10,9 +10,10 @@ import msgspec
 from ethogram.decide.compare import arm_mean
 from ethogram.errors import BadInput
 from ethogram.estimate import Estimate
+from ethogram.lab.home.samples import sampled_run
 from ethogram.measure.catalogue import OUTCOME, Metric, metrics
 from ethogram.result import Result
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 
 from .columns import load_outcomes
 
@@ -49,7 +50,7 @@ def metric_means(
     run: str | Run, *, home: Home | str | None = None, condition: str | None = None, level: float = 0.95
 ) -> MetricMeans:
     """The mean over tasks of every metric of behaviour; success and score have their own estimates (`reliability`)."""
-    found = run_of(run, home)
+    found = sampled_run(run, home)
     kinds = [kind for kind in metrics().values() if kind.name not in OUTCOME]
     return MetricMeans(
         run=found.name,

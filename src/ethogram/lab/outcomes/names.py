@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ethogram.trace import Head
+from ethogram.trace import Head, short_id
 
 NO_TASK = "unknown:"
 """Begins the name of a trace that names no task: it is a task of its own, for nobody knows which traces share one."""
@@ -17,7 +17,7 @@ def natural(task: str) -> tuple[int, int, str]:
 
 def task_name(head: Head) -> str:
     """The task of a trace; a trace that names none is its only attempt at a task of its own."""
-    return head.task or NO_TASK + head.trace_id.removeprefix("b2:")[:12]
+    return head.task or NO_TASK + short_id(head.trace_id)
 
 
 def without_task(tasks: Iterable[str]) -> str | None:
@@ -27,5 +27,5 @@ def without_task(tasks: Iterable[str]) -> str | None:
         return None
     return (
         f"{count} traces name no task: each counts as the only attempt at a task of its own; "
-        "say which task they attempt when you import them, with --task-from"
+        "say which task they attempt: import them with --task-from, or send live spans with ethogram.task"
     )

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
+from ethogram.lab.home.samples import sampled_run
 from ethogram.measure import reliability as measured
 from ethogram.measure.reliability import Convention, Reliability, Target
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 from ethogram.store.ledger import gc_paused
 
 from .columns import facts_of, load_outcomes
@@ -22,6 +24,15 @@ class ReliabilityResult(Reliability, kw_only=True):
 
     `same_tasks` is false where some k is over fewer tasks than another: then pass^k may rise along k.
     """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{run}: {c} of {n} scored attempts succeeded",
+        facts=("condition", "target", "facts", "level"),
+        estimates=("score",),
+        columns=("kind", "k", "value", "n"),
+        hidden=("pass_at", "pass_hat"),
+        drawing=Drawing(kind="curve"),
+    )
 
     run: str
     condition: str | None
@@ -63,7 +74,7 @@ def reliability(
 
     Example: `reliability("night", [1, 4]).pass_hat["4"].low`
     """
-    found = run_of(run, home)
+    found = sampled_run(run, home)
     with gc_paused():
         outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])
         told = measured.estimate_reliability(outcomes, ks, level=level, convention=missing, target=target, naive=naive)

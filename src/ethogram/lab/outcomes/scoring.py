@@ -1,4 +1,4 @@
-"""Scoring what is stored, without running the agent: by a suite's checks, by labels in a CSV, or by a label's name.
+"""Scoring what is stored, without running the agent: by a suite's checks or others, labels, a CSV or a meta value.
 
 Labels and outcomes are added, never edited. What the world spoiled stays missing: checks do not score an episode
 that a broken network cut off. Checks that need the workspace keep the verdict that they gave when it was there.
@@ -6,38 +6,43 @@ that a broken network cut off. Checks that need the workspace keep the verdict t
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from ethogram.capture.intake import Skipped
-from ethogram.errors import BadUsage, NotFound
+from ethogram.capture.verdicts import outcome_of
+from ethogram.display import Drawing, Presentation
+from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.judge import CHECKS, CheckResult, Evidence, Verdict, combine, definition, label_names
+from ethogram.judge.settings import settings_of
 from ethogram.lab.home.runs import TaskRow
-from ethogram.lab.logs.supply import outcome_of
-from ethogram.plan import Suite, Task
+from ethogram.lab.logs.supply import supply
+from ethogram.plan import Check, Suite, Task
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Redactor, Run, home_of
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
 from ethogram.suite.load import LoadedSuite, load_suite
+from ethogram.suite.tasks import build_check
 from ethogram.trace import SUCCESS_AT, Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
 
+from .labels_csv import OUTCOME, csv_rows, trace_finder
 from .names import natural, task_name
 
-OUTCOME = "outcome"
-"""The label that a CSV's values become, unless the CSV has a column `name`."""
 RESCORED = frozenset({"unscored", "infrastructure.verifier"})
 """Reasons for a missing outcome that checks may replace; of all others the episode itself was spoiled."""
 
 
 class ScoreResult(Result, kw_only=True):
     """What a run looks like after it was scored; `unmatched` are tasks that a suite lacks, or CSV rows of no trace."""
+
+    presentation: ClassVar[Presentation] = Presentation(drawing=Drawing("task", "mean", "mean score", source="tasks"))
 
     run: str
     scored: int
@@ -62,37 +67,78 @@ def rescore(
     suite: str | Path | LoadedSuite | None = None,
     labels_csv: str | Path | None = None,
     score: str | None = None,
+    outcome_from: str | None = None,
+    checks: Sequence[str] = (),
     home: Home | str | None = None,
 ) -> ScoreResult:
     """Score a stored or imported run without running the agent; labels and outcomes are added, never edited.
 
     Score by the checks of a `suite` (by default the run's own), by `labels_csv` with columns trace (or task and
-    attempt) and value, or by letting the label named `score` be the outcome. Gives what was scored, changed and
-    skipped. Raises `BadUsage` where the run has no suite and nothing is named, `NotFound` for a label, file or run that
-    does not exist.
+    attempt, or source) and value, or by letting the label named `score` be the outcome. `outcome_from` is written as
+    for an import: `csv:FILE` is `labels_csv`, `csv:FILE:COLUMN` the same with another column, `label:NAME` is `score`,
+    and `meta:KEY` takes a fact of the trace. `checks` are written `KIND=SETTINGS` and asked
+    of every trace, all of which must hold. Gives what was scored, changed and skipped. Raises `BadUsage` where the run
+    has no suite and nothing is named, `NotFound` for a label, file or run that does not exist.
 
     Example: `rescore("night", suite="suite/").scored`
     """
     lake = home_of(home)
     found = lake.resolve(run)
-    if suite is None and labels_csv is None and score is None:
-        suite = found.info.plan.get("suite")
+    column: str | None = None
+    form, _, rest = (outcome_from or "").partition(":")
+    if form == "csv" and rest:
+        if labels_csv is not None:
+            raise BadUsage("--labels and --outcome-from csv: say the same; name one of them")
+        (labels_csv, _, column), outcome_from = rest.partition(":"), None
+    elif form == "label" and rest:
+        if score is not None:
+            raise BadUsage("--score and --outcome-from label: say the same; name one of them")
+        score, outcome_from = rest, None
+    if suite is None and labels_csv is None and score is None and outcome_from is None and not checks:
+        suite = own_suite(found)
         if suite is None:
             raise BadUsage(
-                f"run {found.name!r} has no suite of its own; say how to score it with --suite, --labels or --score"
+                f"run {found.name!r} has no suite of its own; say how to score it with --suite, --labels, --score, "
+                "--outcome-from or --check"
             )
     loaded = suite if isinstance(suite, LoadedSuite) else load_suite(suite) if suite is not None else None
-    scoring = _Scoring(found, _redactor(found, lake))
+    scoring = _Scoring(found, redactor_of(found, lake))
     if loaded is not None:
         scoring.by_suite(loaded)
+    if checks:
+        scoring.by_checks(checks)
+    if outcome_from is not None:
+        scoring.by_supply(outcome_from)
     if labels_csv is not None:
-        scoring.by_csv(Path(labels_csv), promote=score is None)
+        scoring.by_csv(Path(labels_csv), column, promote=score is None)
     if score is not None:
         scoring.by_label(score)
     return scoring.store(loaded.suite if loaded is not None else None)
 
 
-def _redactor(run: Run, home: Home) -> Redactor:
+def score_trace(task: Task, loaded: LoadedSuite, run: Run, entry: Entry, home: Home) -> tuple[Outcome, str]:
+    """What the checks of any task say of a stored trace, and why; nothing is stored.
+
+    Checks that need the workspace count only where they judged this very trace when it was there.
+    """
+    scoring = _Scoring(run, redactor_of(run, home))
+    known = scoring.before.get(entry.head.trace_id, {})
+    results, crashed = scoring._results(task, loaded.root, entry, known)
+    outcome = _blamed(loaded.suite, known, crashed or combine(results, task.outcome))
+    said = "; ".join(f"{r.name}: {r.verdict.why}" for r in results if r.verdict.why)
+    return outcome, said
+
+
+def own_suite(run: Run) -> str | None:
+    """The suite that a run was made with, as it was typed; from another folder, where it lies beside the home."""
+    suite = run.info.plan.get("suite")
+    if not isinstance(suite, str):
+        return None
+    near = [*run.files.root.parents[:2]] if isinstance(run.files, LocalFiles) else []
+    return next((str(place) for place in (Path(suite), *(p / suite for p in near)) if place.exists()), suite)
+
+
+def redactor_of(run: Run, home: Home) -> Redactor:
     """The redactor that a run's texts passed through: its policy, and the key of the home that it lies in."""
     policy = policy_from(run.info.redaction)
     if isinstance(run.files, LocalFiles) and run.files is not home.files:
@@ -132,12 +178,24 @@ class _Scoring:
             if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in RESCORED):
                 continue
             known = self.before.get(head.trace_id, {})
-            results, crashed = self._results(task, loaded, entry, known)
+            results, crashed = self._results(task, loaded.root, entry, known)
             self.outcomes[head.trace_id] = _blamed(loaded.suite, known, crashed or combine(results, task.outcome))
             self.labels.extend(r.label(head.trace_id) for r in results)
 
+    def by_checks(self, written: Sequence[str]) -> None:
+        """Ask checks that need no suite of every trace that was not spoiled."""
+        checks = tuple(map(typed_check, written))
+        for entry in self.run.entries:
+            head = entry.head
+            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in RESCORED):
+                continue
+            task = Task(id=task_name(head), checks=checks)
+            results, crashed = self._results(task, Path(), entry, self.before.get(head.trace_id, {}))
+            self.outcomes[head.trace_id] = crashed or combine(results)
+            self.labels.extend(r.label(head.trace_id) for r in results)
+
     def _results(
-        self, task: Task, loaded: LoadedSuite, entry: Entry, known: Mapping[tuple[str, str], Label]
+        self, task: Task, root: Path, entry: Entry, known: Mapping[tuple[str, str], Label]
     ) -> tuple[list[CheckResult], Missing | None]:
         """What each check says now, and the crash of one that decides."""
         evidence: Evidence | None = None
@@ -154,7 +212,7 @@ class _Scoring:
             )
             if check.kind in CHECKS:
                 if evidence is None:
-                    evidence = self._evidence(self.run.trace(entry), task, loaded.root)
+                    evidence = self._evidence(self.run.trace(entry), task, root)
                 try:
                     result = msgspec.structs.replace(result, verdict=CHECKS[check.kind](evidence, check.settings))
                 except Exception as error:  # whatever a suite's own code raises says nothing about the agent
@@ -173,7 +231,7 @@ class _Scoring:
         policy = self.redactor.policy
         untouched = policy.kinds == () and not policy.patterns and not policy.fields
         return Evidence(
-            answer=_answer(trace),
+            answer=final_words(trace),
             expected=task.expected,
             inputs=task.inputs,
             calls=tuple(_calls(trace)),
@@ -187,10 +245,12 @@ class _Scoring:
 
     # ---- by labels ----
 
-    def by_csv(self, path: Path, *, promote: bool) -> None:
+    def by_csv(self, path: Path, column: str | None, *, promote: bool) -> None:
         """Take labels from a CSV; traces that it does not name keep what they have."""
-        find = _finder(self.run.entries)
-        for where, row in _csv_rows(path):
+        find = trace_finder(self.run.entries)
+        for where, row in csv_rows(path, column):
+            if not row["value"]:  # a sheet that is not filled in yet
+                continue
             entry, why = find(row)
             if entry is None:
                 if why is None:
@@ -208,7 +268,7 @@ class _Scoring:
             self.labels.append(
                 Label(
                     trace_id=entry.head.trace_id,
-                    name=row.get("name") or OUTCOME,
+                    name=row.get("name") or OUTCOME,  # unless the CSV has a column `name`
                     value=verdict.value,
                     by=row.get("by") or path.name,
                     source="hand",
@@ -217,6 +277,33 @@ class _Scoring:
             )
             if promote:
                 self.outcomes[entry.head.trace_id] = verdict
+
+    def by_supply(self, spec: str) -> None:
+        """Take outcomes from a meta value or a name; traces about which these say nothing keep what they have."""
+        find = supply(spec, "outcome")
+        known = len(self.outcomes)
+        for entry in self.run.entries:
+            value = find(self.run.head(entry), ())
+            verdict = outcome_of(value, spec)
+            if verdict is not None:
+                self.outcomes[entry.head.trace_id] = verdict
+            elif value is None:
+                self.unmatched[task_name(entry.head)] += 1
+            else:
+                why = f"{value!r} is neither a number nor a word like pass or fail"
+                self.skipped.append(Skipped(entry.head.trace_id, why))
+        if len(self.outcomes) == known:
+            raise self._nothing_from(spec)
+
+    def _nothing_from(self, spec: str) -> EthogramError:
+        """Why a source of outcomes scores no trace at all."""
+        form, _, rest = spec.partition(":")
+        if self.skipped:
+            return BadUsage(f"{spec!r} scores no trace of run {self.run.name!r}: {self.skipped[0].why}")
+        if form == "meta":
+            keys = sorted({key for entry in self.run.entries for key in entry.head.meta})
+            return NotFound.named(f"meta value in run {self.run.name!r}", rest, keys)
+        return BadUsage(f"{spec!r} scores no trace of run {self.run.name!r}: it fits none of their sources")
 
     def by_label(self, name: str) -> None:
         """Let the newest label of a name decide; a trace without one is unscored."""
@@ -265,6 +352,22 @@ class _Scoring:
         return before is not None and before.value == label.value
 
 
+def typed_check(written: str) -> Check:
+    """A check as it is typed: `contains=refunded`, `numeric={"expected": 7}`, or a kind alone."""
+    kind, given, rest = written.partition("=")
+    value: Any = rest
+    with suppress(msgspec.DecodeError):
+        value = msgspec.json.decode(rest)
+    check = build_check({kind: value} if given else kind, "--check")
+    settings = settings_of(check.kind, check.settings)
+    problem = settings.problem(None)
+    if problem is not None:
+        raise BadUsage(f"--check {written!r} {problem}")
+    if check.kind not in CHECKS:
+        raise BadUsage(f"the check {check.kind!r} looks at the workspace, which a stored run no longer has")
+    return check
+
+
 def _blamed(suite: Suite, known: Mapping[tuple[str, str], Label], outcome: Outcome) -> Outcome:
     """The suite's rule for what the agent spoiled itself, as when the episode was run."""
     stopped = known.get(("stopped_by", "harness"))
@@ -280,7 +383,7 @@ def _blamed(suite: Suite, known: Mapping[tuple[str, str], Label], outcome: Outco
     return outcome
 
 
-def _answer(trace: Trace) -> str | None:
+def final_words(trace: Trace) -> str | None:
     """The answer; in a foreign log that marks none, the last words of the agent."""
     if trace.head.answer is not None:
         return trace.answer
@@ -321,54 +424,3 @@ def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
         row.successes += outcome.success(threshold)
         row.mean = ((row.mean or 0.0) * (row.scored - 1) + outcome.value) / row.scored
     return [rows[t] for t in sorted(rows, key=natural)]
-
-
-# ---- labels in a CSV ----
-
-Row = dict[str, str]
-Finder = Callable[[Row], tuple[Entry | None, str | None]]
-_COLUMNS = "either 'trace', or 'task' and 'attempt'; and 'value'"
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Rows with their places; a file that cannot be labels is refused as a whole."""
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            reader = csv.DictReader(stream)
-            fields = reader.fieldnames or []
-            if "value" not in fields or not {"trace", "task"} & set(fields):
-                raise BadUsage(
-                    f"{path.name} has the columns {', '.join(fields) or 'none'}; labels need {_COLUMNS}",
-                    where=str(path),
-                )
-            for row in reader:
-                yield f"{path.name} line {reader.line_num}", {k: (v or "").strip() for k, v in row.items() if k}
-    except OSError as error:
-        raise NotFound(f"no CSV file at {str(path)!r}: {error.strerror}", where=str(path)) from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadUsage(f"{path.name} is not a CSV file: {error}", where=str(path)) from None
-
-
-def _finder(entries: Sequence[Entry]) -> Finder:
-    """A function from a row to the trace that it speaks of: none, exactly one, or a reason why that is not clear."""
-    by_task: dict[tuple[str, str], list[Entry]] = {}
-    ids = [(e.head.trace_id.removeprefix("b2:"), e) for e in entries]
-    exact = dict(ids)
-    for entry in entries:
-        by_task.setdefault((entry.head.task, str(entry.head.attempt)), []).append(entry)
-        by_task.setdefault((entry.head.task, ""), []).append(entry)
-
-    def find(row: Row) -> tuple[Entry | None, str | None]:
-        wanted = row.get("trace", "").removeprefix("b2:")
-        if wanted:
-            found = [exact[wanted]] if wanted in exact else [e for trace, e in ids if trace.startswith(wanted)]
-        else:
-            found = by_task.get((row.get("task", ""), row.get("attempt", "")), [])
-            found = [
-                e for e in found if all(row.get(k, "") in ("", getattr(e.head, k)) for k in ("condition", "agent"))
-            ]
-        if len(found) > 1:
-            return None, f"{len(found)} traces fit; add the attempt, the condition or the trace"
-        return (found[0] if found else None), None
-
-    return find

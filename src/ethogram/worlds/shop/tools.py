@@ -39,17 +39,17 @@ def tools(task: Any, episode: Any) -> dict[str, Callable[..., Any]]:
         """order one of an item"""
         _look(PRICES, item)
         book = episode.workspace / "orders.json"
-        orders = json.loads(book.read_text()) if book.exists() else []
+        orders = json.loads(book.read_text(encoding="utf-8")) if book.exists() else []
         book.write_text(json.dumps([*orders, item.strip().lower()]))
         return "ordered"
 
     def read_file(name: str) -> str:
         """the content of a file"""
-        return _inside(episode.workspace, name).read_text()
+        return _inside(episode.workspace, name).read_text(encoding="utf-8")
 
     def write_file(name: str, content: str) -> str:
         """write a file anew"""
-        _inside(episode.workspace, name).write_text(content)
+        _inside(episode.workspace, name).write_text(content, encoding="utf-8")
         return "written"
 
     everything = {f.__name__: f for f in (price, stock, add, order, read_file, write_file)}

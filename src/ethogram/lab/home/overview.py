@@ -1,0 +1,95 @@
+"""One line about each run of a home: how much, how well, what it cost."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ethogram.errors import EthogramError
+from ethogram.estimate import Estimate
+from ethogram.lab.cost.kept import kept_costs
+from ethogram.lab.outcomes.columns import facts_of, load_outcomes
+from ethogram.measure.reliability import estimate_reliability
+from ethogram.store import Run
+from ethogram.store.episodes import Episodes
+
+from .runs import run_cost, run_outcomes
+from .samples import sampled_run
+
+TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
+
+
+class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a list. What could not be known of it is None, and `problem` says why."""
+
+    run: str
+    kind: str
+    created_ns: int
+    tags: tuple[str, ...]
+    live: bool
+    episodes: int = 0
+    planned: int | None = None
+    scored: int = 0
+    missing: dict[str, int] = {}
+    tasks: int = 0
+    agents: tuple[str, ...] = ()
+    model: str = ""
+    pass_rate: Estimate | None = None
+    cost_usd: float | None = None
+    at_least_usd: float = 0.0
+    tokens: int | None = None
+    seconds: float | None = None
+    problem: str | None = None
+
+
+def run_overview(run: Run) -> RunOverview:
+    """The line about one run; a damaged one says its problem instead of raising."""
+    info = run.info
+    begun = RunOverview(run=run.name, kind=info.kind, created_ns=info.created_ns, tags=info.tags, live=bool(run.busy()))
+    try:
+        return _filled(run, begun)
+    except EthogramError as error:
+        return msgspec.structs.replace(begun, problem=str(error))
+
+
+def _filled(run: Run, begun: RunOverview) -> RunOverview:
+    outcomes = run_outcomes(run)
+    scored = outcomes.pop("scored", 0)
+    rows = run.episodes([*TOKENS, "seconds"])
+    costs = kept_costs(run)
+    known = [rows.figures[name][~(rows.figures[name] != rows.figures[name])] for name in TOKENS]
+    seconds = rows.figures["seconds"]
+    timed = seconds[~(seconds != seconds)]
+    return msgspec.structs.replace(
+        begun,
+        episodes=scored + outcomes.total(),
+        planned=run.planned,
+        scored=scored,
+        missing=dict(sorted(outcomes.items())),
+        tasks=_tasks(rows),
+        agents=tuple(name for name in rows.names["agent"] if name),
+        model=facts_of(run)["model"],
+        pass_rate=_pass_rate(run, scored),
+        cost_usd=run_cost(run, list(costs.values())),
+        at_least_usd=sum(c.at_least_usd for c in costs.values()),
+        tokens=int(sum(column.sum() for column in known)) if any(column.size for column in known) else None,
+        seconds=float(timed.mean()) if timed.size else None,
+    )
+
+
+def _tasks(rows: Episodes) -> int:
+    """How many tasks; a trace that names none is a task of its own."""
+    names = rows.names["task"]
+    nameless = int((rows.task == names.index("")).sum()) if "" in names else 0
+    return sum(1 for name in names if name) + nameless
+
+
+def _pass_rate(run: Run, scored: int) -> Estimate:
+    """pass@1; unknown, with the reason, where episodes are no samples or of several conditions."""
+    if not scored:
+        return Estimate(value=None, why="no episode has a score")
+    try:
+        clean = "" if "experiment" in run.info.plan else None
+        outcomes = load_outcomes(sampled_run(run), condition=clean)
+        return estimate_reliability(outcomes, [1]).pass_at["1"]
+    except EthogramError as error:
+        return Estimate(value=None, why=str(error))

@@ -1,0 +1,422 @@
+"""Counterfactual forks: a recorded trace up to a step, one thing changed there, and what that does to success.
+
+Continuations with the change and without it are bought in pairs, looked at as they come, until the interval of the
+effect leaves 0 out, the pairs that are left could not change that, or the money is spent. They are kept in a run of
+their own; its name given again goes on where it stood.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import msgspec
+
+from ethogram.capture.wire.fork import ForkChange
+from ethogram.cost import Metering
+from ethogram.decide.fork import (
+    Effect,
+    ForkFinding,
+    ForkLook,
+    ForkPlan,
+    PooledPlan,
+    can_settle,
+    find_effect,
+    find_pooled_effect,
+    rate_of,
+    traces_needed,
+)
+from ethogram.display import Drawing, Presentation
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.result import Result
+from ethogram.run.environment import Environment
+from ethogram.run.planning import AgentSpec, SuiteSpec
+from ethogram.store import Home, home_of
+
+from .fork_changes import blamed_in, change_of
+from .fork_episodes import ArmOutcomes, Continuations, ForkPoint, ForkSource
+
+
+class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How many pairs at most (of each trace), how many between looks, the level of the interval, and the cost.
+
+    Where several traces are forked, `every` counts traces, and an effect that is surely below `smallest` ends it too.
+    """
+
+    k: int = 20
+    every: int = 4
+    level: float = 0.95
+    workers: int = 8
+    max_usd: float | None = None
+    smallest: float | None = None
+    metering: Metering = Metering()
+    environment: Environment = Environment()
+    capture: str = "gateway"
+
+
+class ForkInterrupted(KeyboardInterrupt):
+    """Ctrl-C: continuations that were complete are committed in `run`, which goes on when the fork is repeated."""
+
+    def __init__(self, run: str) -> None:
+        """It is a `KeyboardInterrupt`, so that loops around a fork end too."""
+        super().__init__(f"fork {run} was interrupted")
+        self.run = run
+
+
+class ForkResult(Result, kw_only=True):
+    """What one change at one step of a trace does to success; `effect` is changed minus unchanged.
+
+    `step` is the model call from which on calls are live; `unchanged` and `changed` are the success rates of both arms.
+    `missing` counts outcomes by reason, each taken at its worst, and `deviations` shows where a continuation was not
+    as recorded before the step. Without a change, only `unchanged` is measured.
+    """
+
+    presentation: ClassVar[Presentation] = Presentation(
+        headline="{verdict}: {why}",
+        facts=("run", "trace", "task", "at", "change", "pairs", "missing", "cost_usd", "stopped"),
+        drawing=Drawing("which", "value", "success rate", fields=("unchanged", "changed", "effect")),
+    )
+
+    run: str
+    trace: str
+    source: str
+    task: str
+    at: int
+    step: int
+    change: str | None
+    k: int
+    pairs: int
+    verdict: Effect | None
+    effect: Estimate
+    unchanged: Estimate
+    changed: Estimate | None
+    looks: list[ForkLook]
+    why: str
+    missing: dict[str, int]
+    deviations: list[str]
+    cost_usd: float | None
+    at_least_usd: float
+    stopped: str | None
+    notes: list[str]
+
+    @property
+    def settled(self) -> bool:
+        """Whether what was asked is measured: the interval of the effect leaves 0 out, or a rate has its interval."""
+        return self.unchanged.value is not None if self.change is None else self.verdict != "undecided"
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per look."""
+        return [msgspec.to_builtins(look) for look in self.looks]
+
+
+class ForkedTrace(msgspec.Struct, frozen=True, kw_only=True):
+    """One of several traces: pairs that the change gained, lost and left alike, or why it could not be forked."""
+
+    trace: str
+    source: str
+    task: str
+    at: int
+    step: int
+    change: str
+    pairs: int
+    gained: int
+    lost: int
+    same: int
+    missing: int
+    refused: str | None = None
+
+
+class PooledForkResult(Result, kw_only=True):
+    """What changes at steps of several traces do to success on average; pairs of one trace count once.
+
+    `unchanged` and `changed` are the success rates of both arms. `refused` counts traces whose world could not be
+    rebuilt: the effect is one on the others. `needed` is the number of traces that would settle it if others went as
+    these did, where it is not settled.
+    """
+
+    run: str
+    k: int
+    traces: list[ForkedTrace]
+    refused: int
+    verdict: Effect
+    effect: Estimate
+    unchanged: Estimate
+    changed: Estimate
+    looks: list[ForkLook]
+    why: str
+    needed: int | None
+    missing: dict[str, int]
+    cost_usd: float | None
+    at_least_usd: float
+    stopped: str | None
+    notes: list[str]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per trace."""
+        return [msgspec.to_builtins(trace) for trace in self.traces]
+
+
+def fork(
+    trace: str,
+    at: int | str,
+    change: ForkChange | str | None = None,
+    options: ForkOptions | None = None,
+    *,
+    agent: AgentSpec | None = None,
+    suite: SuiteSpec | None = None,
+    source: str | None = None,
+    name: str | None = None,
+    home: Home | str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> ForkResult:
+    """Continue a trace from a step on, with one thing changed there and without, and compare how often that succeeds.
+
+    Args:
+        trace: the start of its id.
+        at: the step, as `ethogram trace` counts; `"auto"` takes the one that `ethogram why` blames.
+        change: what is changed, such as `"prompt=Answer briefly."`, or what another trace has at one of its steps:
+            `"answer_of=7c01aa:3"`, `"result_of=7c01aa:4"`; None only measures how often it succeeds.
+        options: how far to go; by default 20 pairs.
+        agent: the agent, where it is not the one of the run; so too the `suite`.
+        source: where to look for the trace.
+        name: names the run of the continuations; one that was stopped goes on.
+        home: the home.
+        tell: hears of each look.
+
+    Raises:
+        BadInput: the world up to the step could not be rebuilt, with the difference; or the trace has no suite.
+        BadUsage: there is no such step, or nothing there that could be changed so.
+
+    Example: `fork("4f1c22", 3, "answer=9", ForkOptions(k=20, max_usd=2)).effect`
+    """
+    options = options or ForkOptions()
+    step = at if isinstance(at, int) else blamed_in(trace, source, home_of(home))
+    made = change_of(change, home_of(home)) if isinstance(change, str) else change
+    point = ForkPoint(trace=trace, at=step, change=made, source=source)
+    plan = ForkPlan(pairs=options.k, every=min(options.every, max(options.k, 1)), level=options.level).checked()
+    bought = _continuations([point], options, agent, suite, name, home)
+    (forked,) = bought.sources
+    if step != at:
+        bought.notes.append(f"step {step} is the one that ethogram why blames")
+    if made is not None and not can_settle(plan.pairs, plan.level):
+        bought.notes.append(f"even if all {plan.pairs} pairs agreed, the interval would contain 0; give a larger -k")
+    say = tell or (lambda text: None)
+    with _going_on(bought):
+        finding, seen = _looked(bought, forked, plan, say)
+    return _result(bought, forked, plan, finding, seen)
+
+
+def _looked(
+    bought: Continuations, forked: ForkSource, plan: ForkPlan, say: Callable[[str], None]
+) -> tuple[ForkFinding | None, ArmOutcomes]:
+    """Buy pairs and look at them until the effect is settled, hopeless, or all pairs are there."""
+    finding: ForkFinding | None = None
+    seen, made = ArmOutcomes(), forked.point.change
+    for count in dict.fromkeys((1, *(plan.looks if made is not None else (plan.pairs,)))):
+        bought.buy({forked.key: count})
+        if count == 1:
+            bought.check_world(forked)
+        seen = bought.outcomes(forked, count)
+        if made is not None:
+            ended = bought.stopped is not None
+            finding = find_effect(seen.unchanged, seen.changed, plan, seen.missing, ended=ended)
+        if finding is not None and finding.looks:
+            say(_look_told(finding.looks[-1]))
+        if bought.stopped is not None or (finding is not None and finding.done):
+            break
+    return finding, seen
+
+
+@contextmanager
+def _going_on(bought: Continuations) -> Iterator[None]:
+    """Say of a fork that is interrupted, also between two sessions of its run, how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if bought.name not in bought.home.names():
+            raise
+        raise ForkInterrupted(bought.name) from stopped
+
+
+def fork_traces(
+    points: Sequence[ForkPoint],
+    options: ForkOptions | None = None,
+    *,
+    agent: AgentSpec | None = None,
+    suite: SuiteSpec | None = None,
+    name: str | None = None,
+    home: Home | str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> PooledForkResult:
+    """Fork several traces, each at a step of its own with a change of its own: the mean effect on such traces.
+
+    Traces are taken one after the other, in an order that has nothing to do with how they ended, each with `options.k`
+    pairs (by default 2); a look comes after each `options.every` of them. One whose world cannot be rebuilt is left out
+    and named.
+
+    Raises:
+        BadUsage: no trace, one twice, or traces of several suites or agents.
+        BadInput: none of them can be rebuilt.
+
+    Example: `fork_traces([ForkPoint(trace="4f1c22", at=3, change=parse_change("answer", "9"))]).effect`
+    """
+    options = options or ForkOptions(k=2)
+    if any(point.change is None for point in points):
+        raise BadUsage("every trace needs a change; without one there is nothing to compare")
+    plan = PooledPlan(
+        traces=len(points),
+        each=options.k,
+        every=min(options.every, max(len(points), 1)),
+        level=options.level,
+        smallest=options.smallest,
+    ).checked()
+    bought = _continuations(points, options, agent, suite, name, home)
+    if not can_settle(plan.traces, plan.level):
+        bought.notes.append(f"even if all {plan.traces} traces agreed, the interval would contain 0; fork more of them")
+    say = tell or (lambda text: None)
+    refused: dict[str, str] = {}
+    finding = find_pooled_effect([], plan)
+    waiting = list(bought.sources)
+    counts: dict[str, int] = {}
+    missing: dict[str, int] = {}
+    with _going_on(bought):
+        while waiting and bought.stopped is None:
+            room = plan.every - len(counts) % plan.every
+            batch, waiting = waiting[:room], waiting[room:]
+            bought.buy(counts | dict.fromkeys((s.key for s in batch), 1))
+            for one in batch:
+                if (why := bought.world_difference(one)) is not None:
+                    refused[one.key] = why
+            counts |= {s.key: plan.each for s in batch if s.key not in refused}
+            if bought.stopped is None and counts:
+                bought.buy(counts)
+            kept = [s for s in bought.sources if s.key in counts]
+            if not kept:
+                continue
+            seen = [bought.outcomes(s, plan.each) for s in kept]
+            missing = {r: sum(o.missing.get(r, 0) for o in seen) for o in seen for r in o.missing}
+            ended = not waiting or bought.stopped is not None
+            finding = find_pooled_effect([(o.unchanged, o.changed) for o in seen], plan, missing, ended=ended)
+            if finding.looks:
+                say(_look_told(finding.looks[-1]))
+            if finding.done:
+                break
+    if refused and not counts:
+        raise bought.refusal(bought.sources[0], next(iter(refused.values())))
+    return _pooled(bought, plan, finding, refused, counts, missing)
+
+
+def _continuations(
+    points: Sequence[ForkPoint],
+    options: ForkOptions,
+    agent: AgentSpec | None,
+    suite: SuiteSpec | None,
+    name: str | None,
+    home: Home | str | None,
+) -> Continuations:
+    return Continuations(
+        home_of(home),
+        points,
+        agent=agent,
+        suite=suite,
+        name=name,
+        promise={"k": options.k, "every": options.every, "level": options.level, "smallest": options.smallest},
+        workers=options.workers,
+        max_usd=options.max_usd,
+        metering=options.metering,
+        environment=options.environment,
+        capture=options.capture,
+    )
+
+
+def _result(
+    bought: Continuations, forked: ForkSource, plan: ForkPlan, finding: ForkFinding | None, seen: ArmOutcomes
+) -> ForkResult:
+    head = forked.trace.head
+    nothing = Estimate(value=None, level=plan.level, of="pairs", why="nothing was changed, so there is no effect")
+    at_all = len(seen.unchanged)
+    why = f"{at_all} continuations of what was recorded" if finding is None else finding.why
+    if bought.stopped is not None:
+        why = f"{why}; it was stopped ({bought.stopped})"
+    return ForkResult(
+        run=bought.name,
+        trace=head.trace_id,
+        source=forked.run.name,
+        task=head.task,
+        at=forked.point.at,
+        step=forked.step,
+        change=None if forked.point.change is None else str(forked.point.change),
+        k=plan.pairs,
+        pairs=finding.looks[-1].pairs if finding is not None and finding.looks else 0,
+        verdict=None if finding is None else finding.verdict,
+        effect=nothing if finding is None else finding.effect,
+        unchanged=rate_of(seen.unchanged, plan.level, seen.missing_of("unchanged"), fixed=finding is None),
+        changed=None if finding is None else rate_of(seen.changed, plan.level, seen.missing_of("changed"), fixed=False),
+        looks=[] if finding is None else finding.looks,
+        why=why,
+        missing=seen.missing,
+        deviations=seen.deviations,
+        cost_usd=bought.cost_usd,
+        at_least_usd=bought.at_least_usd,
+        stopped=bought.stopped,
+        notes=bought.notes,
+    )
+
+
+def _pooled(
+    bought: Continuations,
+    plan: PooledPlan,
+    finding: ForkFinding,
+    refused: dict[str, str],
+    counts: dict[str, int],
+    missing: dict[str, int],
+) -> PooledForkResult:
+    seen = {s.key: bought.outcomes(s, counts[s.key]) if s.key in counts else ArmOutcomes() for s in bought.sources}
+    arms = [(o.unchanged, o.changed) for o in seen.values()]
+    one, two = (rate_of([x for pair in arms for x in pair[i]], plan.level, missing, fixed=False) for i in (0, 1))
+    return PooledForkResult(
+        run=bought.name,
+        k=plan.each,
+        traces=[_forked(s, seen[s.key], refused.get(s.key)) for s in bought.sources],
+        refused=len(refused),
+        verdict=finding.verdict,
+        effect=finding.effect,
+        unchanged=one,
+        changed=two,
+        needed=traces_needed(arms, plan) if finding.verdict == "undecided" else None,
+        looks=finding.looks,
+        why=finding.why if bought.stopped is None else f"{finding.why}; it was stopped ({bought.stopped})",
+        missing=missing,
+        cost_usd=bought.cost_usd,
+        at_least_usd=bought.at_least_usd,
+        stopped=bought.stopped,
+        notes=bought.notes,
+    )
+
+
+def _forked(source: ForkSource, seen: ArmOutcomes, refused: str | None) -> ForkedTrace:
+    apart = [None if a is None or b is None else b - a for a, b in zip(seen.unchanged, seen.changed, strict=False)]
+    return ForkedTrace(
+        trace=source.trace.head.trace_id,
+        source=source.run.name,
+        task=source.trace.head.task,
+        at=source.point.at,
+        step=source.step,
+        change=str(source.point.change),
+        pairs=len(apart),
+        gained=sum(d is not None and d > 0 for d in apart),
+        lost=sum(d is not None and d < 0 for d in apart),
+        same=sum(d == 0 for d in apart),
+        missing=sum(d is None for d in apart),
+        refused=refused,
+    )
+
+
+def _look_told(look: ForkLook) -> str:
+    of = f"{look.traces} traces, " if look.traces > 1 else ""
+    return (
+        f"look {look.look}: {of}{look.pairs} pairs, {look.gained} gained, {look.lost} lost; "
+        f"effect between {look.low:+.3f} and {look.high:+.3f}"
+    )

@@ -1,0 +1,330 @@
+"""Calls of a judge's model: found in the run's cache, or bought within caps; priced, and handed to a recorder.
+
+What is sent is what is stored, so redacted words stay redacted. Keys come from the environment, go into one header and
+nowhere else. Replies are kept beside the run's other derived files, redacted, and are forgotten with its traces; a
+sealed run keeps none, because its words must not stand in the clear.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ethogram.capture.draft import Draft
+from ethogram.capture.wire.asking import ModelClient, Unanswered
+from ethogram.capture.wire.call import ModelReply, ModelRequest, ProtocolName, Usage
+from ethogram.capture.wire.upstreams import LOOPBACK
+from ethogram.cost import Amounts, Budget, Caps, Metering
+from ethogram.cost.prices import provider_at
+from ethogram.cost.settings import price_list
+from ethogram.errors import BadUsage, EthogramError
+from ethogram.judge.modeljudge import JudgeReply, JudgeRequest
+from ethogram.lab.judging.results import JudgeUse
+from ethogram.store import DERIVED, Redactor, Run
+from ethogram.trace import Param, ToolCall
+
+KEY_NAME = "ETHOGRAM_JUDGE_API_KEY"
+CACHE = "judge"
+TOOL = "verdicts"
+CHARACTERS_PER_TOKEN = 2.5
+"""Few, so that what is reserved before a call is not less than what it uses."""
+OFFICIAL = {"openai-chat": "https://api.openai.com/v1", "anthropic-messages": "https://api.anthropic.com"}
+T = TypeVar("T")
+
+
+class Transport(Protocol):
+    """Sends one request and gives the reply; raises `Unanswered` where none came."""
+
+    def send(self, request: ModelRequest) -> ModelReply:
+        """The reply."""
+        ...
+
+    def close(self) -> None:
+        """Release what is held."""
+        ...
+
+
+class Endpoint(NamedTuple):
+    """Where a judge's model is: its API, and an address without the path of a call (None: the provider's own)."""
+
+    protocol: ProtocolName
+    address: str | None = None
+
+    @property
+    def provider(self) -> str | None:
+        """Whose prices hold, as the address tells."""
+        return provider_at(self.address or OFFICIAL[self.protocol])
+
+
+class JudgeCall(NamedTuple):
+    """A call that was made, for a recorder."""
+
+    request: JudgeRequest
+    reply: ModelReply | None
+    error: str | None
+    cost_usd: float | None
+    start_ns: int
+    end_ns: int
+
+
+class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What judging may cost."""
+
+    max_usd: float | None = None
+    max_calls: int | None = None
+    metering: Metering = Metering()
+
+
+class _Cached(msgspec.Struct, frozen=True):
+    text: str
+
+
+class HttpTransport:
+    """Sends requests over HTTP from a thread of its own; retries are those of `ModelClient`."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        """Nothing is opened before the first call."""
+        self._environment = environment
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: ModelClient | None = None
+
+    def send(self, request: ModelRequest) -> ModelReply:
+        """The reply."""
+        with self._lock:
+            if self._client is None:
+                self._open()
+        assert self._client is not None
+        return self._do(self._client.ask(request))
+
+    def close(self) -> None:
+        """Close connections and end the thread."""
+        if self._loop is None or self._thread is None or self._client is None:
+            return
+        self._do(self._client.__aexit__(None, None, None))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._loop = self._client = None
+
+    def _open(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ethogram-judge", daemon=True)
+        self._thread.start()
+        self._client = self._do(ModelClient(self._environment).__aenter__())
+
+    def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class JudgeCalls:
+    """Answers the requests of one model judge; safe to call from several threads."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        transport: Transport,
+        budget: CallBudget,
+        cache: ReplyCache | None = None,
+        record: Callable[[JudgeCall], None] | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.transport = transport
+        self.budget = budget
+        self.cache = cache
+        self.record = record
+
+    def __call__(self, request: JudgeRequest) -> JudgeReply:
+        """The reply from the cache, else from the model. Raises `CapReached` before a call that a cap forbids."""
+        if self.cache is not None and (text := self.cache.find(request)) is not None:
+            self.budget.count_cached()
+            return JudgeReply(text=text)
+        asked = wire_request(request, self.endpoint)
+        reserved = self.budget.reserve(request, self.endpoint)
+        start = time.time_ns()
+        reply: ModelReply | None = None
+        error: str | None = None
+        cost: float | None = None
+        try:
+            reply = self.transport.send(asked)
+            error = reply.error
+        except Unanswered as failure:
+            error = str(failure)
+        finally:
+            cost = self.budget.settle(reserved, request, self.endpoint, reply.usage if reply is not None else None)
+        if self.record is not None:
+            self.record(JudgeCall(request, reply, error, cost, start, time.time_ns()))
+        if reply is None or (error is not None and not reply.message.parts):
+            return JudgeReply(error=error or "no reply came")
+        text = _words(reply)
+        if self.cache is not None:
+            self.cache.keep(request, text)
+        return JudgeReply(text=text)
+
+    def close(self) -> None:
+        """Close connections."""
+        self.transport.close()
+
+
+class CallBudget:
+    """Calls and dollars of one command, over all members of a panel."""
+
+    def __init__(self, limits: CallLimits) -> None:
+        own = limits.metering.prices
+        metering = Metering(prices=price_list().own if own is None else own)
+        self.limits = limits
+        self._prices = metering.calls()
+        self._budget = Budget("judge", Caps(usd=limits.max_usd, steps=limits.max_calls))
+        self._lock = threading.Lock()
+        self._calls = self._cached = 0
+        self._known_usd = 0.0
+        self._unpriced = False
+
+    def check(self, model: str, endpoint: Endpoint) -> None:
+        """Refuse a cap on dollars that cannot be kept; raises `BadUsage`."""
+        priced = self._cost(model, endpoint, Usage(input_tokens=1, output_tokens=1))
+        if isinstance(priced, str) and self.limits.max_usd is not None and self.limits.max_calls is None:
+            raise BadUsage(
+                f"model {model!r} has no price ({priced}), so --max-usd cannot be kept; give --price "
+                f"'{model}=FRESH/OUTPUT', or cap the number of calls with --max-calls"
+            )
+
+    def count_cached(self) -> None:
+        """A reply came from the cache."""
+        with self._lock:
+            self._cached += 1
+
+    def reserve(self, request: JudgeRequest, endpoint: Endpoint) -> Amounts:
+        """Set aside what a call may use at most; raises `CapReached`."""
+        size = sum(len(m.text) for m in request.messages) / CHARACTERS_PER_TOKEN
+        most = Usage(input_tokens=int(size) + 1, output_tokens=request.max_tokens)
+        cost = self._cost(request.model, endpoint, most)
+        want = Amounts(steps=1, usd=0.0 if isinstance(cost, str) else cost)
+        self._budget.reserve(want)
+        return want
+
+    def settle(self, want: Amounts, request: JudgeRequest, endpoint: Endpoint, usage: Usage | None) -> float | None:
+        """Count a call with what it used; dollars that nobody knows are counted as they were reserved."""
+        cost = self._cost(request.model, endpoint, usage or Usage())
+        known = None if isinstance(cost, str) else cost
+        self._budget.settle(want, Amounts(steps=1, usd=want.usd if known is None else known))
+        with self._lock:
+            self._calls += 1
+            self._known_usd += known or 0.0
+            self._unpriced = self._unpriced or known is None
+        return known
+
+    def use(self) -> JudgeUse:
+        """What was used so far."""
+        with self._lock:
+            return JudgeUse(
+                calls=self._calls,
+                cached=self._cached,
+                cost_usd=None if self._unpriced else self._known_usd,
+                at_least_usd=self._known_usd,
+            )
+
+    def _cost(self, model: str, endpoint: Endpoint, usage: Usage) -> float | str:
+        draft = Draft(kind="model", name="judge", model=model, provider=endpoint.provider, start_ns=time.time_ns())
+        for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"):
+            setattr(draft, name, getattr(usage, name))
+        return self._prices.cost(draft)
+
+
+class ReplyCache:
+    """Replies by the content of their request, among the derived files of a run."""
+
+    def __init__(self, run: Run, redactor: Redactor) -> None:
+        self._run, self._redactor = run, redactor
+
+    @classmethod
+    def of(cls, run: Run, redactor: Redactor) -> ReplyCache | None:
+        """The cache of a run; None where its words are sealed."""
+        sealed = run.keys.active() is not None or any(f.key for f in run.standing.files)
+        return None if sealed else cls(run, redactor)
+
+    def find(self, request: JudgeRequest) -> str | None:
+        """A reply that was kept."""
+        path = self._path(request)
+        try:
+            return msgspec.json.decode(self._run.files.read(path), type=_Cached).text
+        except (EthogramError, msgspec.MsgspecError, UnicodeDecodeError, OSError):
+            return None
+
+    def keep(self, request: JudgeRequest, text: str) -> None:
+        """Keep a reply, redacted; a home that may only be read keeps none."""
+        clean = self._redactor.redact(text, "label").text
+        try:
+            self._run.files.publish(self._path(request), msgspec.json.encode(_Cached(clean)))
+        except (EthogramError, OSError):
+            return
+
+    def _path(self, request: JudgeRequest) -> str:
+        return f"{self._run.path}/{DERIVED}/{CACHE}-{request.digest.rpartition(':')[2]}.json"
+
+
+def wire_request(request: JudgeRequest, endpoint: Endpoint) -> ModelRequest:
+    """A request in the words of an API, constrained to the schema of the answer."""
+    params: dict[str, Param] = {"temperature": request.temperature}
+    schema = msgspec.json.encode(request.schema).decode()
+    if endpoint.protocol == "anthropic-messages":  # no seed there; a forced tool call is its structured output
+        choice = msgspec.json.encode({"type": "tool", "name": TOOL}).decode()
+        tool = {"name": TOOL, "description": "Give the verdicts.", "input_schema": request.schema}
+        return ModelRequest(
+            protocol=endpoint.protocol,
+            model=request.model,
+            messages=request.messages,
+            tools=(tool,),
+            params={**params, "max_tokens": request.max_tokens, "tool_choice": choice},
+        )
+    limit = "max_completion_tokens" if endpoint.address is None else "max_tokens"
+    form = f'{{"type":"json_schema","json_schema":{{"name":"{TOOL}","strict":true,"schema":{schema}}}}}'
+    return ModelRequest(
+        protocol=endpoint.protocol,
+        model=request.model,
+        messages=request.messages,
+        params={**params, "seed": request.seed, limit: request.max_tokens, "response_format": form},
+    )
+
+
+def environment_for(endpoint: Endpoint, environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What `ModelClient` needs to reach an endpoint: its address and the key.
+
+    A provider's key goes to that provider, and to the address that its own variable names; every other address takes
+    the key of ETHOGRAM_JUDGE_API_KEY, and one on this machine needs none. Raises `BadUsage` where no key is at hand.
+    """
+    given = dict(os.environ if environment is None else environment)
+    name = "ANTHROPIC" if endpoint.protocol == "anthropic-messages" else "OPENAI"
+    base = given.get(f"{name}_BASE_URL") or OFFICIAL[endpoint.protocol]
+    address = endpoint.address or base
+    key = given.get(KEY_NAME)
+    if not key and _host(address) in (_host(base), _host(OFFICIAL[endpoint.protocol])):
+        key = given.get(f"{name}_API_KEY")
+    if not key and _host(address)[0] in LOOPBACK:
+        key = "not-needed"
+    if not key:
+        where = f"{name}_API_KEY" if endpoint.address is None else KEY_NAME
+        raise BadUsage(f"the judge's model at {address} needs a key: set {where}")
+    return {f"{name}_BASE_URL": address, f"{name}_API_KEY": key}
+
+
+def _host(address: str) -> tuple[str, int | None]:
+    parts = urlsplit(address)
+    return parts.hostname or "", parts.port
+
+
+def _words(reply: ModelReply) -> str:
+    """The answer: the arguments of the forced call, else the text."""
+    for part in reply.message.parts:
+        if isinstance(part, ToolCall):
+            return part.arguments
+    return reply.message.text
