@@ -1,45 +1,47 @@
-"""The report in a real browser: it opens from a file, in light and in dark, and nothing in it errs."""
+"""The report in a real browser: from disk with the network off, in light and in dark, and nothing in it errs."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ethogram.plan import Check, Suite, Task
-from ethogram.run.suites import run_suite
 from ethogram.show.report import report
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)"),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.xdist_group("browser")
+REFUSED = "Error: the dictionary is <b>closed</b> today"
+Opened = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+def page_file(night_home: Path) -> Path:
+    report("night", night_home.parent / "report.html", home=str(night_home))
+    return night_home.parent / "report.html"
 
 
-@pytest.fixture(scope="module")
-def page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    tasks = tuple(Task(id=f"t{i}", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)) for i in range(6))
+@pytest.fixture
+def opened(chromium: Any, page_file: Path) -> Iterator[Opened]:
+    """Opens the file without a network; what errs, or asks for anything, fails the test."""
+    problems: list[str] = []
+    contexts: list[Any] = []
 
-    def coin(task: Task, episode: Any) -> str:
-        return "yes" if episode.rng.random() < 0.6 else "no"
+    def open_file(at: str = "", **how: Any) -> Any:
+        context = chromium.new_context(offline=True, **{"viewport": {"width": 1280, "height": 800}, **how})
+        page = context.new_page()
+        page.set_default_timeout(15_000)
+        page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("request", lambda r: problems.append(r.url) if not r.url.startswith(("file:", "blob:")) else None)
+        page.goto(page_file.as_uri() + at)
+        contexts.append(context)
+        return page
 
-    run_suite(Suite(name="coins", tasks=tasks), coin, k=4, name="night", home=str(folder / "home"))
-    report("night", folder / "report.html", home=str(folder / "home"))
-    return folder / "report.html"
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert problems == []
 
 
 def lightness(color: str) -> float:
@@ -48,37 +50,92 @@ def lightness(color: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_opens_and_reads_well(browser: Any, page_file: Path, scheme: str) -> None:
-    page = browser.new_page(color_scheme=scheme)
-    problems: list[str] = []
-    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
-    page.on("request", lambda r: problems.append(r.url) if not r.url.startswith("file:") else None)
-    page.goto(page_file.as_uri())
+def test_opens_and_reads_well(opened: Opened, scheme: str) -> None:
+    page = opened(color_scheme=scheme)
+    page.wait_for_selector(".report-head nav")
     assert page.title() == "night · Ethogram"
-    assert page.locator("h2").first.inner_text() == "Is it reliable?"
-    assert page.locator(".matrix i").count() == 24
-    assert page.locator("figure svg").count() >= 1
-    ink, paper = (page.evaluate(f"getComputedStyle(document.body).{p}") for p in ("color", "backgroundColor"))
+    assert page.locator("h2").first.inner_text() == "Why does it fail?"
+    assert page.locator(".tries i").count() == 24
+    page.wait_for_selector("figure svg")
+    ink, paper = (
+        page.evaluate(f"getComputedStyle(document.documentElement).{p}") for p in ("color", "backgroundColor")
+    )
     assert abs(lightness(ink) - lightness(paper)) > 120
-    axis = page.locator("figure svg text").first
-    drawn = axis.evaluate("e => getComputedStyle(e).fill")
+    drawn = page.locator("figure svg text").first.evaluate("e => getComputedStyle(e).fill")
     assert abs(lightness(drawn) - lightness(paper)) > 120, "words in pictures follow the page"
-    assert problems == []
-    page.close()
 
 
-def test_narrow_screens_do_not_scroll_sideways(browser: Any, page_file: Path) -> None:
-    page = browser.new_page(viewport={"width": 380, "height": 700})
-    page.goto(page_file.as_uri())
+def test_the_overview_is_inside_and_its_grid_opens_attempts(opened: Opened) -> None:
+    page = opened()
+    page.locator(".report-head nav").get_by_text("Overview").click()
+    page.wait_for_selector(".run .headline")
+    assert "12 of 24 runs failed" in page.locator(".headline").inner_text()
+    assert page.locator(".matrix .dots a").count() == 24
+    assert page.locator(".chart").count() > 0
+    shaped = page.locator(".figures").evaluate("e => getComputedStyle(e).display")
+    assert shaped == "grid", "styles of other pages, which the file holds too, leave this one alone"
+    assert page.get_by_label("Filter attempts").count() == 0, "a filter needs a server"
+    page.locator(".matrix .dots a").nth(2).click()
+    page.wait_for_selector(".attempt .steps")
+    page.go_back()
+    page.locator(".reasons .examples a").first.click()
+    page.wait_for_selector(".attempt .steps")
+
+
+def test_without_scripts_the_headline_and_the_tables_are_there(opened: Opened) -> None:
+    page = opened(java_script_enabled=False)
+    assert page.locator("h1").inner_text() == "night"
+    assert page.locator(".card").count() >= 2
+    assert "12 of 24 runs failed" in page.locator(".lead").first.inner_text()
+    assert page.locator("table").count() >= 2
+    assert page.locator(".tries i").count() == 24
+
+
+def test_narrow_screens_do_not_scroll_sideways(opened: Opened) -> None:
+    page = opened(viewport={"width": 380, "height": 700})
+    page.wait_for_selector(".report-head nav")
+    page.locator(".tries a:has(i.fail)").first.click()
+    page.wait_for_selector(".attempt .steps")
     assert page.evaluate("document.documentElement.scrollWidth") <= 380
-    page.close()
 
 
-def test_keyboard_reaches_every_section(browser: Any, page_file: Path) -> None:
-    page = browser.new_page()
-    page.goto(page_file.as_uri())
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**#reliability")
-    assert page.evaluate("location.hash") == "#reliability"
-    page.close()
+def test_a_dot_opens_its_attempt_beside_one_that_passed(opened: Opened) -> None:
+    page = opened()
+    page.wait_for_selector(".report-head nav")
+    assert page.locator("pre").count() == 0, "words are unpacked when they are asked for"
+    page.locator(".tries a:has(i.fail)").first.click()
+    page.wait_for_selector(".attempt .steps")
+    assert page.locator(".attempt li.first").count() == 1
+    assert page.locator(".attempt pre", has_text=REFUSED).first.is_visible(), "one click reads the words"
+    assert "found it" in page.locator(".attempt li.first").inner_text()
+    before = page.url
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("before => location.href !== before", arg=before)
+    again = opened(before[before.index("#") :])
+    again.wait_for_selector(".attempt .steps")
+    assert again.locator(".tries a[aria-current]").count() == 1, "the address holds what is open"
+
+
+def test_the_headline_leads_to_the_step_that_it_quotes(opened: Opened) -> None:
+    page = opened()
+    page.locator(".lead a").first.click()
+    page.wait_for_selector(".attempt .steps")
+    step = page.url.partition("step=")[2].partition("&")[0]
+    assert page.locator(f'.attempt [data-step="{step}"]').is_visible()
+    page.locator(".attempt h3 a").click()
+    page.wait_for_selector(".attempt", state="detached")
+
+
+def test_it_prints_as_pdf(night_home: Path, chromium: Any) -> None:
+    made = report("night", night_home.parent / "r.pdf", home=str(night_home))
+    data = (night_home.parent / "r.pdf").read_bytes()
+    assert data.startswith(b"%PDF-")
+    assert len(data) == made.bytes > 20_000
+
+
+def test_the_same_page_on_glass(open_page: Opened, serve_home: Callable[[Path], str], night_home: Path) -> None:
+    page = open_page(f"{serve_home(night_home)}/#/report?run=night")
+    page.wait_for_selector("figure svg")
+    page.locator(".tries a:has(i.fail)").first.click()
+    page.wait_for_selector(".attempt .steps")
+    assert page.locator(".attempt pre", has_text=REFUSED).first.is_visible()

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from ethogram.display import chart, marks
+from ethogram.display.chart import BLUE, INK, Chart, can_draw
 from ethogram.errors import BadUsage
 from ethogram.show import charts
-from ethogram.show.chart import BLUE, INK, Chart, can_draw
 
 pytestmark = pytest.mark.skipif(not can_draw(), reason="vl-convert is not installed (pip install 'ethogram[charts]')")
 
@@ -22,7 +23,7 @@ PER_STATE = [
     for who in ("all", "successes")
 ]
 CASES: dict[str, Chart] = {
-    "reliability_curve": charts.reliability_curve(
+    "reliability_curve": marks.reliability_curve(
         [{"k": k, "kind": kind, "value": 0.5, "low": 0.3, "high": 0.7} for k in (1, 2) for kind in ("pass@k", "pass^k")]
     ),
     "task_rates": charts.task_rates([{"task": "a", "value": 0.5, "low": 0.1, "high": 0.9}]),
@@ -42,8 +43,14 @@ CASES: dict[str, Chart] = {
     "parallel_coordinates": charts.parallel_coordinates(
         [{"run": r, "dimension": d, "value": 1.0, "outcome": "success"} for r in "ab" for d in DIMENSIONS]
     ),
-    "looks_chart": charts.looks_chart([{"runs": 10, "change": 0.1, "worst_case": 0.3, "decision": "undecided"}], 0.05),
-    "bars": charts.bars([{"reason": "killed", "attempts": 3}], "reason", "attempts", "attempts", "what is missing"),
+    "pareto": charts.pareto(
+        [
+            {"class": "bad_args", "share": 0.6, "covered": 0.6, "owner": "tools"},
+            {"class": "loop", "share": 0.4, "covered": 0.8, "owner": "agent"},
+        ]
+    ),
+    "looks_chart": marks.looks_chart([{"runs": 10, "change": 0.1, "worst_case": 0.3, "decision": "undecided"}], 0.05),
+    "bars": marks.bars([{"reason": "killed", "attempts": 3}], "reason", "attempts", "attempts", "what is missing"),
     "curves": charts.curves(
         [{"episodes": e, "who": w, "value": 0.5, "low": 0.4, "high": 0.6} for e in (1, 2) for w in "ab"],
         "episodes",
@@ -63,14 +70,14 @@ CASES: dict[str, Chart] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_draws_and_speaks(name: str) -> None:
-    chart = CASES[name]
-    svg = chart.svg()
+    drawn = CASES[name]
+    svg = drawn.svg()
     assert svg.startswith("<svg")
     assert "NaN" not in svg
     assert "undefined" not in svg
-    assert chart.words
-    assert chart.spec["description"] == chart.words
-    json.dumps(chart.spec, allow_nan=False)
+    assert drawn.words
+    assert drawn.spec["description"] == drawn.words
+    json.dumps(drawn.spec, allow_nan=False)
 
 
 def test_no_chart_is_left_out() -> None:
@@ -79,14 +86,14 @@ def test_no_chart_is_left_out() -> None:
         for n in vars(charts)
         if not n.startswith("_") and getattr(vars(charts)[n], "__module__", "") == charts.__name__
     }
-    assert public == set(CASES)
+    assert public | {"reliability_curve", "bars", "looks_chart"} == set(CASES)
 
 
 def test_ink_follows_the_page() -> None:
-    chart = CASES["separation_bar"]
-    assert INK in chart.svg()
-    assert INK not in chart.svg(inline=True)
-    assert "currentColor" in chart.svg(inline=True)
+    drawn = CASES["separation_bar"]
+    assert INK in drawn.svg()
+    assert INK not in drawn.svg(inline=True)
+    assert "currentColor" in drawn.svg(inline=True)
 
 
 def test_series_differ_without_colour() -> None:
@@ -111,26 +118,35 @@ def test_missing_interval_leaves_the_point() -> None:
 
 
 def test_saves_by_suffix(tmp_path: Path) -> None:
-    chart = CASES["bars"]
-    assert chart.save(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
-    assert "<svg" in chart.save(tmp_path / "c.svg").read_text()
-    assert json.loads(chart.save(tmp_path / "c.json").read_text()) == chart.spec
+    drawn = CASES["bars"]
+    assert drawn.save(tmp_path / "c.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in drawn.save(tmp_path / "c.svg").read_text()
+    assert json.loads(drawn.save(tmp_path / "c.json").read_text()) == drawn.spec
     with pytest.raises(BadUsage, match=r"\.svg, \.png"):
-        chart.save(tmp_path / "c.jpeg")
+        drawn.save(tmp_path / "c.jpeg")
 
 
 def test_shows_itself_in_a_notebook() -> None:
     bundle = CASES["bars"]._repr_mimebundle_()
-    assert bundle["application/vnd.vegalite.v5+json"]["mark"]["type"] == "bar"
+    assert bundle["text/html"].startswith("<svg")
+    assert INK not in bundle["text/html"], "it has the ink of the page, light or dark"
     assert bundle["text/plain"] == "what is missing"
+
+
+def test_without_the_extra_a_notebook_gets_the_specification_and_a_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chart, "can_draw", lambda: False)
+    bundle = CASES["bars"]._repr_mimebundle_()
+    assert bundle["application/vnd.vegalite.v5+json"]["mark"]["type"] == "bar"
+    assert "pip install 'ethogram[charts]'" in bundle["text/plain"]
 
 
 def test_altair_accepts_every_specification() -> None:
     """An independent reader of Vega-Lite validates each of them against its schema."""
     altair = pytest.importorskip("altair", reason="altair validates the specifications")
-    for chart in CASES.values():
-        drawn = altair.Chart.from_dict(chart.spec, validate=True)
-        assert drawn.to_dict(), "it raises where a specification is not of the schema"
+    for case in CASES.values():
+        assert altair.Chart.from_dict(case.spec, validate=True).to_dict(), (
+            "it raises where a specification is not of the schema"
+        )
 
 
 def test_captions_name_the_rule_that_runs_belong_by() -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from ethogram.display.chart import Chart, can_draw
+from ethogram.lab.why.opened import open_traces
+from ethogram.lab.why.why import why
 from ethogram.plan import Task
 from ethogram.run.suites import run_suite
-from ethogram.show.chart import Chart, can_draw
 from ethogram.show.part_experiment import experiment_part
 from ethogram.show.parts import report_view
 from ethogram.store import Home
@@ -106,8 +108,16 @@ def test_the_headlines_say_what_the_damage_cost(home: Home, table: Path) -> None
     assert cards["pass@1, clean attempts"] == "100%"  # a rate of clean attempts is named as one
     made = experiment_part(home.run("x"))
     assert made is not None
-    assert made[0].paragraphs[1].startswith("Accuracy lost to the damage: 1.00")
-    assert "In 6 of 6 pairs the answer or the outcome changed and the steps did not." in made[0].paragraphs[1]
+    assert made[0].lead.startswith("Accuracy lost to the damage: 1.00")
+    assert "In 6 of 6 pairs the answer or the outcome changed and the steps did not." in made[0].lead
+    attempts = next(s for s in report_view(home.run("x")).sections if s.id == "attempts")
+    assert {row.task: row.rate for row in attempts.matrix if " · " in row.task} == {
+        "t-csv · row_duplicate": "0/3",
+        "t-csv · unit_change": "0/3",
+    }
+    opened = open_traces(home.run("x"), why(home.run("x"), home=home)).traces
+    failed = [t for t in opened if t.state == "failed"]
+    assert {(t.condition != "", t.passing_condition) for t in failed} == {(True, "")}, "beside a clean attempt"
 
 
 def test_an_agent_without_steps_has_no_distances_to_show(home: Home, table: Path) -> None:
@@ -126,5 +136,5 @@ def test_an_agent_without_steps_has_no_distances_to_show(home: Home, table: Path
         "answers that changed": "2",
         "pairs above the floor": "unavailable",
     }
-    assert "no steps captured" in section.paragraphs[2]
+    assert "no steps captured" in section.paragraphs[1]
     assert not any("d_norm" in p.words for p in section.pictures)

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from ethogram.decide.tube import MISLEADS
+from ethogram.display.chart import PALETTE, Chart, can_draw
 from ethogram.lab.explore.effects import explain_exploration
 from ethogram.lab.explore.maps import map_exploration
 from ethogram.plan import Check, Suite, Task
 from ethogram.plan.grid import grid
 from ethogram.run.suites import run_suite
-from ethogram.show.chart import PALETTE, Chart, can_draw
 from ethogram.show.explore_charts import rate_map
 from ethogram.show.part_explore import explore_part
 from ethogram.show.parts import report_view
@@ -50,8 +50,8 @@ def test_every_figure_of_the_part_is_a_figure_of_the_map(home: Home) -> None:
         "undecided": f"{found.undecided:,}",
     }
     assert cards[-1].value == "200"
-    assert section.paragraphs[1] == found.established
-    assert "recall of unsafe points" in section.paragraphs[2]
+    assert section.lead == found.established
+    assert "recall of unsafe points" in section.paragraphs[1]
     assert MISLEADS in section.notes
     at_safest, averaged, matter, learned = section.pictures
     x, y = (e.parameters[0] for e in effects.main[:2])
@@ -86,7 +86,7 @@ def test_a_small_grid_of_a_suite_in_words(home: Home) -> None:
     made = explore_part(home.run("small"))
     assert made is not None
     section, cards = made
-    assert len(section.paragraphs) == 2, "no truth is known, so none is told"
+    assert len(section.paragraphs) == 1, "no truth is known, so none is told"
     (slice_,) = [p for p in section.pictures if "failure rate, its" in p.words]
     layer = slice_.spec["layer"][0]["encoding"]
     assert {tuple(layer[a]["sort"]) for a in "xy"} in (

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import re
+from hashlib import sha256
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+from ethogram.display.chart import can_draw
 from ethogram.errors import BadUsage
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.suites import run_suite
-from ethogram.show.chart import can_draw
 from ethogram.show.parts import report_view
 from ethogram.show.report import report
 
@@ -54,18 +56,28 @@ def home(tmp_path: Path) -> str:
     return where
 
 
-def test_one_file_without_script_or_fetch(home: str, tmp_path: Path) -> None:
+def test_one_file_that_fetches_nothing_and_runs_its_own_script_alone(home: str, tmp_path: Path) -> None:
     made = report("night", tmp_path / "sub" / "r.html", home=home)
     text = (tmp_path / "sub" / "r.html").read_text()
     page = Links()
     page.feed(text)
-    assert made.sections[:2] == ["reliability", "attempts"]
-    assert "script" not in page.tags
+    assert made.sections[:4] == ["why", "layers", "attempts", "reliability"]
     assert page.fetched == []
+    scripts = re.findall(r"<script(.*?)>(.*?)</script>", text, re.DOTALL)
+    assert page.tags.count("script") == len(scripts)
+    assert [kind for kind, _ in scripts if kind != ""] == [
+        ' type="text/plain" id="ethogram-data"',
+        ' type="text/plain" id="ethogram-words-0"',
+    ]
+    (own,) = [body for kind, body in scripts if kind == ""]
+    named = base64.b64encode(sha256(own.encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{named}'; style-src 'unsafe-inline'; base-uri 'none'" in text
     assert EVIL not in text
     assert "&lt;script&gt;" in text
-    assert "default-src 'none'" in text
     assert re.search(r"url\(", text) is None
+    for place, body in scripts:
+        if "text/plain" in place:
+            assert re.fullmatch(r"[A-Za-z0-9+/=]+", body)
     assert (made.pictures > 0) is can_draw()
     assert ("<svg" in text) is can_draw()
 
@@ -97,7 +109,26 @@ def test_missing_attempts_have_a_section(tmp_path: Path) -> None:
 
 
 def test_wrong_name_is_refused(home: str, tmp_path: Path) -> None:
-    with pytest.raises(BadUsage, match=r"name it r\.html"):
+    for name, kind, better in (("r.txt", None, "r.html"), ("r.html", "md", "r.md"), ("r", "pdf", "r.pdf")):
+        with pytest.raises(BadUsage, match=f"name it {better}, not {name}"):
+            report("night", tmp_path / name, format=kind, home=home)
+
+
+def test_markdown_for_a_pull_request(home: str, tmp_path: Path) -> None:
+    made = report("night", tmp_path / "r.md", home=home)
+    text = (tmp_path / "r.md").read_text()
+    assert (made.pictures, made.attempts) == (0, 0)
+    assert text.startswith("# night\n")
+    assert "## Why does it fail?" in text
+    assert re.search(r"\| pass\\@1 \| \d+% \|", text)
+    assert re.search(r"\| easy \| [●○]{5} \| \d/5 \|", text)
+    assert not re.search(r"(?<!\\)<script", text), "no word of a trace becomes markup"
+    assert "\\<script\\>" in text
+
+
+def test_no_pdf_without_chromium(home: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BadUsage, match="printed by chromium, which is not installed here"):
         report("night", tmp_path / "r.pdf", home=home)
 
 
@@ -107,13 +138,14 @@ def test_a_second_run_is_compared_with_the_first(home: str, tmp_path: Path) -> N
 
     run_suite(suite("easy", EVIL), never, k=5, name="worse", home=home)
     made = report("night", tmp_path / "r.html", candidate="worse", home=home)
-    assert (made.run, made.sections[0]) == ("worse", "compare")
+    assert (made.run, made.sections[:4]) == ("worse", ["compare", "why", "layers", "attempts"])
     text = (tmp_path / "r.html").read_text()
     assert "Did the change break it?" in text
     assert EVIL not in text
     first = report_view("night", "worse", home=home).sections[0]
     assert {row[0] for row in first.tables[0].rows} <= {"easy", EVIL}
-    assert "from night to worse, over 2 tasks" in first.paragraphs[0]
+    assert "from night to worse, over 2 tasks" in first.lead
     other = Suite(name="coins", tasks=(Task(id="x", prompt="p", expected="y", checks=(Check(kind="equals"),)),))
     run_suite(other, never, name="other", home=home)
-    assert "not compared" in report_view("night", "other", home=home).sections[0].notes[0]
+    with pytest.raises(BadUsage, match="not compared"):
+        report_view("night", "other", home=home)

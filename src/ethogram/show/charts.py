@@ -1,112 +1,131 @@
 """The pictures of the laboratory: rows in, one chart out. They compute nothing that is not layout.
 
 Every function takes rows as the results give them (`low` and `high` may be None: then there is a point and no bar).
+Pictures of a field also take the field itself, its metrics, or a result of `ethogram.lab`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from .chart import BLUE, GREY, INK, ORANGE, Chart, Spec
+from ethogram.display.chart import BLUE, GREY, INK, ORANGE, Chart, Spec
+from ethogram.display.marks import Rows, chart_of_rows, grouped, intervals, rows_high, x_axis
+from ethogram.errors import BadUsage
+from ethogram.lab.field.results import CorridorCheck
+from ethogram.measure.field import Field
+from ethogram.measure.horizon import Rule
+from ethogram.measure.metrics import FieldMetrics
 
-Rows = Sequence[dict[str, Any]]
-WIDTH, HEIGHT = 420, 230
-
-
-def reliability_curve(rows: Rows, same_tasks: bool = True) -> Chart:
-    """pass@k and pass^k against k with bands; rows: k, kind, value, low, high.
-
-    Where k do not share their tasks, points are not joined, for they are no curve.
-    """
-    kinds = ["pass@k", "pass^k"]
-    color = {"field": "kind", "scale": {"domain": kinds, "range": [BLUE, ORANGE]}, "title": None}
-    x = {"field": "k", "type": "quantitative", "title": "k attempts", "axis": {"tickMinStep": 1, "format": "d"}}
-    share = {"type": "quantitative", "scale": {"domain": [0, 1]}, "axis": {"format": ".0%"}}
-    layers = [
-        {
-            "mark": {"type": "errorband", "opacity": 0.18},
-            "encoding": {"x": x, "y": {"field": "low", "title": "share of tasks", **share}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 2 if same_tasks else 0},
-            "encoding": {"x": x, "y": {"field": "value", **share}, "strokeDash": {**color, "scale": {"domain": kinds}}},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 55},
-            "encoding": {"x": x, "y": {"field": "value", **share}, "shape": {"field": "kind", "legend": None}},
-        },
-    ]
-    words = "pass@k rises and pass^k falls with k" if same_tasks else "pass@k and pass^k, each k over other tasks"
-    return _chart(rows, {"layer": layers, "encoding": {"color": color}}, words)
+from . import field_rows
+from .field_rows import OneField, Stages
 
 
 def task_rates(rows: Rows) -> Chart:
     """Pass rate per task with interval; rows: task, value, low, high."""
-    return _intervals(rows, "task", "pass rate", zero=False, domain=[0.0, 1.0], words="pass rate of every task")
+    return intervals(rows, "task", "pass rate", zero=False, domain=[0.0, 1.0], words="pass rate of every task")
 
 
-def compare_variance_bar(rows: Rows) -> Chart:
-    """Variance per dimension of two or more fields; rows: dimension, field, value, low, high."""
-    return _grouped(rows, "dimension", "field", "variance, standardised", "how widely runs differ, by dimension")
+def compare_variance_bar(
+    first: Rows | Field | FieldMetrics,
+    second: Field | FieldMetrics | None = None,
+    *,
+    label_a: str = "first",
+    label_b: str = "second",
+) -> Chart:
+    """Variance per dimension of two fields or their metrics; or rows: dimension, field, value, low, high."""
+    if isinstance(first, Field | FieldMetrics):
+        if second is None:
+            raise BadUsage("two fields are compared; give the second one too")
+        first = field_rows.variance_rows({label_a: first, label_b: second})
+    words = "how widely runs differ, by dimension (variance, ddof 0)"
+    return grouped(first, "dimension", "field", "variance", words)
 
 
-def separation_bar(rows: Rows) -> Chart:
-    """Success minus failure per dimension, in standard deviations; rows: dimension, value, low, high, sure."""
-    return _intervals(
-        rows, "dimension", "successes − failures, in sd", zero=True, words="where success and failure part"
-    )
+def separation_bar(source: Rows | OneField) -> Chart:
+    """Success minus failure per dimension, in standard deviations.
+
+    Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
+    """
+    rows = field_rows.dimension_rows(source, "separation")
+    words = "where success and failure part; filled where it is sure over all dimensions"
+    return intervals(rows, "dimension", "successes − failures, in sd", zero=True, words=words)
 
 
-def skew_bar(rows: Rows) -> Chart:
-    """Correlation of each dimension with the outcome; rows: dimension, value, low, high, sure."""
-    return _intervals(
-        rows, "dimension", "correlation with the outcome", zero=True, domain=[-1.0, 1.0], words="which way success lies"
-    )
+def skew_bar(source: Rows | OneField) -> Chart:
+    """Correlation of each dimension with the outcome.
+
+    Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
+    """
+    rows = field_rows.dimension_rows(source, "skew")
+    title, words = "correlation with the outcome", "which way success lies; filled where it is sure over all dimensions"
+    return intervals(rows, "dimension", title, zero=True, domain=[-1.0, 1.0], words=words)
 
 
-def horizon_width(rows: Rows, rule: str = "visited") -> Chart:
-    """Width at each state of the runs that belong to it by `rule`; rows: state, who, value, low, high, order."""
-    return _along(rows, "width, standardised", f"how wide behaviour is among runs that {rule} each stage")
+def horizon_width(source: Stages, rule: Rule | None = None) -> Chart:
+    """Width at each stage of the runs that belong to it by `rule`.
+
+    Of a field, several by name or a result; or rows: state, who, value, low, high, order.
+    """
+    rows, used = field_rows.stage_rows(source, "width", rule)
+    rows = field_rows.drawable(rows, "its width")
+    return _along(rows, "width, standardised", f"how wide behaviour is among runs that {used} each stage")
 
 
-def horizon_convergence(rows: Rows, rule: str = "visited") -> Chart:
-    """Success rate of the runs that belong to each state by `rule`; rows: state, who, value, low, high, order."""
-    return _along(rows, "success rate", f"how often runs that {rule} a stage succeed", domain=[0.0, 1.0])
+def horizon_convergence(source: Stages, rule: Rule | None = None) -> Chart:
+    """Success rate of the runs that belong to each stage by `rule`; takes what `horizon_width` takes."""
+    rows, used = field_rows.stage_rows(source, "pass_rate", rule)
+    rows = field_rows.drawable(rows, "its success rate")
+    return _along(rows, "success rate", f"how often runs that {used} a stage succeed", domain=[0.0, 1.0])
 
 
-def drift_lines(rows: Rows, rule: str = "visited") -> Chart:
-    """Drift at each state, one line per model; rows: state, who, value, low, high, order."""
-    return _along(rows, "drift", f"where failures leave the corridor, among runs that {rule} each stage", zero=True)
+def drift_lines(source: Stages, rule: Rule | None = None) -> Chart:
+    """Drift at each stage, one line per model; takes what `horizon_width` takes."""
+    rows, used = field_rows.stage_rows(source, "drift", rule)
+    rows = field_rows.drawable(rows, "drift")
+    return _along(rows, "drift", f"where failures leave the corridor, among runs that {used} each stage", zero=True)
 
 
-def centroid_gap(rows: Rows) -> Chart:
-    """Distance between two centres at each state; rows: state, who, value, low, high, order."""
-    return _along(rows, "centroid gap, in sd", "how far the centre lies from the corridor's", zero=True)
+def centroid_gap(source: Rows | CorridorCheck, rule: Rule = "visited") -> Chart:
+    """Distance from the centre of a corridor at each stage.
+
+    Of the corridor check of a field; or rows: state, who, value, low, high, order.
+    """
+    used = source.rule if isinstance(source, CorridorCheck) else rule
+    rows = field_rows.gap_rows(source) if isinstance(source, CorridorCheck) else source
+    words = f"how far the centre lies from the corridor's, among runs that {used} each stage"
+    return _along(field_rows.drawable(rows, "the gap"), "centroid gap, in sd", words, zero=True)
 
 
-def centroid_pair(rows: Rows) -> Chart:
-    """Two centres dimension by dimension; rows: dimension, who, value, low, high."""
+def centroid_pair(
+    first: Rows | Field, second: Field | None = None, *, label_a: str = "first", label_b: str = "second"
+) -> Chart:
+    """Two centres dimension by dimension, of two fields; or rows: dimension, who, value, low, high."""
+    if isinstance(first, Field):
+        if second is None:
+            raise BadUsage("two centres are drawn; give the second field too")
+        first = field_rows.centre_rows(first, second, (label_a, label_b))
+    rows = first
     color = {"field": "who", "title": None}
     y = {"field": "dimension", "type": "nominal", "title": None, "sort": None}
     layers = [
         {
             "mark": {"type": "line", "color": GREY},
-            "encoding": {"detail": {"field": "dimension"}, "x": _x("mean, in sd"), "y": y},
+            "encoding": {"detail": {"field": "dimension"}, "x": x_axis("mean, in sd"), "y": y},
         },
         {
             "mark": {"type": "point", "filled": True, "size": 70},
-            "encoding": {"x": _x("mean, in sd"), "y": y, "color": color, "shape": {"field": "who", "title": None}},
+            "encoding": {"x": x_axis("mean, in sd"), "y": y, "color": color, "shape": {"field": "who", "title": None}},
         },
     ]
-    return _chart(rows, {"layer": layers, "height": _rows_high(rows, "dimension")}, "two centres side by side")
+    return chart_of_rows(rows, {"layer": layers, "height": rows_high(rows, "dimension")}, "two centres side by side")
 
 
-def point_cloud(rows: Rows, explained: Sequence[float]) -> Chart:
-    """Runs in the plane of the two largest principal components; rows: x, y, outcome, label.
+def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0)) -> Chart:
+    """Runs in the plane of the two largest principal components, of a field; or rows: x, y, outcome, label.
 
     The axes say which share of the variance they carry: what a plane hides must not be guessed.
     """
+    rows, explained = field_rows.cloud_rows(source) if isinstance(source, Field) else (source, explained)
     outcome = {"field": "outcome", "scale": {"domain": ["success", "failure"], "range": [BLUE, ORANGE]}, "title": None}
     first, second = (f"component {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(explained[:2]))
     spec = {
@@ -120,7 +139,7 @@ def point_cloud(rows: Rows, explained: Sequence[float]) -> Chart:
         },
     }
     total = sum(explained[:2])
-    return _chart(rows, spec, f"runs in two of their dimensions, {total:.0%} of the variance")
+    return chart_of_rows(rows, spec, f"runs in two of their dimensions, {total:.0%} of the variance")
 
 
 def parallel_coordinates(rows: Rows) -> Chart:
@@ -137,40 +156,36 @@ def parallel_coordinates(rows: Rows) -> Chart:
             "strokeDash": {"field": "outcome", "scale": {"domain": ["success", "failure"]}, "title": None},
         },
     }
-    return _chart(rows, spec, "every run over all dimensions")
+    return chart_of_rows(rows, spec, "every run over all dimensions")
 
 
-def looks_chart(rows: Rows, margin: float) -> Chart:
-    """A gate at work: the change at each look, at worst, and the margin; rows: runs, change, worst_case, decision."""
-    x = {"field": "runs", "type": "quantitative", "title": "runs of the candidate"}
-    layers: list[Spec] = [
+def pareto(rows: Rows, noun: str = "failed runs") -> Chart:
+    """Classes of failure by the share of runs that show them, and what the first ones cover together.
+
+    Rows, most frequent first: class, share, covered, owner.
+    """
+    y = {"field": "class", "type": "nominal", "title": None, "sort": None}
+    axis = {"format": ".0%", "tickCount": 5}
+    x = {"type": "quantitative", "title": f"share of {noun}", "scale": {"domain": [0, 1]}, "axis": axis}
+    covered = {"x": {**x, "field": "covered"}, "y": y}
+    layers = [
         {
-            "mark": {"type": "rule", "strokeDash": [5, 4], "color": ORANGE},
-            "encoding": {"y": {"datum": margin, "type": "quantitative"}},
+            "mark": {"type": "bar", "color": BLUE, "opacity": 0.75, "height": {"band": 0.65}},
+            "encoding": {"x": {**x, "field": "share"}, "y": y},
         },
         {
-            "mark": {"type": "area", "opacity": 0.15, "color": BLUE},
-            "encoding": {"x": x, "y": {"field": "change", "type": "quantitative"}, "y2": {"field": "worst_case"}},
+            "mark": {"type": "text", "align": "left", "dx": 5, "baseline": "middle", "fontSize": 10},
+            "encoding": {"x": {"datum": 0, "type": "quantitative"}, "y": y, "text": {"field": "owner"}},
         },
         {
-            "mark": {"type": "line", "point": True, "color": BLUE},
-            "encoding": {"x": x, "y": {"field": "change", "type": "quantitative", "title": "change for the worse"}},
+            "mark": {"type": "line", "color": ORANGE, "strokeWidth": 2, "orient": "vertical"},
+            "encoding": {**covered, "order": {"field": "place", "type": "quantitative"}},
         },
+        {"mark": {"type": "point", "color": ORANGE, "filled": True, "size": 45}, "encoding": covered},
     ]
-    return _chart(rows, {"layer": layers}, "the change at every look, up to what is not ruled out; dashed: the margin")
-
-
-def bars(rows: Rows, label: str, value: str, title: str, words: str) -> Chart:
-    """Plain horizontal bars, largest first as given; rows: label, value."""
-    spec = {
-        "height": _rows_high(rows, label),
-        "mark": {"type": "bar", "color": BLUE, "height": {"band": 0.65}},
-        "encoding": {
-            "x": {"field": value, "type": "quantitative", "title": title},
-            "y": {"field": label, "type": "nominal", "title": None, "sort": None},
-        },
-    }
-    return _chart(rows, spec, words)
+    rows = [{**row, "place": i} for i, row in enumerate(rows)]
+    words = f"classes of failure with their owner (bars: share of {noun}; line: share that this and those above cover)"
+    return chart_of_rows(rows, {"layer": layers, "height": max(60, 30 * len(rows))}, words)
 
 
 def curves(rows: Rows, x: str, title: str, words: str, domain: Sequence[float] | None = None) -> Chart:
@@ -188,7 +203,7 @@ def curves(rows: Rows, x: str, title: str, words: str, domain: Sequence[float] |
             "encoding": {"x": across, "y": {"field": "value", **up}, "strokeDash": {"field": "who", "legend": None}},
         },
     ]
-    return _chart(rows, {"layer": layers, "encoding": {"color": color}}, words)
+    return chart_of_rows(rows, {"layer": layers, "encoding": {"color": color}}, words)
 
 
 def points_and_band(rows: Rows, label: str, title: str, band: tuple[float, float] | None, words: str) -> Chart:
@@ -201,7 +216,7 @@ def points_and_band(rows: Rows, label: str, title: str, band: tuple[float, float
     points: Spec = {
         "mark": {"type": "point", "size": 45, "strokeWidth": 1.5, "opacity": 0.85},
         "encoding": {
-            "x": {**_x(title, [0.0, 1.0]), "scale": {"domain": [0, 1]}},
+            "x": {**x_axis(title, [0.0, 1.0]), "scale": {"domain": [0, 1]}},
             "y": y,
             "yOffset": {"field": "apart", "type": "quantitative"},
             "fill": filled,
@@ -227,7 +242,7 @@ def points_and_band(rows: Rows, label: str, title: str, band: tuple[float, float
                 "encoding": {"x": {"field": "high", "type": "quantitative"}},
             }
         )
-    return _chart(rows, {"layer": layers, "height": _rows_high(rows, label)}, words)
+    return chart_of_rows(rows, {"layer": layers, "height": rows_high(rows, label)}, words)
 
 
 def heat_map(rows: Rows, x: str, y: str, title: str, words: str, *, angle: int = 0) -> Chart:
@@ -261,52 +276,7 @@ def heat_map(rows: Rows, x: str, y: str, title: str, words: str, *, angle: int =
             },
         },
     ]
-    return _chart(rows, {"layer": layers, "width": {"step": 46}, "height": {"step": 30}}, words)
-
-
-def _intervals(
-    rows: Rows, label: str, title: str, *, zero: bool, words: str, domain: Sequence[float] | None = None
-) -> Chart:
-    """A dot with its interval per row; filled where something is established, hollow where not."""
-    y = {"field": label, "type": "nominal", "title": None, "sort": None}
-    across = _x(title, domain)
-    whole = [r for r in rows if r.get("low") is not None and r.get("high") is not None]
-    layers: list[Spec] = []
-    if zero:
-        layers.append({"mark": {"type": "rule", "color": INK, "opacity": 0.5}, "encoding": {"x": {"datum": 0}}})
-    if whole:
-        layers.append(
-            {
-                "transform": [{"filter": "datum.low != null"}],
-                "mark": {"type": "rule", "strokeWidth": 2, "color": BLUE},
-                "encoding": {"x": {**across, "field": "low"}, "x2": {"field": "high"}, "y": y},
-            }
-        )
-    layers.append(
-        {
-            "mark": {"type": "point", "size": 70, "strokeWidth": 2, "color": BLUE, "stroke": BLUE},
-            "encoding": {
-                "x": across,
-                "y": y,
-                "fill": {"condition": {"test": "datum.sure !== false", "value": BLUE}, "value": "transparent"},
-            },
-        }
-    )
-    return _chart(rows, {"layer": layers, "height": _rows_high(rows, label)}, words)
-
-
-def _grouped(rows: Rows, label: str, series: str, title: str, words: str) -> Chart:
-    many = len({r[series] for r in rows}) > 1
-    y: Spec = {"field": label, "type": "nominal", "title": None, "sort": None}
-    encoding: Spec = {
-        "x": _x(title),
-        "y": y,
-        "color": {"field": series, "title": None, **({} if many else {"legend": None})},
-    }
-    if many:
-        encoding["yOffset"] = {"field": series}
-    spec = {"mark": {"type": "bar"}, "encoding": encoding, "height": _rows_high(rows, label) * (2 if many else 1)}
-    return _chart(rows, spec, words)
+    return chart_of_rows(rows, {"layer": layers, "width": {"step": 46}, "height": {"step": 30}}, words)
 
 
 def _along(rows: Rows, title: str, words: str, domain: Sequence[float] | None = None, zero: bool = False) -> Chart:
@@ -334,17 +304,4 @@ def _along(rows: Rows, title: str, words: str, domain: Sequence[float] | None = 
             },
         },
     ]
-    return _chart(rows, {"layer": layers}, words)
-
-
-def _x(title: str, domain: Sequence[float] | None = None) -> Spec:
-    scale = {"scale": {"domain": list(domain)}} if domain else {}
-    return {"field": "value", "type": "quantitative", "title": title, **scale}
-
-
-def _rows_high(rows: Rows, label: str) -> int:
-    return max(60, 22 * len({r[label] for r in rows}))
-
-
-def _chart(rows: Rows, spec: Spec, words: str) -> Chart:
-    return Chart({"data": {"values": list(rows)}, "width": WIDTH, "height": HEIGHT, **spec}, words)
+    return chart_of_rows(rows, {"layer": layers}, words)

@@ -9,9 +9,13 @@ from ethogram.estimate import Estimate
 from ethogram.lab.gate.confirming import Confirmation
 from ethogram.lab.gate.gating import GateResult
 from ethogram.lab.gate.moved import MovedTask
+from ethogram.trace import short_id
 
-from .moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason, sentence, short_id
+from .layers import change_lines
+from .moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason, sentence
 
+MOST_WORDS = 600
+"""Foreign words in a cell are cut here, so that the whole fits into a comment (GitHub takes 65,536 characters)."""
 _MARK = {"pass": "✅", "regression": "❌", "undecided": "❔"}
 
 
@@ -73,7 +77,9 @@ def markdown(result: GateResult) -> str:
     if result.verdict == "undecided":
         lines.append(f"| to decide | {_cell(needed(result))} |")
     lines += _task_table(result.tasks)
-    for again in result.confirmations:
+    if result.layers is not None and result.layers.moved and (told := change_lines(result.layers)):
+        lines += ["", f"{_cell('L' + told[0][1:])}."]
+    for again in result.confirmations[:SHOWN]:
         word = confirmed(again)
         lines += [
             "",
@@ -81,12 +87,12 @@ def markdown(result: GateResult) -> str:
         ]
     resting = [q for q in result.quarantined if not q.expired]
     if resting:
-        named = ", ".join(f"{_code(q.task)} until {q.until}" for q in resting)
+        named = _named([f"{_code(q.task)} until {q.until}" for q in resting])
         lines += ["", f"In quarantine, not counted: {named}."]
     expired = [q for q in result.quarantined if q.expired]
     if expired:
-        lines += ["", "Quarantine over, counted again: " + ", ".join(_code(q.task) for q in expired) + "."]
-    lines += [f"\n> {_cell(w)}" for w in result.warnings]
+        lines += ["", f"Quarantine over, counted again: {_named([_code(q.task) for q in expired])}."]
+    lines += [f"\n> {_cell(w)}" for w in result.warnings[:SHOWN]]
     return "\n".join(lines) + "\n"
 
 
@@ -189,9 +195,19 @@ def _missing(result: GateResult) -> str:
     return "; ".join(parts) or "nothing"
 
 
+def _named(words: list[str]) -> str:
+    """The first of them; the JSON has all."""
+    return ", ".join(words[:SHOWN]) + (f" and {len(words) - SHOWN} more" if len(words) > SHOWN else "")
+
+
+def _short(text: str) -> str:
+    flat = " ".join(_clean(text).split())
+    return flat if len(flat) <= MOST_WORDS else flat[: MOST_WORDS - 1] + "…"
+
+
 def _cell(text: str) -> str:
     """Foreign words in a Markdown table: no cell ends early, nothing becomes markup."""
-    flat = " ".join(_clean(text).split())
+    flat = _short(text)
     for sign in ("\\", "|", "`", "<", "*", "["):
         flat = flat.replace(sign, "\\" + sign)
     return flat
@@ -199,7 +215,7 @@ def _cell(text: str) -> str:
 
 def _code(text: str) -> str:
     """Foreign words as code outside tables: the fence is longer than any run of backticks inside."""
-    flat = " ".join(_clean(text).split())
+    flat = _short(text)
     longest = max((len(run) for run in re.findall("`+", flat)), default=0)
     fence, pad = "`" * (longest + 1), " " if longest else ""
     return f"{fence}{pad}{flat}{pad}{fence}" if flat else "(no name)"

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ethogram.display.chart import BLUE, GREY, ORANGE, PURPLE, Chart
+from ethogram.display.marks import WIDTH, Rows
+
 from . import charts
-from .chart import BLUE, GREY, ORANGE, PURPLE, Chart
 from .race_charts import one_legend
 
 CELL_WIDE, CELL_LINE, LINE = 78, 14, 12
 COLOURS = {"safe": BLUE, "unsafe": ORANGE, "undecided": GREY, "visited": PURPLE}
 
 
-def rate_map(rows: charts.Rows, x: str, y: str, values: Sequence[Sequence[Any]], words: str) -> Chart:
+def rate_map(rows: Rows, x: str, y: str, values: Sequence[Sequence[Any]], words: str) -> Chart:
     """Failure rates of a slice: rate, interval and verdict in each cell; rows: x, y, rate, low, high, verdict.
 
     `values` are those of x and of y in the order of the grid. A row without a verdict has two lines.
@@ -41,7 +43,7 @@ def _cell_lines(row: dict[str, Any]) -> list[str]:
     return [*told, str(row["verdict"])] if row.get("verdict") else told
 
 
-def effect_intervals(rows: charts.Rows) -> Chart:
+def effect_intervals(rows: Rows) -> Chart:
     """How much each effect explains, with its interval; rows: effect, share, low, high."""
     y = {"field": "effect", "type": "nominal", "title": None, "sort": None, "axis": {"labelLimit": 320}}
     title = "share of the variation of the failure rate"
@@ -63,11 +65,11 @@ def effect_intervals(rows: charts.Rows) -> Chart:
         },
     ]
     height = max(60, 22 * len(rows))
-    spec = {"data": {"values": list(rows)}, "width": charts.WIDTH, "height": height, "layer": layers}
+    spec = {"data": {"values": list(rows)}, "width": WIDTH, "height": height, "layer": layers}
     return Chart(spec, "which settings matter, alone and two together")
 
 
-def rounds_curve(rows: charts.Rows) -> Chart:
+def rounds_curve(rows: Rows) -> Chart:
     """What was known after each round; rows: episodes, who (safe, unsafe, …), value."""
     whole = [{**r, "low": r["value"], "high": r["value"]} for r in rows if r["value"] is not None]
     words = "how the map was decided, round by round"

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
+from ethogram.trace import short_id
 
 SHOWN = 10
 """How many tasks are shown; the rest is counted."""
 MOST_REASON = 160
-
-
-def short_id(trace: str) -> str:
-    """As much of a trace's id as it takes to find it: `ethogram trace` and `diff` take the start of an id."""
-    return trace.removeprefix("b2:")[:12]
 
 
 def passes_text(arm: Counted) -> str:

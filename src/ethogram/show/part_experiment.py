@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ethogram.display import marks
 from ethogram.estimate import Estimate
 from ethogram.lab.experiment.experiments import experiment_results
 from ethogram.lab.experiment.records import CRASH, SILENT, Aggregate, Dose, ExperimentResults
@@ -34,7 +35,8 @@ def experiment_part(run: Run) -> tuple[Section, list[Card]] | None:
     section = Section(
         id=ID,
         title=TITLE,
-        paragraphs=[_lead(found), _harm(found), _floor(found)],
+        lead=_harm(found),
+        paragraphs=[_lead(found), _floor(found)],
         pictures=_pictures(found),
         tables=[
             _showings(found.overall),
@@ -92,7 +94,7 @@ def _pictures(found: ExperimentResults) -> list[Picture]:
     counts = sorted(found.overall.counts.items(), key=lambda x: -x[1])
     rows: list[dict[str, Any]] = [{"showing": name.replace("_", " "), "pairs": n} for name, n in counts]
     words = "how the changes showed, delivered pairs"
-    drawn = [*_by_task(found), picture(charts.bars(rows, "showing", "pairs", "pairs", words)), *_distances(found)]
+    drawn = [*_by_task(found), picture(marks.bars(rows, "showing", "pairs", "pairs", words)), *_distances(found)]
     curve = [
         {
             "intensity": d.intensity,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ethogram.decide.tube import MISLEADS
+from ethogram.display.chart import Chart
 from ethogram.lab.explore.effects import Effects, explain_exploration, slice_exploration
 from ethogram.lab.explore.exploration import RoundMetrics, open_exploration
 from ethogram.lab.explore.maps import ExplorationMap, map_exploration
 from ethogram.lab.explore.reading import PointRow
 from ethogram.store import Home, Run
 
-from .chart import Chart
 from .explore_charts import effect_intervals, rate_map, rounds_curve
 from .views import Card, Section, TableView, picture, said
 
@@ -40,7 +40,8 @@ def explore_part(run: Run) -> tuple[Section, list[Card]] | None:
     section = Section(
         id=ID,
         title=TITLE,
-        paragraphs=[_question(found), found.established, *_against_truth(rounds[-1])],
+        lead=found.established,
+        paragraphs=[_question(found), *_against_truth(rounds[-1])],
         pictures=[picture(c) for c in drawn],
         tables=[_worst(found), _levels(effects)],
         notes=[_headline(rounds[-1]), MISLEADS],

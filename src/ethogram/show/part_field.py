@@ -1,74 +1,83 @@
-"""Why does it fail? The chain of a behaviour field with its pictures, as a part of the report."""
+"""How does behaviour differ? The chain of a behaviour field with its pictures, as a part of the report."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from ethogram.estimate import Estimate
+import msgspec
+
+from ethogram.display.chart import Chart
 from ethogram.lab.field.cloud import Cloud, field_cloud
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import FieldResult
+from ethogram.measure.field import Field
+from ethogram.measure.horizon import Rule
 from ethogram.store import Run
 
 from . import charts
-from .chart import Chart
+from .field_rows import dimension_rows, gap_rows, stage_rows
 from .views import Card, Section, TableView, clean_condition, picture, said
 
+TITLE = "How does behaviour differ?"
 MOST_POINTS = 2000
 """How many trajectories are drawn, at most: more cannot be told apart."""
 MOST_LINES = 150
 
 
-def field_part(run: Run) -> tuple[Section, list[Card]] | None:
+class FieldReading(msgspec.Struct, frozen=True, kw_only=True):
+    """How behaviour is read: as the options of `ethogram field` say."""
+
+    field: str | type[Field] | None = None
+    states: str | Path | None = None
+    corridor: str | Path | None = None
+    rule: Rule = "visited"
+    reading: str = "steps"
+    preset: str | None = None
+
+
+def field_part(how: FieldReading, run: Run) -> tuple[Section, list[Card]] | None:
     """The chain, read aloud, and what it looks like."""
-    found = field_of(run, condition=clean_condition(run))
-    paragraphs = [step.text for step in found.chain.steps] + [found.advice_text]
-    drawn = field_charts(found) + cloud_charts(field_cloud(run, condition=clean_condition(run)))
+    clean = clean_condition(run)
+    found = field_of(run, condition=clean, **msgspec.structs.asdict(how))
+    cloud = field_cloud(run, condition=clean, field=how.field, reading=how.reading, preset=how.preset or "standard")
     notes = [
-        "Pictures and text use the default reading: standardised log features, within tasks; "
-        "the essay's own definitions are in the JSON of ethogram field.",
+        "Standardised log features, within tasks; the essay's own definitions are in the JSON of ethogram field.",
         *found.notes,
     ]
     cards = [Card(label="advice", value=found.advice, detail=f"{found.K} traces, {found.d} dimensions")]
-    if clean_condition(run) is not None:
+    if clean is not None:
         # advice on clean attempts must not stand among the headlines of an experiment about damage
         cards = []
         notes.insert(0, "Only the clean attempts are read here; what the damage did stands in a part of its own.")
     section = Section(
         id="field",
-        title="Why does it fail?",
-        paragraphs=paragraphs,
-        pictures=[picture(c) for c in drawn],
-        tables=[_table(found)],
+        title=TITLE,
+        lead=found.advice_text,
+        paragraphs=_against_corridor(found),
+        pictures=[picture(c) for c in field_charts(found) + cloud_charts(cloud)],
+        tables=[_chain(found), _table(found), *_corridor(found), *_stages(found)],
         notes=notes,
     )
     return section, cards
 
 
 def field_charts(found: FieldResult) -> list[Chart]:
-    """Where success and failure part, which way, and along the stages."""
+    """Where success and failure part, which way, and along the stages; nothing is drawn that the text refuses."""
     drawn = []
-    parting = _rows(found, "separation")
-    if parting:
-        drawn.append(charts.separation_bar(parting))
-    leaning = _rows(found, "skew")
-    if leaning:
-        drawn.append(charts.skew_bar(leaning))
-    stages = found.horizons
-    if len(stages) > 1:
-        for name, chart in (
+    for metric, bar in (("separation", charts.separation_bar), ("skew", charts.skew_bar)):
+        if dimension_rows(found, metric):
+            drawn.append(bar(found))
+    if len(found.horizons) > 1:
+        for metric, line in (
             ("width", charts.horizon_width),
             ("pass_rate", charts.horizon_convergence),
             ("drift", charts.drift_lines),
         ):
-            # what the evidence is too thin for has no interval, and a line through it would claim what the text refuses
-            rows = [
-                {"state": h.state, "order": i, "who": found.run, **_ends(h.estimates[name])}
-                for i, h in enumerate(stages)
-                if name in h.estimates and h.estimates[name].low is not None
-            ]
-            if rows:
-                drawn.append(chart(rows, found.rule))
+            if stage_rows(found, metric, None)[0]:
+                drawn.append(line(found))
+    if found.corridor is not None and len(gap_rows(found.corridor)) > 1:
+        drawn.append(charts.centroid_gap(found.corridor))
     return drawn
 
 
@@ -89,29 +98,6 @@ def cloud_charts(cloud: Cloud) -> list[Chart]:
     return [*drawn, charts.parallel_coordinates(lines)] if len(cloud.dimensions) > 2 else drawn
 
 
-def _rows(found: FieldResult, name: str) -> list[dict[str, Any]]:
-    """One row per dimension that has this estimate, those that are surest first."""
-    chosen = [
-        (row.adjusted if row.adjusted is not None else 2.0, dimension, row.estimates[name])
-        for dimension, row in found.dimensions.items()
-        if name in row.estimates and row.estimates[name].value is not None
-    ]
-    alpha = 1 - found.level
-    return [
-        {"dimension": dimension, "sure": adjusted <= alpha, **_ends(estimate)}
-        for adjusted, dimension, estimate in sorted(chosen, key=lambda c: c[0])
-    ]
-
-
-def _ends(estimate: Estimate) -> dict[str, Any]:
-    finite = estimate.low is not None and estimate.high is not None and abs(estimate.high) != float("inf")
-    return {
-        "value": estimate.value,
-        "low": estimate.low if finite else None,
-        "high": estimate.high if finite else None,
-    }
-
-
 def _table(found: FieldResult) -> TableView:
     rows = []
     for name, row in found.dimensions.items():
@@ -130,3 +116,52 @@ def _table(found: FieldResult) -> TableView:
         rows=rows,
         caption=f"{found.K} traces of {found.tasks} tasks: {found.successes} succeeded, {found.failures} failed",
     )
+
+
+def _chain(found: FieldResult) -> TableView:
+    """The chain question by question; the sentences with all numbers stand folded."""
+    rows = [[step.question, step.answer, step.text] for step in found.chain.steps]
+    return TableView(
+        columns=["question", "answer", "evidence"], rows=rows, caption="The chain, read aloud", folded=True
+    )
+
+
+def _against_corridor(found: FieldResult) -> list[str]:
+    """Whether the runs left the corridor that they are held against."""
+    check = found.corridor
+    if check is None:
+        return []
+    outside = sum(a.inside is False for a in check.adherence)
+    if check.alarm.raised is None:
+        told = f"no verdict: {check.alarm.why}"
+    else:
+        p = "" if check.alarm.p is None else f" (p = {check.alarm.p:.2g})"
+        told = f"{'left the corridor' if check.alarm.raised else 'within the corridor'}{p}"
+    return [f"Against the corridor {check.name} ({check.K} runs): {told}; {outside} of {len(check.adherence)} outside."]
+
+
+def _corridor(found: FieldResult) -> list[TableView]:
+    check = found.corridor
+    if check is None:
+        return []
+    rows = [
+        [g.state, str(g.K), said(g.width_ratio, 2), said(g.distance, 2), "–" if g.p is None else f"{g.p:.3f}"]
+        for g in check.gaps
+    ]
+    columns = ["state", "runs", "width ratio", "centre distance", "p of no distance"]
+    caption = f"Against the corridor {check.name}: a run counts at every state that it {check.rule}"
+    return [TableView(columns=columns, rows=rows, caption=caption)]
+
+
+def _stages(found: FieldResult) -> list[TableView]:
+    """Every stage with its estimates, or why there is none."""
+    if len(found.horizons) < 2:
+        return []
+    names = ("width", "pass_rate", "drift")
+    rows = [
+        [h.state, str(h.K), *(said(h.estimates[n], 2) if n in h.estimates else "–" for n in names)]
+        for h in found.horizons
+    ]
+    caption = f"Stages: a run counts at every state that it {found.rule}"
+    columns = ["stage", "runs", "width", "success rate", "drift"]
+    return [TableView(columns=columns, rows=rows, caption=caption, folded=True)]

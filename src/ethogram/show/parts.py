@@ -9,24 +9,34 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.errors import BadInput, EthogramError
+from ethogram.errors import BadInput, EthogramError, Refused
+from ethogram.lab.gate.versions import comparable_tasks
+from ethogram.lab.home.samples import sampled_run
 from ethogram.plugins import Plugged, Plugin, plugged
-from ethogram.store import Home, Run, run_of
+from ethogram.store import Home, Run
 
+from .answers import RunAnswers
+from .part_attempts import ID as ATTEMPTS_ID
+from .part_attempts import TITLE as ATTEMPTS_TITLE
+from .part_attempts import attempts_part
 from .part_compare import TITLE, compare_part
 from .part_experiment import experiment_part
 from .part_explore import explore_part
-from .part_field import field_part
+from .part_field import TITLE as FIELD_TITLE
+from .part_field import FieldReading, field_part
+from .part_layers import TITLE as LAYERS_TITLE
+from .part_layers import layers_part
+from .part_why import ID as WHY_ID
+from .part_why import TITLE as WHY_TITLE
+from .part_why import why_part
 from .views import (
     Card,
     ReportView,
     Section,
     TableView,
-    attempts_part,
     clean_condition,
     missing_part,
     reliability_part,
-    said,
 )
 
 
@@ -48,7 +58,9 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
         why = report.per_run.why or "nothing in this run has a price"
         return Section(id="cost", title=title, notes=[why]), []
     each, resolved = report.per_run, report.per_resolved
-    words = [f"One run costs ${said(each, 4)} on average; one resolved task costs ${said(resolved, 4)}."]
+    amounts = [
+        [name, _usd(e.value), _money_between(e)] for name, e in (("one run", each), ("one resolved task", resolved))
+    ]
     rows = [
         [
             s.step,
@@ -60,21 +72,30 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
         ]
         for s in report.by_step
     ]
-    tables = [TableView(columns=["step", "calls", "input", "output", "cost", "share"], rows=rows)]
+    tables = [
+        TableView(columns=["", "on average", f"{100 * each.level:g} % interval"], rows=amounts),
+        TableView(columns=["step", "calls", "input", "output", "cost", "share"], rows=rows, caption="By step"),
+    ]
     notes = [f"not priced: {u.model or 'a model without a name'}, {u.why}" for u in report.unpriced]
-    cards = [Card(label="per resolved task", value=_usd(resolved.value), detail=_money_between(resolved))]
-    return Section(id="cost", title=title, paragraphs=words, tables=tables, notes=notes), cards
+    cards = []
+    if resolved.value:
+        cards.append(Card(label="per resolved task", value=_usd(resolved.value), detail=_money_between(resolved)))
+    return Section(id="cost", title=title, tables=tables, notes=notes), cards
 
 
 def _money_between(estimate: Any) -> str:
     if estimate.low is None or estimate.high is None:
         return estimate.why or "no interval"
+    if estimate.high == 0:
+        return "nothing was charged"
     high = "no upper limit" if estimate.high == float("inf") else f"${estimate.high:.4g}"
     return f"${estimate.low:.4g} to {high}"
 
 
 def _usd(value: float | None) -> str:
-    return "–" if value is None else f"${value:,.4f}" if 0 < value < 10 else f"${value:,.2f}"
+    if value is None or value == 0:
+        return "–" if value is None else "$0"
+    return f"${value:,.2f}" if value >= 10 else f"${value:.3g}" if value < 0.01 else f"${value:,.4f}"
 
 
 def _tokens(value: int | None) -> str:
@@ -85,15 +106,23 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-PARTS: tuple[Part, ...] = (
-    Part("explore", "Where is it unsafe?", explore_part),
-    Part("experiment", "Did the damage do something?", experiment_part),
-    Part("reliability", "Is it reliable?", reliability_part),
-    Part("missing", "What is missing?", missing_part),
-    Part("attempts", "Tasks and attempts", attempts_part),
-    Part("field", "Why does it fail?", field_part),
-    Part("cost", "What does it cost?", cost_part),
-)
+def own_parts(answers: RunAnswers, behaviour: FieldReading) -> tuple[Part, ...]:
+    """The parts of every report in their order: the answer, the attempts, then reliability, behaviour and cost."""
+    return (
+        Part("explore", "Where is it unsafe?", explore_part),
+        Part("experiment", "Did the damage do something?", experiment_part),
+        Part(WHY_ID, WHY_TITLE, partial(why_part, answers)),
+        Part("layers", LAYERS_TITLE, layers_part),
+        Part(ATTEMPTS_ID, ATTEMPTS_TITLE, attempts_part),
+        Part("reliability", "Is it reliable?", reliability_part),
+        Part("missing", "What is missing?", missing_part),
+        Part("field", FIELD_TITLE, partial(field_part, behaviour)),
+        Part("cost", "What does it cost?", cost_part),
+    )
+
+
+NAMES = ("explore", "experiment", WHY_ID, "layers", ATTEMPTS_ID, "reliability", "missing", "field", "cost")
+"""The ids of our own parts, which no plug-in may take."""
 
 
 GROUP = "ethogram.parts"
@@ -101,7 +130,7 @@ GROUP = "ethogram.parts"
 
 def plugged_parts() -> Plugged[Part]:
     """The parts that installed packages add."""
-    return plugged(GROUP, _checked, taken={part.id for part in PARTS})
+    return plugged(GROUP, _checked, taken=set(NAMES))
 
 
 def _added_parts() -> list[Part]:
@@ -135,11 +164,12 @@ OF_EXPLORATIONS = ("explore", "cost")
 """An exploration buys attempts where they say most: a pass rate over them, or a field, would describe the buying."""
 
 
-def _asked(run: Run) -> list[Part]:
+def _asked(run: Run, answers: RunAnswers, behaviour: FieldReading) -> list[Part]:
     """The questions that a run can be asked; a world that is no suite has nothing to price."""
+    own = own_parts(answers, behaviour)
     if run.info.kind != "explore":
-        return [*PARTS, *_added_parts()]
-    return [p for p in PARTS if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
+        return [*own, *_added_parts()]
+    return [p for p in own if p.id in OF_EXPLORATIONS and (p.id != "cost" or "suite" in run.info.plan)]
 
 
 def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
@@ -150,22 +180,50 @@ def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
 
 
 def report_view(
-    run: str | Run = "latest", candidate: str | Run | None = None, *, home: Home | str | None = None
+    run: str | Run = "latest",
+    candidate: str | Run | None = None,
+    *,
+    behaviour: FieldReading | None = None,
+    common_tasks: bool = False,
+    home: Home | str | None = None,
 ) -> ReportView:
     """Everything a report shows of a run; a part that cannot be had says why instead of vanishing.
 
-    With a `candidate` the report is about that run, and begins with how it differs from `run`.
+    With a `candidate` the report is about that run, and begins with how it differs from `run`. `behaviour` says which
+    field, states and corridor its behaviour is read by. Two runs of different versions of a suite are refused, unless
+    `common_tasks` compares only the tasks that are the same in both.
     """
-    found = run_of(run, home)
-    asked = _asked(found)
+    return report_of(run_answers(run, candidate, common_tasks=common_tasks, home=home), behaviour)
+
+
+def run_answers(
+    run: str | Run = "latest",
+    candidate: str | Run | None = None,
+    *,
+    common_tasks: bool = False,
+    home: Home | str | None = None,
+) -> RunAnswers:
+    """The run that a report is about: `run`, or the `candidate` against it."""
+    found, base = sampled_run(run, home), None
     if candidate is not None:
-        base, found = found, run_of(candidate, home)
-        asked = [Part("compare", TITLE, partial(compare_part, base)), *_asked(found)]
+        base, found = found, sampled_run(candidate, home)
+        comparable_tasks(base, found, common_tasks=common_tasks)
+    return RunAnswers(found, base=base, common_tasks=common_tasks, home=home)
+
+
+def report_of(answers: RunAnswers, behaviour: FieldReading | None = None) -> ReportView:
+    """Everything a report shows of a run, as `report_view`."""
+    found, base = answers.run, answers.base
+    asked = _asked(found, answers, behaviour or FieldReading())
+    if base is not None:
+        asked = [Part("compare", TITLE, partial(compare_part, base, answers)), *asked]
     sections, cards = [], []
     for part in asked:
         try:
             made = part.make(found)
         except EthogramError as error:
+            if part.id == "field" and behaviour is not None and not isinstance(error, Refused):
+                raise  # what was asked for by name cannot be had: that is no matter of evidence
             sections.append(Section(id=part.id, title=part.title, notes=[str(error)]))
             continue
         if made is not None:
@@ -173,6 +231,7 @@ def report_view(
             cards += made[1] if part.id == "experiment" else _of_clean(found, made[1])
     return ReportView(
         run=found.name,
+        against=None if base is None else base.name,
         subtitle=_subtitle(found),
         made=datetime.fromtimestamp(found.info.created_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         cards=cards,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ethogram.display.chart import PALETTE, Chart
+from ethogram.display.marks import Rows
+
 from . import charts
-from .chart import PALETTE, Chart
 
 
 class Figure(NamedTuple):
@@ -36,7 +38,7 @@ DASHES: tuple[tuple[int, ...], ...] = ((1, 0), (6, 3), (2, 2), (8, 3, 2, 3), (4,
 """One more than there are colours: the seventh line has the first colour and a dash of its own."""
 
 
-def learning_curves(rows: charts.Rows, metric: str = "balanced_accuracy") -> Chart:
+def learning_curves(rows: Rows, metric: str = "balanced_accuracy") -> Chart:
     """A figure of a race against episodes; rows: episodes, strategy, value, low, high (ends may be lacking).
 
     Episodes are on a logarithmic axis, for strategies differ by factors.
@@ -50,7 +52,7 @@ def learning_curves(rows: charts.Rows, metric: str = "balanced_accuracy") -> Cha
     return drawn
 
 
-def race_picture(curves: Mapping[str, charts.Rows]) -> Chart:
+def race_picture(curves: Mapping[str, Rows]) -> Chart:
     """Several figures of one race below each other, each with its own axis; `curves` has the rows of each by name."""
     drawn = {metric: learning_curves(rows, metric) for metric, rows in curves.items()}
     panels = [{k: v for k, v in each.spec.items() if k not in ("$schema", "config")} for each in drawn.values()]

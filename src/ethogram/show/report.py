@@ -1,21 +1,37 @@
-"""A report on paper: one HTML file that opens offline, prints well, and runs no script."""
+"""`ethogram report`: everything about a run in one file that opens offline, as a page, as Markdown or as PDF."""
 
 from __future__ import annotations
 
-from html import escape
+import shutil
+import subprocess
+import tempfile
 from pathlib import Path
+from typing import Literal, get_args
 
-from ethogram.errors import BadUsage
+from ethogram.display.chart import can_draw
+from ethogram.errors import BadUsage, MachineFailure
+from ethogram.lab.why.opened import open_traces
+from ethogram.measure.field import Field
+from ethogram.measure.horizon import Rule
 from ethogram.result import Result
 from ethogram.store import Home, Run
 
-from .chart import Chart, can_draw
-from .parts import report_view
-from .views import Card, MatrixRow, Picture, ReportView, Section, TableView
+from .answers import RunAnswers
+from .markdown import report_markdown
+from .models.report import with_pictures
+from .paper import MOST_BYTES, PaperFile, paper_page
+from .paper_run import overview_inside
+from .part_field import FieldReading
+from .parts import report_of, run_answers
+from .views import ReportView
 
-MOST_LARGE = 9
-"""Up to this number of characters a headline figure is set large."""
-SIGNS = {"pass": "●", "fail": "○", "missing": "·"}
+ReportFormat = Literal["html", "md", "pdf"]
+MOST_CHARACTERS = 5 * MOST_BYTES // 2
+"""Characters of attempts that are opened: deflated and in base64 words take about half, or less."""
+PDF_SECONDS = 120
+PAINT_MILLISECONDS = 10_000
+
+_NO_PICTURES = "pictures were left out; draw them with: pip install 'ethogram[charts]'"
 
 
 class ReportFile(Result, kw_only=True):
@@ -26,6 +42,7 @@ class ReportFile(Result, kw_only=True):
     bytes: int
     sections: list[str]
     pictures: int
+    attempts: int = 0
     notes: list[str]
 
 
@@ -34,95 +51,93 @@ def report(
     path: str | Path = "report.html",
     *,
     candidate: str | Run | None = None,
+    format: ReportFormat | None = None,
+    field: str | type[Field] | None = None,
+    states: str | Path | None = None,
+    corridor: str | Path | None = None,
+    rule: Rule = "visited",
+    reading: str = "steps",
+    preset: str | None = None,
+    common_tasks: bool = False,
     home: Home | str | None = None,
 ) -> ReportFile:
-    """Write everything about a run as one HTML file that opens without a network.
+    """Write everything about a run as one file that opens without a network.
 
-    With a `candidate` the report is about that run, and begins with how it differs from `run`.
+    With a `candidate` the report is about that run, and begins with how it differs from `run`. `format` is by default
+    that of the path: a page (html), Markdown (md), or PDF, for which chromium is needed. `field`, `states`, `corridor`,
+    `rule`, `reading` and `preset` are those of `ethogram field`: by which field its behaviour is read. Runs of other
+    versions of a suite are refused, unless `common_tasks` compares only tasks that are the same in both.
 
-    Gives the file, its sections and the number of its pictures. Raises `BadUsage` for a path that is not HTML or cannot
-    be written, `NotFound` for a run that does not exist.
+    Gives the file, its sections and the number of its pictures. Raises `BadUsage` for a path whose ending is another
+    format's or that cannot be written, `NotFound` for a run that does not exist.
 
     Example: `report("night", "night.html").sections`
     """
     place = Path(path)
-    if place.suffix.lower() not in (".html", ".htm"):
-        raise BadUsage(f"a report is an HTML page; name it {place.stem}.html, not {place.name}")
-    view = report_view(run, candidate, home=home)
-    drawn = can_draw()
-    text = page(view, pictures=drawn)
+    chosen = _format(place, format)
+    browser = _chromium() if chosen == "pdf" else ""
+    behaviour = FieldReading(field=field, states=states, corridor=corridor, rule=rule, reading=reading, preset=preset)
+    answers = run_answers(run, candidate, common_tasks=common_tasks, home=home)
+    view = report_of(answers, None if behaviour == FieldReading() else behaviour)
+    attempts = 0
+    if chosen == "md":
+        data = report_markdown(view).encode()
+    else:
+        view = with_pictures(view)
+        page = _page(view, answers, with_attempts=chosen == "html")
+        attempts = page.attempts
+        data = page.text.encode() if chosen == "html" else _pdf(browser, page.text)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text, encoding="utf-8")
+        place.write_bytes(data)
     except OSError as error:
         raise BadUsage(f"{place} cannot be written: {error.strerror}; choose another place with -o") from None
-    notes = [] if drawn else ["pictures were left out: install ethogram[charts] to draw them"]
+    has_pictures = chosen != "md" and can_draw()
     return ReportFile(
         run=view.run,
         report=str(place),
-        bytes=len(text.encode()),
+        bytes=len(data),
         sections=[s.id for s in view.sections],
-        pictures=sum(len(s.pictures) for s in view.sections) if drawn else 0,
-        notes=notes,
+        pictures=sum(len(s.pictures) for s in view.sections) if has_pictures else 0,
+        attempts=attempts,
+        notes=[] if chosen == "md" or can_draw() else [_NO_PICTURES],
     )
 
 
-def page(view: ReportView, *, pictures: bool) -> str:
-    """The whole page; every foreign word is escaped, and a policy forbids it to load or run anything."""
-    links = "".join(f'<a href="#{escape(s.id)}">{escape(s.title)}</a>' for s in view.sections)
-    cards = "".join(_card(c) for c in view.cards)
-    body = "".join(_section(s, pictures) for s in view.sections)
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{escape(view.run)} · Ethogram</title><style>{_style()}</style></head><body>"
-        f'<header><p class="brand">Ethogram</p><h1>{escape(view.run)}</h1>'
-        f"<p>{escape(view.subtitle)} · {escape(view.made)}</p><nav>{links}</nav></header>"
-        f'<main><div class="cards">{cards}</div>{body}</main>'
-        "<footer>Every number is an estimate with its interval, or says why there is none.</footer>"
-        "</body></html>\n"
-    )
+def _format(place: Path, wanted: ReportFormat | None) -> ReportFormat:
+    ending = {".html": "html", ".htm": "html", ".md": "md", ".pdf": "pdf"}.get(place.suffix.lower())
+    known: tuple[ReportFormat, ...] = get_args(ReportFormat)
+    chosen = next((one for one in known if one == (wanted or ending)), None)
+    if chosen is None or ending != chosen:
+        kind = chosen or "html"
+        raise BadUsage(f"a report ends in .html, .md or .pdf; name it {place.stem}.{kind}, not {place.name}")
+    return chosen
 
 
-def _card(card: Card) -> str:
-    label, value, detail = (escape(text) for text in (card.label, card.value, card.detail))
-    kind = "card words" if len(card.value) > MOST_LARGE else "card"
-    return f'<div class="{kind}"><span>{label}</span><b>{value}</b><small>{detail}</small></div>'
+def _page(view: ReportView, answers: RunAnswers, *, with_attempts: bool) -> PaperFile:
+    if not with_attempts or not answers.run.entries:
+        return paper_page(view, [], 0)
+    opened = open_traces(answers.run, answers.told, base=answers.base, most=MOST_CHARACTERS)
+    return paper_page(view, opened.traces, sum(opened.left_out.values()), pages=overview_inside(answers))
 
 
-def _section(section: Section, pictures: bool) -> str:
-    parts = [f"<p>{escape(p)}</p>" for p in section.paragraphs]
-    if pictures and section.pictures:
-        parts.append(f'<div class="figures">{"".join(_figure(p) for p in section.pictures)}</div>')
-    parts += [_table(t) for t in section.tables]
-    if section.matrix:
-        parts.append(_matrix(section.matrix))
-    parts += [f'<p class="note">{escape(n)}</p>' for n in section.notes]
-    return f'<section id="{escape(section.id)}"><h2>{escape(section.title)}</h2>{"".join(parts)}</section>'
+def _chromium() -> str:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        raise BadUsage("a PDF is printed by chromium, which is not installed here; write .html instead and print that")
+    return found
 
 
-def _figure(drawn: Picture) -> str:
-    chart = Chart({k: v for k, v in drawn.spec.items() if k not in ("$schema", "description")}, drawn.words)
-    words = escape(drawn.words)
-    return f'<figure role="img" aria-label="{words}">{chart.svg(inline=True)}<figcaption>{words}</figcaption></figure>'
-
-
-def _table(table: TableView) -> str:
-    head = "".join(f"<th>{escape(c)}</th>" for c in table.columns)
-    rows = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in table.rows)
-    caption = f"<caption>{escape(table.caption)}</caption>" if table.caption else ""
-    return f'<div class="wide"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _matrix(rows: list[MatrixRow]) -> str:
-    lines = []
-    for row in rows:
-        cells = "".join(f'<i class="{c.mark}" title="{escape(c.words)}">{SIGNS[c.mark]}</i>' for c in row.cells)
-        name, rate = escape(row.task), escape(row.rate)
-        lines.append(f'<li><span title="{name}">{name}</span><span>{cells}</span><span>{rate}</span></li>')
-    return f'<ul class="matrix">{"".join(lines)}</ul>'
-
-
-def _style() -> str:
-    return (Path(__file__).parent / "report.css").read_text(encoding="utf-8")
+def _pdf(browser: str, page: str) -> bytes:
+    """The page as chromium prints it, in a folder and with a profile that are gone afterwards."""
+    with tempfile.TemporaryDirectory() as scratch:
+        source, printed = Path(scratch) / "report.html", Path(scratch) / "report.pdf"
+        source.write_text(page, encoding="utf-8")
+        command = [browser, "--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer"]
+        command += [f"--user-data-dir={scratch}/profile", f"--virtual-time-budget={PAINT_MILLISECONDS}"]
+        command += [f"--print-to-pdf={printed}", source.as_uri()]
+        try:
+            subprocess.run(command, capture_output=True, check=False, timeout=PDF_SECONDS)  # noqa: S603 - no shell
+            return printed.read_bytes()
+        except (OSError, subprocess.TimeoutExpired):
+            raise MachineFailure("chromium printed no PDF; write .html instead and print that") from None

@@ -7,19 +7,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from ethogram.display import marks
+from ethogram.display.chart import Chart
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.columns import UNKNOWN, load_outcomes
-from ethogram.lab.outcomes.metrics import MetricMeans, metric_means
+from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.lab.outcomes.metrics import MetricMeans
 from ethogram.lab.outcomes.reliability import ReliabilityResult, reliability
 from ethogram.measure import reliability as measured
-from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Run
-
-from . import charts
-from .chart import Chart
-
-MOST_TASKS = 300
-"""How many tasks are drawn one by one; the rest is counted."""
 
 Mark = Literal["pass", "fail", "missing"]
 
@@ -32,11 +27,20 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
 
 
+class PagePlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Words that lead to an attempt, or to a step of it; without a `trace` they are words."""
+
+    text: str
+    trace: str = ""
+    step: int | None = None
+
+
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt: how it ended, and what to say of it."""
+    """One attempt: how it ended, what to say of it, and its trace, if it can be opened."""
 
     mark: Mark
     words: str
+    trace: str = ""
 
 
 class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,36 +52,63 @@ class MatrixRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableView(msgspec.Struct, frozen=True, kw_only=True):
-    """A table as it is read: words, and numbers that are already rounded."""
+    """A table as it is read: words, and numbers that are already rounded; a folded one opens under its caption."""
 
-    columns: list[str]
-    rows: list[list[str]]
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str | PagePlace]]
     caption: str = ""
+    folded: bool = False
 
 
 class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """A chart and what it shows, in words."""
+    """A chart and what it shows, in words; `svg` is the chart drawn, on its way into a page."""
 
     spec: dict[str, Any]
     words: str
+    svg: str = ""
+
+
+class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
+    """The words that stand at a place."""
+
+    place: PagePlace
+    text: str
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause or a lead: what happens, how often, with examples, what to try first, and what would settle it."""
+
+    what: str
+    kind: Literal["cause", "lead"]
+    facts: list[str]
+    excerpts: list[Excerpt]
+    next: str
+    settle: str = ""
+    price: str = ""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the report that answers one question."""
+    """A part of the report that answers one question, in this order: the answer in a sentence (`lead`, with the place
+    to read first), reasons, paragraphs, attempts, pictures, tables, commands and notes."""
 
     id: str
     title: str
+    lead: str = ""
+    lead_place: PagePlace | None = None
+    reasons: list[Reason] = []
     paragraphs: list[str] = []
     pictures: list[Picture] = []
     tables: list[TableView] = []
-    notes: list[str] = []
     matrix: list[MatrixRow] = []
+    commands: list[str] = []
+    notes: list[str] = []
 
 
 class ReportView(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole report."""
+    """A whole report; `against` is the run that it is compared with, if any."""
 
     run: str
+    against: str | None
     subtitle: str
     made: str
     cards: list[Card]
@@ -97,7 +128,7 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
         note = "no episode has a score yet; score the run with: ethogram score"
         return Section(id="reliability", title="Is it reliable?", notes=[note]), []
     pictures = (
-        [picture(charts.reliability_curve(_finite(found.rows()), found.same_tasks))] if len(found.pass_at) > 1 else []
+        [picture(marks.reliability_curve(_finite(found.rows()), found.same_tasks))] if len(found.pass_at) > 1 else []
     )
     facts = ", ".join(f"{name} {value}" for name, value in found.facts.items())
     paragraphs = [
@@ -142,28 +173,12 @@ def missing_part(run: Run) -> tuple[Section, list[Card]] | None:
             f"Had all of them failed, the mean success rate would be {found.bounds.worst:.3f}; had all passed, "
             f"{found.bounds.best:.3f}."
         )
-    drawn = charts.bars(rows, "reason", "attempts", "attempts", "missing attempts by reason")
+    drawn = marks.bars(rows, "reason", "attempts", "attempts", "missing attempts by reason")
     return Section(id="missing", title="What is missing?", paragraphs=words, pictures=[picture(drawn)]), []
 
 
-def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
-    """Tasks × attempts."""
-    outcomes = load_outcomes(run, condition=clean_condition(run))
-    rows = _matrix(outcomes)
-    notes = [] if len(rows) == len(outcomes.tasks) else [f"the first {len(rows)} of {len(outcomes.tasks)} tasks"]
-    lead = "Every attempt once: ● passed, ○ failed, · missing. Point at one for its score or reason."
-    section = Section(
-        id="attempts",
-        title="Tasks and attempts",
-        paragraphs=[lead],
-        matrix=rows,
-        notes=notes,
-        tables=[_metrics(metric_means(run, condition=clean_condition(run)))],
-    )
-    return section, []
-
-
-def _metrics(found: MetricMeans) -> TableView:
+def metrics_table(found: MetricMeans) -> TableView:
+    """What an attempt took, metric by metric."""
     rows = [
         [
             m.name,
@@ -178,6 +193,7 @@ def _metrics(found: MetricMeans) -> TableView:
         columns=["metric", "mean over tasks", "unit", "better", "what is counted"],
         rows=rows,
         caption="What a scored attempt took",
+        folded=True,
     )
 
 
@@ -224,26 +240,6 @@ def _between(estimate: Estimate) -> str:
     if estimate.low is None or estimate.high is None:
         return "no interval"
     return f"{estimate.low:.0%} to {estimate.high:.0%}, {estimate.n} {estimate.of}"
-
-
-def _matrix(outcomes: Outcomes) -> list[MatrixRow]:
-    order: dict[int, list[int]] = {}
-    for i in sorted(range(outcomes.task.size), key=lambda i: (int(outcomes.task[i]), int(outcomes.attempt[i]))):
-        order.setdefault(int(outcomes.task[i]), []).append(i)
-    rows = []
-    for t, name in enumerate(outcomes.tasks[:MOST_TASKS]):
-        cells = [_cell(outcomes, i) for i in order.get(t, ())]
-        n, c = int(outcomes.attempts[t]), int(outcomes.successes[t])
-        rows.append(MatrixRow(task=name or UNKNOWN, cells=cells, rate=f"{c}/{n}"))
-    return rows
-
-
-def _cell(outcomes: Outcomes, i: int) -> Cell:
-    attempt, reason = int(outcomes.attempt[i]), outcomes.reason[i]
-    if reason is not None:
-        return Cell(mark="missing", words=f"attempt {attempt}: {reason}")
-    passed = bool(outcomes.success[i])
-    return Cell(mark="pass" if passed else "fail", words=f"attempt {attempt}: score {outcomes.value[i]:g}")
 
 
 def _finite(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,0 +1,33 @@
+"""What several parts of a report ask of a run, answered once: why it fails."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from ethogram.lab.why.results import Example, WhyResult
+from ethogram.lab.why.why import short_place, why
+from ethogram.store import Home, Run
+
+from .views import PagePlace
+
+
+class RunAnswers:
+    """The answers about one run; nothing is read before it is asked for."""
+
+    def __init__(
+        self, run: Run, *, base: Run | None = None, common_tasks: bool = False, home: Home | str | None = None
+    ) -> None:
+        """With a `base`, the run is asked why it fails against that one.
+
+        `common_tasks` compares both only on the tasks that are the same in both.
+        """
+        self.run, self.base, self.common_tasks, self.home = run, base, common_tasks, home
+
+    @cached_property
+    def told(self) -> WhyResult:
+        """Why the run fails."""
+        return why(self.run, against=self.base, common_tasks=self.common_tasks, home=self.home)
+
+    def place(self, example: Example) -> PagePlace:
+        """A place that is written as `ethogram trace` takes it, and leads there."""
+        return PagePlace(text=short_place(example), trace=example.trace, step=example.step)

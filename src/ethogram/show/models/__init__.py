@@ -1,0 +1,4 @@
+"""View models: what each page of the viewer shows, typed, and the function that fills it from `lab`.
+
+Every record here becomes a TypeScript interface in `web/src/models.ts`.
+"""

@@ -1,0 +1,111 @@
+"""The page of a behaviour field: the chain read aloud, its dimensions and horizons, a corridor, and the cloud."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ethogram.estimate import Estimate
+from ethogram.lab.field.cloud import Cloud, CloudPoint, field_cloud
+from ethogram.lab.field.fields import field_of
+from ethogram.lab.field.results import CorridorCheck, DimensionRow, FieldResult, HorizonRow
+from ethogram.lab.field.rulers import run_corridor
+from ethogram.measure.chain import Chain
+from ethogram.measure.horizon import Rule
+from ethogram.measure.standard import PRESETS
+from ethogram.show.library import Library
+from ethogram.store import Run
+
+MOST_POINTS = 2000
+"""How many trajectories are sent as points; of a larger cloud each n-th."""
+
+
+class FieldQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A field of a run: which dimensions, which runs belong to a state, and a run whose successes are the corridor."""
+
+    run: str = "latest"
+    rule: Rule = "visited"
+    preset: str = "standard"
+    against: str = ""
+
+
+class FieldView(msgspec.Struct, frozen=True, kw_only=True):
+    """A field, read aloud; `presets` says what each choice of dimensions is for."""
+
+    run: str
+    field: str
+    rule: Rule
+    level: float
+    K: int
+    tasks: int
+    successes: int
+    failures: int
+    estimates: dict[str, Estimate]
+    chain: Chain
+    dimensions: dict[str, DimensionRow]
+    horizons: list[HorizonRow]
+    corridor: CorridorCheck | None
+    presets: dict[str, str]
+    missing: dict[str, int]
+    left_out: dict[str, str]
+    test_method: str
+    notes: list[str]
+
+
+def field_view(library: Library, query: FieldQuery) -> FieldView:
+    """The answer of `ethogram field`."""
+    key = ("field", query.rule, query.preset, query.against, library.state(query.against) if query.against else "")
+    return library.answer(query.run, key, lambda run: _field_view(library, run, query))
+
+
+def _field_view(library: Library, run: Run, query: FieldQuery) -> FieldView:
+    ruler = None
+    if query.against:
+        ruler = run_corridor(library.run(query.against), preset=query.preset, home=library.home)
+    found: FieldResult = field_of(run, home=library.home, rule=query.rule, preset=query.preset, corridor=ruler)
+    return FieldView(
+        run=found.run,
+        field=found.field,
+        rule=found.rule,
+        level=found.level,
+        K=found.K,
+        tasks=found.tasks,
+        successes=found.successes,
+        failures=found.failures,
+        estimates=found.estimates,
+        chain=found.chain,
+        dimensions=found.dimensions,
+        horizons=found.horizons,
+        corridor=found.corridor,
+        presets=dict(PRESETS),
+        missing=found.missing,
+        left_out=found.left_out,
+        test_method=found.test_method,
+        notes=found.notes,
+    )
+
+
+class CloudQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The points of a run's field."""
+
+    run: str = "latest"
+    preset: str = "standard"
+
+
+class CloudView(msgspec.Struct, frozen=True, kw_only=True):
+    """Trajectories as points, `of` that many; `explained` are the shares of the variance that both axes carry."""
+
+    explained: list[float]
+    dimensions: list[str]
+    points: list[CloudPoint]
+    of: int
+
+
+def cloud_view(library: Library, query: CloudQuery) -> CloudView:
+    """The point cloud."""
+    cloud: Cloud = library.answer(
+        query.run, ("cloud", query.preset), lambda run: field_cloud(run, home=library.home, preset=query.preset)
+    )
+    each = -(-len(cloud.points) // MOST_POINTS) or 1
+    return CloudView(
+        explained=cloud.explained, dimensions=cloud.dimensions, points=cloud.points[::each], of=len(cloud.points)
+    )

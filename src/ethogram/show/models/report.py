@@ -1,0 +1,66 @@
+"""The page with everything about a run, and an attempt of it beside one that passed: the same on paper and on glass."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ethogram.display.chart import Chart, can_draw
+from ethogram.lab.why.opened import OpenTrace, open_trace
+from ethogram.lab.why.results import WhyResult
+from ethogram.lab.why.why import why
+from ethogram.show.library import Library
+from ethogram.show.parts import report_view
+from ethogram.show.views import Picture, ReportView, Section
+from ethogram.store import Run
+
+
+class ReportQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which run, and the run to compare it with, if any."""
+
+    run: str = "latest"
+    against: str = ""
+
+
+def report_page(library: Library, query: ReportQuery) -> ReportView:
+    """Every part of the report of a run, its charts drawn."""
+
+    def compute(run: Run) -> ReportView:
+        first, second = (library.run(query.against), run) if query.against else (run, None)
+        return with_pictures(report_view(first, second, home=library.home))
+
+    return library.answer(query.run, ("report", query.against), compute)
+
+
+class AttemptQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """An attempt of a run, by the start of its trace's id; `against` as in the report that it is opened from."""
+
+    run: str = "latest"
+    trace: str
+    against: str = ""
+
+
+def attempt_page(library: Library, query: AttemptQuery) -> OpenTrace:
+    """An attempt with its words; a failed one beside the attempt that passed and is nearest to it."""
+    base = library.run(query.against) if query.against else None
+
+    def told(run: Run) -> WhyResult:
+        return why(run, against=base, home=library.home)
+
+    causes = library.answer(query.run, ("told", query.against), told)
+    return open_trace(library.run(query.run), causes, query.trace, base=base)
+
+
+def with_pictures(view: ReportView) -> ReportView:
+    """A report whose charts are SVG; where they cannot be drawn here, their words stand alone."""
+    if not can_draw():
+        return view
+    return msgspec.structs.replace(view, sections=[_with_svg(section) for section in view.sections])
+
+
+def _with_svg(section: Section) -> Section:
+    return msgspec.structs.replace(section, pictures=[_svg(picture) for picture in section.pictures])
+
+
+def _svg(picture: Picture) -> Picture:
+    spec = {k: v for k, v in picture.spec.items() if k not in ("$schema", "description")}
+    return Picture(spec={}, words=picture.words, svg=Chart(spec, picture.words).svg(inline=True))

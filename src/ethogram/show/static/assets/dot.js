@@ -1,0 +1,1 @@
+import{N as e,h as t}from"./index.js";function n({state:n}){return t(`svg`,{class:`dot ${n}`,viewBox:`0 0 14 14`,"aria-hidden":`true`,children:[n===`passed`&&t(`circle`,{cx:`7`,cy:`7`,r:`5`}),n===`failed`&&t(e,{children:[t(`circle`,{cx:`7`,cy:`7`,r:`4.6`}),t(`path`,{d:`M4.8 4.8l4.4 4.4`})]}),n===`missing`&&t(`circle`,{cx:`7`,cy:`7`,r:`1.8`})]})}export{n as t};

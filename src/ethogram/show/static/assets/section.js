@@ -1,0 +1,1 @@
+import{h as e,m as t,p as n}from"./index.js";function r({title:r,loaded:i,note:a,lines:o,children:s}){return e(`section`,{class:`part`,"aria-busy":i.loading,children:[e(`h2`,{children:[r,a&&e(`small`,{children:a})]}),i.failure&&e(n,{failure:i.failure}),i.answer===null?!i.failure&&e(t,{lines:o}):s(i.answer)]})}export{r as t};
