@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any, Self, TypeVar
 
 from ethogram.errors import BadInput, EthogramError, MachineFailure, MissingExtra, NotFound
@@ -18,9 +19,11 @@ T = TypeVar("T")
 
 
 def check_engine(name: str) -> None:
-    """Refuse a name that is no engine's."""
+    """Refuse a name that is no engine's, and an engine that is not installed."""
     if name not in ENGINES:
         raise NotFound.named("engine", name, list(ENGINES))
+    if name == "ray" and find_spec("ray") is None:
+        raise MissingExtra.needed("ray", "the engine 'ray'")
 
 
 class Cluster:
@@ -31,7 +34,8 @@ class Cluster:
         try:
             import ray
         except ImportError:
-            raise MissingExtra.needed("ray", "the engine 'ray'") from None
+            check_engine("ray")
+            raise
         self.ray: Any = ray
         self.patience = patience
         self._own = not ray.is_initialized()

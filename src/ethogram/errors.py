@@ -5,7 +5,8 @@
     │   ├── BadUsage          64   where                      an option or an argument makes no sense
     │   ├── NotFound          64   where, what, name, known   a run, trace, file or name does not exist
     │   ├── Unreadable        64   where                      a file is not what it claims to be
-    │   └── Locked            64   where                      another process is at work there
+    │   ├── Locked            64   where                      another process is at work there
+    │   └── NeedsPosix        64   where                      this system lacks what Linux and macOS have
     ├── Refused               2    estimate, have, need, of   there is not enough evidence to answer
     ├── MachineFailure        2                               the machine or cluster failed; what was committed stays
     ├── Damaged               1    where                      what is stored no longer matches its hash
@@ -19,6 +20,7 @@ that is not known at the place where the error is raised is None. For example
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
 
@@ -98,6 +100,16 @@ class Unreadable(BadInput):
 
 class Locked(BadInput):
     """Another process is at work there."""
+
+
+class NeedsPosix(BadInput):
+    """This system lacks what Linux and macOS have."""
+
+    @classmethod
+    def check(cls, purpose: str) -> None:
+        """Raise where this system cannot do something, and say where it can be done."""
+        if not hasattr(os, "fork"):
+            raise cls(f"{purpose} needs Linux or macOS; on Windows, use it inside WSL")
 
 
 class Refused(EthogramError):

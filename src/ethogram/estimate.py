@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from html import escape
 from typing import Any
 
 import msgspec
@@ -47,6 +48,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
         tail = f"; missing {absent}" if absent else ""
         reason = f"; {self.why}" if self.why else ""
         return f"{_short(self.value)}{interval} ({', '.join(facts)}{tail}{reason})"
+
+    def _repr_html_(self) -> str:
+        return f"<span>{escape(str(self))}</span>"
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form: infinities are strings, NaN never appears."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -55,7 +57,8 @@ def test_the_import_is_cheap() -> None:
 
 
 def test_names_are_few_and_resolve() -> None:
-    assert len(set(ethogram.__all__)) == len(ethogram.__all__) <= 25
+    assert len(set(ethogram.__all__)) == len(ethogram.__all__)
+    assert len(set(ethogram.__all__) - {"__version__"}) <= 30
     for name in ethogram.__all__:
         assert getattr(ethogram, name) is not None
 
@@ -74,6 +77,23 @@ def test_what_is_shown_is_what_is_promised() -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'imprt'"):
         _ = ethogram.imprt
+
+
+def test_a_name_that_moved_says_where_to() -> None:
+    with pytest.raises(AttributeError, match=r"from ethogram\.store import open_home"):
+        _ = ethogram.open_home
+    assert not set(ethogram._ELSEWHERE) & set(ethogram.__all__)
+
+
+def test_what_is_told_to_be_elsewhere_is_there() -> None:
+    """Every import in these sentences works, and every name of the front door in them exists."""
+    sentences = " ".join(ethogram._ELSEWHERE.values())
+    imports = re.findall(r"`from ([\w.]+) import (\w+)`", sentences)
+    assert len(imports) > 4
+    for module, name in imports:
+        assert getattr(import_module(module), name) is not None, (module, name)
+    for name in re.findall(r"ethogram\.(\w+)(?![\w.]* import)", sentences):
+        assert name in ethogram.__all__ or import_module(f"ethogram.{name}"), name
 
 
 def test_the_version_is_the_installed_one() -> None:

@@ -29,7 +29,7 @@ SIGNATURES: list[tuple[Callable[..., Any], type[msgspec.Struct], set[str]]] = [
     (eth.gate, GateSettings, set()),
     (eth.plan_runs, PlanSettings, set()),
     (eth.import_logs, ImportOptions, set()),
-    (eth.run_suite, RunOptions, set()),
+    (eth.run_suite, RunOptions, {"replay"}),  # `replay_run` sets it
     (cost_of, CostOptions, set()),
     (assumed_cost, CostOptions, OF_EPISODES),
 ]

@@ -65,3 +65,12 @@ def test_a_tiny_p_has_its_order_of_magnitude(call, ran):
     said = call("compare", "best", "worse").out
     assert re.search(r"p \S+e-\d+, exact p \d\S*e-\d\d", said), said
     assert "exact p 0" not in said
+
+
+def test_layers_are_in_the_document_and_a_single_one_is_not_repeated_on_the_screen(call, ran, checked):
+    ran("old", "good", 8)
+    ran("new", "bad", 8)
+    found = checked("compare", call("compare", "old", "new", "--json").out)["layers"]
+    assert (found["moved"], found["layers"]["L2"]["state"]) == (["L0"], "not measured")
+    assert found["suspects"] == ["prompt", "tools", "plan"], "nothing else is measured, so nothing else is ruled out"
+    assert "layers:" not in call("compare", "old", "new").out

@@ -96,7 +96,7 @@ def completed(shell, words: str, at: int) -> list[str]:
 
 def test_bash_completes_verbs_options_and_files(shell, env):
     assert completed(shell, "ethogram ''", 1) == NAMES
-    assert completed(shell, "ethogram re", 1) == ["report", "retain", "redact"]
+    assert completed(shell, "ethogram re", 1) == ["replay", "report", "retain", "redact"]
     assert completed(shell, "ethogram import --ta", 2) == ["--tag", "--task-from"]
     assert completed(shell, "ethogram import logs --outc", 3) == ["--outcome-from"]
     Path("night.json").write_text("[]")

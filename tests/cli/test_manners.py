@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -18,6 +19,16 @@ def test_done_is_0(shell, lake):
     for line in ("ethogram", "ethogram --help", "ethogram -h", "ethogram help", "ethogram --version", "ethogram runs"):
         said = shell(line)
         assert (said.code, said.err) == (0, ""), line
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_pipe_gets_utf8_whatever_the_system_prefers(env, lake, encoding):
+    words = [sys.executable, "-m", "ethogram", "stats", "desk"]
+    done = subprocess.run(
+        words, env={**env, "PYTHONIOENCODING": encoding}, capture_output=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "━●━" in done.stdout.decode("utf-8")
 
 
 def test_version(call):
@@ -121,8 +132,13 @@ def test_a_full_or_forbidden_disk_is_said_not_thrown(shell, lake, line):
     assert said.err.count("\n") == 1
 
 
-# completion prints a script and nothing else; explore alone is a list of sub-commands
-WITH_JSON = [path for verb in VERBS for path in verb_paths(verb) if path not in ("completion", "explore")]
+# completion prints a script and nothing else; a verb with sub-commands alone is a list of them
+WITH_JSON = [
+    path
+    for verb in VERBS
+    for path in verb_paths(verb)
+    if path != "completion" and (len(verb_paths(verb)) == 1 or path != verb.name)
+]
 
 
 @pytest.mark.parametrize("path", WITH_JSON)

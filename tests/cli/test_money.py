@@ -74,18 +74,22 @@ def test_a_price_of_ones_own_goes_before_the_table(document, suite):
 
 def test_an_agent_that_does_not_say_that_it_records_all_is_refused_under_a_cap(call, document, suite):
     for cap in (("--max-usd", "1"), ("--max-tokens", "1000"), ("--cap", "task.usd=1")):
-        said = call("run", suite, "--agent", "agent.py:bare", *cap)
+        said = call("run", suite, "--agent", "agent.py:bare", "--capture", "off", *cap)
         assert (said.code, said.out, said.err.count("\n")) == (64, "", 1)
         assert "does not let us count all its" in said.err
         assert "--allow-unmetered" in said.err
     assert document("runs")["runs"] == []
+    said = call("run", suite, "--agent", "agent.py:bare", "--run", "captured", "--max-usd", "1")
+    assert said.code == 64
+    assert "cap on usd cannot be kept: no model call of the agent was captured" in said.out.replace("\n", " ")
+    assert "--allow-unmetered" in said.out
     found = document("run", suite, "--agent", "agent.py:bare", "--run", "a", "--max-usd", "1", "--allow-unmetered")
     assert (found["cost_usd"], found["tokens"], found["at_least_usd"]) == (None, None, 0)
 
 
 def test_a_cap_of_a_task_is_a_cap(call, suite):
     Path("suite/tasks.yaml").write_text(SUITE.replace("id: t,", "id: t, caps: {usd: 0.1},"))
-    said = call("run", suite, "--agent", "agent.py:bare")
+    said = call("run", suite, "--agent", "agent.py:bare", "--capture", "off")
     assert (said.code, said.out) == (64, "")
     assert "does not let us count all its usd" in said.err
 
@@ -149,7 +153,7 @@ def test_explorations_experiments_and_gates_refuse_too(call, document, suite):
         ("perturb", *about, "--max-usd", "1"),
         ("gate", "base", "new", "--buy", "--max-usd", "1"),
     ):
-        said = call(*verb, "--agent", "agent.py:bare")
+        said = call(*verb, "--agent", "agent.py:bare", "--capture", "off")
         assert (said.code, said.out) == (64, ""), verb
         assert "does not let us count all its usd" in said.err
         said = call(*verb, "--agent", "agent.py:nameless")

@@ -8,10 +8,13 @@ import typer
 from rich.markup import escape
 
 from ethogram.lab.gate.comparison import CompareResult, compare
+from ethogram.lab.gate.versions import SuiteVersions
 from ethogram.lab.outcomes.metrics import metric_names
 
+from .layers import print_layers
 from .moved import print_moved
 from .out import (
+    CommonTasksOption,
     HomeOption,
     JsonOption,
     LimitOption,
@@ -40,6 +43,7 @@ def command(
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where runs have several.")] = None,
     base_agent: Annotated[str | None, typer.Option(help="Which agent of the base, if it is another one.")] = None,
+    common_tasks: CommonTasksOption = False,
     limit: LimitOption = 15,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -61,6 +65,7 @@ def command(
         condition=condition,
         agent=agent,
         base_agent=base_agent,
+        common_tasks=common_tasks,
     )
     if json:
         print_json(result)
@@ -93,6 +98,7 @@ def _print(result: CompareResult, limit: int) -> None:
     if result.bounds is not None and result.difference.missing:
         ends = f"{result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}"
         out.print(f"missing attempts are left out; with them the difference lies anywhere from {ends}")
+    print_suites(result.suite)
     differ = {k: v for k, v in result.facts.items() if v[0] != v[1]}
     for name, (one, two) in differ.items():
         out.print(f"{name}: {one} → {two}", markup=False)
@@ -105,9 +111,24 @@ def _print(result: CompareResult, limit: int) -> None:
     out.print(table(["task", "moved", "base", "candidate", "difference", "n base", "n cand", "q"], rows))
     print_rest(out, ranked, limit, "task")
     print_moved(out, result.moved)
+    print_layers(out, result.layers)
     alone = len(result.only_base), len(result.only_candidate)
     if any(alone):
         out.print(f"not compared: {alone[0]} tasks only in the base, {alone[1]} only in the candidate", style="dim")
+
+
+def print_suites(suites: SuiteVersions | None) -> None:
+    """What a reader must know of the versions of the suite: that they differ, or that one was edited."""
+    if suites is None:
+        return
+    out = stdout()
+    if suites.differ:
+        told = f"only the {suites.same} tasks that are the same in both: {suites.base} → {suites.candidate}"
+        out.print(f"{told}; {suites.differ}", markup=False)
+    for side in (suites.base, suites.candidate):
+        if side.unrecorded:
+            told = f"note: {side.run} ran {side.name} with changes that version {side.version} does not have"
+            out.print(f"{told}: {side.unrecorded}", style="yellow", markup=False)
 
 
 def versions(base: str, base_agent: str | None, candidate: str, agent: str | None) -> str:

@@ -20,7 +20,9 @@ _BASH = """_ethogram() {{
 }}
 complete -o filenames -F _ethogram ethogram
 """
-_ZSH = "autoload -U +X bashcompinit && bashcompinit\n"
+_ZSH = """(( $+functions[compdef] )) || { autoload -U +X compinit && compinit -u; }
+autoload -U +X bashcompinit && bashcompinit
+"""
 
 
 def command(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "bash") -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -15,7 +14,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
 
-from .out import HomeOption, JsonOption, LimitOption, first, print_json, print_rest, stderr, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, dollars, first, print_json, print_rest, stderr, stdout, table
 from .running import PriceOption, PricesOption
 
 
@@ -119,28 +118,14 @@ def _refuse(result: CostReport) -> None:
     )
 
 
-def usd(value: float | None) -> str:
-    """Dollars for people: cents where they matter, more digits where they do not suffice."""
-    if value is None:
-        return "–"
-    if value == float("inf"):
-        return "∞"
-    if value >= 1000:
-        return f"${value:,.0f}"
-    if value >= 10 or value == 0:
-        return f"${value:.2f}"
-    digits = 4 if value >= 0.01 else 1 - math.floor(math.log10(value))
-    return f"${value:.{digits}f}"
-
-
 def money(estimate: Estimate) -> str:
     """An estimate in dollars, with what it rests on."""
     if estimate.value is None and estimate.low is None:
         return f"unknown ({estimate.why})" if estimate.why else "unknown"
-    shown = usd(estimate.value) if estimate.value is not None else f"at least {usd(estimate.low)}"
+    shown = dollars(estimate.value) if estimate.value is not None else f"at least {dollars(estimate.low)}"
     facts = []
     if estimate.value is not None and estimate.low is not None:
-        shown += f" [{usd(estimate.low)}, {usd(estimate.high)}]"
+        shown += f" [{dollars(estimate.low)}, {dollars(estimate.high)}]"
         facts.append(f"{100 * estimate.level:g} %, {estimate.method}")
     if estimate.n:
         facts.append(f"n = {estimate.n} {estimate.of}")
@@ -175,8 +160,8 @@ def _print(result: CostReport, limit: int) -> None:
     if result.paid_per_resolved is not None and result.missing:
         spent = sum(result.missing_usd.values())
         out.print(
-            f"{'missing outcomes':<22}{usd(spent)} spent on them; {usd(result.paid_per_resolved)} per resolved task "
-            "with that included",
+            f"{'missing outcomes':<22}{dollars(spent)} spent on them; {dollars(result.paid_per_resolved)} per resolved "
+            "task with that included",
             markup=False,
             soft_wrap=True,
         )
@@ -212,13 +197,13 @@ def _head(out: Console, result: CostReport) -> None:
     )
     by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
     calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
-    total = "cost unknown" if result.cost_usd is None else f"{usd(result.cost_usd)} in all"
+    total = "cost unknown" if result.cost_usd is None else f"{dollars(result.cost_usd)} in all"
     out.print(f"{total}; {calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
     if cache.hit_rate is not None:
         idle = f", {cache.idle} of them after more than five idle minutes" if cache.idle else ""
         times = "1 prefix break" if cache.breaks == 1 else f"{cache.breaks:,} prefix breaks"
-        broken = f"; {times} lost {cache.lost_tokens:,} tokens, {usd(cache.cost_usd)}{idle}"
+        broken = f"; {times} lost {cache.lost_tokens:,} tokens, {dollars(cache.cost_usd)}{idle}"
         out.print(f"cache hit rate {share(cache.hit_rate)}{broken if cache.breaks else '; no prefix breaks'}")
 
 
@@ -233,7 +218,7 @@ def _tables(out: Console, result: CostReport, limit: int) -> None:
                     if s.kind == "model"
                     else [None] * 4
                 ),
-                usd(s.cost_usd),
+                dollars(s.cost_usd),
                 share(s.share),
                 s.unpriced or None,
             ]
@@ -242,7 +227,7 @@ def _tables(out: Console, result: CostReport, limit: int) -> None:
         names = ["step", "calls", "fresh", "cached", "cache write", "output", "cost", "share", "unpriced"]
         _table(out, "by step", names, steps, limit)
     tools = [
-        [t.tool, t.calls, t.tokens, t.largest, t.read_tokens, usd(t.cost_usd), t.after_calls, usd(t.after_usd)]
+        [t.tool, t.calls, t.tokens, t.largest, t.read_tokens, dollars(t.cost_usd), t.after_calls, dollars(t.after_usd)]
         for t in result.by_tool
     ]
     columns = ["tool", "calls", "result tokens", "largest", "as read", "reading cost", "calls after", "their cost"]
@@ -252,7 +237,7 @@ def _tables(out: Console, result: CostReport, limit: int) -> None:
             m.model or "–",
             m.source,
             m.usage.calls,
-            usd(m.cost_usd),
+            dollars(m.cost_usd),
             *((m.rates.fresh, m.rates.cached, m.rates.cache_write, m.rates.output) if m.rates else [None] * 4),
         ]
         for m in result.by_model
@@ -279,12 +264,14 @@ def _routing(out: Console, result: CostReport) -> None:
     out.print(f"[bold]routed[/bold]  {escape(routes)}", soft_wrap=True)
     rows = [["per run", money(routing.per_run)], ["share of the cost", _rate(routing.share_of_cost)]]
     if routing.monthly_usd is not None:
-        rows.append(["a month", usd(routing.monthly_usd)])
+        rows.append(["a month", dollars(routing.monthly_usd)])
     never = "; above 100 %: it cannot pay" if (routing.break_even.value or 0) > 1 else ""
     rows.append(["break-even resolution", _rate(routing.break_even) + never])
     for at in routing.at:
         words = {True: "pays", False: "does not pay", None: "cannot be compared"}[at.pays]
-        rows.append([f"at {share(at.resolution)} resolved", f"{usd(at.per_resolved.value)} per resolved task: {words}"])
+        rows.append(
+            [f"at {share(at.resolution)} resolved", f"{dollars(at.per_resolved.value)} per resolved task: {words}"]
+        )
     for name, value in rows:
         out.print(f"{name:<22}{value}", markup=False, soft_wrap=True)
     stderr().print(

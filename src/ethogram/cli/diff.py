@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ethogram.lab.divergence.diffs import DiffResult, Side, StepRow, diff
+from ethogram.store import short_id
 
-from .out import HomeOption, JsonOption, plural, print_json, printable, stderr, stdout
+from .out import HomeOption, JsonOption, paged, plural, print_json, printable, stderr
+from .words import print_part
 
 _STYLE = {"=": "dim", "~": "yellow", "-": "red", "+": "green"}
 CONTEXT = 2
@@ -39,6 +41,7 @@ def command(
     signature: SignatureOption = None,
     lanes: LanesOption = True,
     whole: Annotated[bool, typer.Option("--all", help="Show equal stretches too.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show the words at the first step that differs.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -56,17 +59,41 @@ def command(
         reading=reading,
         signature=signature,
         by_lane=lanes,
+        full=full,
         home=home,
     )
     if json:
         print_json(result)
     else:
-        _print(result, whole)
+        with paged() as out:
+            _print(out, result, whole)
+            if full:
+                _print_words(out, result)
+        for told in result.warnings:
+            stderr().print(f"warning: {printable(told)}", style="yellow", markup=False)
     return 0
 
 
-def _print(result: DiffResult, whole: bool) -> None:
-    out = stdout()
+def _print_words(out: Console, result: DiffResult) -> None:
+    """Both sides at the first step that differs, one below the other."""
+    if result.words is None:
+        out.print("\nno words differ: both say the same at every step")
+        return
+    unit = result.reading.removesuffix("s")
+    if result.words_differ:
+        out.print(f"\nthe {result.reading} are alike; the first whose words differ:", style="bold")
+    for sign, name, words in zip("-+", ("first", "second"), result.words, strict=True):
+        if words is None:
+            out.print(f"\n{sign} the {name} trace has ended here", style=_STYLE[sign])
+            continue
+        how = f"goes on with {unit}" if words.goes_on else unit
+        told = f"\n{sign} the {name} trace, {how} {words.at}: {printable(words.signature)}"
+        out.print(told, style=f"bold {_STYLE[sign]}", markup=False)
+        for part in words.parts:
+            print_part(out, part, full=True)
+
+
+def _print(out: Console, result: DiffResult, whole: bool) -> None:
     out.print(_title("-", result.first, result.reading), style="bold", markup=False)
     out.print(_title("+", result.second, result.reading), style="bold", markup=False)
     out.print()
@@ -97,14 +124,12 @@ def _print(result: DiffResult, whole: bool) -> None:
             f"{where} the noise floor of {plural(floor.reruns, 're-run')} "
             f"(mean {floor.mean:.3f}, largest {floor.max:.3f}); tail probability {result.tail_probability:.2f}"
         )
-    for told in result.warnings:
-        stderr().print(f"warning: {printable(told)}", style="yellow", markup=False)
 
 
 def _title(sign: str, side: Side, unit: str) -> str:
     verdict = f"missing ({side.missing})" if side.missing else f"score {side.score:g}"
     verdict += ", crashed" if side.crashed else ""
-    short = side.trace_id.removeprefix("b2:")[:12]
+    short = short_id(side.trace_id)
     version = " ".join(printable(x) for x in (side.agent, side.condition) if x)
     task = printable(side.task) or "unknown"
     length = plural(side.steps, unit.removesuffix("s"))

@@ -12,6 +12,7 @@ from ethogram.lab.divergence.divergence import DivergenceResult, divergence
 from .diff import LanesOption, ReadingOption, SignatureOption
 from .out import (
     AgainstOption,
+    CommonTasksOption,
     HomeOption,
     JsonOption,
     LimitOption,
@@ -34,6 +35,7 @@ def command(
     against_condition: Annotated[
         str | None, typer.Option(help="Only episodes of the other run under this condition.")
     ] = None,
+    common_tasks: CommonTasksOption = False,
     reading: ReadingOption = "steps",
     signature: SignatureOption = None,
     lanes: LanesOption = True,
@@ -52,6 +54,7 @@ def command(
         against,
         condition=condition,
         against_condition=against_condition,
+        common_tasks=common_tasks,
         reading=reading,
         signature=signature,
         by_lane=lanes,

@@ -32,6 +32,7 @@ from .explore_screens import (
 from .out import HomeOption, JsonOption, print_json, stdout
 from .running import (
     AllowUnmeteredOption,
+    CaptureOption,
     CleanEnvOption,
     EngineOption,
     EnvOption,
@@ -130,6 +131,7 @@ def run_command(
     workers: WorkersOption = 1,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
+    capture: CaptureOption = "auto",
     store_traces: Annotated[
         bool, typer.Option("--store-traces", help="Store a trace of each episode of a world.")
     ] = False,
@@ -169,6 +171,7 @@ def run_command(
         running = RunOptions(
             caps=parse_caps({"experiment.usd": max_usd}, ()),
             environment=parse_environment(tuple(env or ()), clean_env),
+            capture=capture,
             metering=metering(price, prices, allow_unmetered),
         )
         found = explore_suite(suite, agent, grid, options, running=running, home=home, watch=watch)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
+from collections.abc import Sequence
 
 from rich.markup import escape
 
@@ -56,14 +56,14 @@ def print_exploration(result: ExploreResult) -> None:
         f"{known.undecided} undecided of {result.points} points; stopped: {result.stopped}"
     )
     out.print(table(["figure", "value"], _figures(result)))
-    _print_claims(result.established)
+    _print_claims(result.claims)
     out.print(f"note: {result.metrics.tube.misleads}", style="dim", markup=False)
     out.print(f"next: ethogram explore map {result.run}", style="dim", markup=False)
 
 
-def _print_claims(established: str) -> None:
+def _print_claims(claims: Sequence[str]) -> None:
     """What may be claimed, one sentence per line."""
-    for sentence in re.split(r"(?<=[a-z)0-9]\.) (?=[A-Z0-9])", established):
+    for sentence in claims:
         stdout().print(f"note: {sentence}", style="dim", markup=False)
 
 
@@ -114,7 +114,7 @@ def print_map(result: ExplorationMap) -> None:
     ]
     out.print(table(["point", *result.parameters, "episodes", "rate", "low", "high", "verdict"], rows))
     out.print(f"the {len(worst)} points with the highest failure rate; all points: --json, or explore export")
-    _print_claims(result.established)
+    _print_claims(result.claims)
 
 
 def print_effects(result: Effects) -> None:

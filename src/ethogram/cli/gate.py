@@ -9,14 +9,17 @@ from typing import Annotated, Any, cast
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.gate.gating import GateResult, GateSettings, Look, behaviour_of, gate_runs
+from ethogram.lab.gate.behaviour import behaviour_of
+from ethogram.lab.gate.gating import GateResult, GateSettings, Look, gate_runs
 from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
-from .compare import MetricOption, versions
+from .compare import MetricOption, print_suites, versions
+from .layers import print_layers
 from .moved import print_moved
-from .out import HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
+from .out import CommonTasksOption, HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
 from .running import (
     AllowUnmeteredOption,
+    CaptureOption,
     CleanEnvOption,
     EngineOption,
     EnvOption,
@@ -70,6 +73,7 @@ def command(
     allow_unmetered: AllowUnmeteredOption = False,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
+    capture: CaptureOption = "auto",
     confirm: Annotated[
         int, typer.Option(help="With --buy: further attempts at each task that moved; a confirmed one blocks.")
     ] = 0,
@@ -87,7 +91,11 @@ def command(
     behaviour: Annotated[
         bool, typer.Option("--behaviour", help="Also whether it behaves otherwise, against the baseline's noise floor.")
     ] = False,
+    trust_judge: Annotated[
+        bool, typer.Option("--trust-judge", help="Take a judge's verdicts as they are, calibrated or not.")
+    ] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
+    common_tasks: CommonTasksOption = False,
     junit_file: Annotated[Path | None, typer.Option("--junit", help="Write a JUnit file.")] = None,
     markdown_file: Annotated[
         Path | None, typer.Option("--markdown", help="Write a comment for a pull request.")
@@ -120,6 +128,8 @@ def command(
     if buy:
         if monitor:
             raise BadUsage("--buy runs planned looks and --monitor has none; give one of the two")
+        if common_tasks:
+            raise BadUsage("--common-tasks is for two stored runs; --buy runs the suite of the baseline as it is")
         from ethogram.run.options import parse_environment
         from ethogram.study.gate import StageOptions, run_gate
 
@@ -136,8 +146,10 @@ def command(
                 workers=workers,
                 engine=engine,
                 environment=parse_environment(tuple(env or ()), clean_env),
+                capture=capture,
                 metering=metering(price, prices, allow_unmetered),
                 allow=tuple(allow_task or ()),
+                trust_judge=trust_judge,
             ),
             home=home,
             condition=condition,
@@ -155,9 +167,11 @@ def command(
             condition=condition,
             agents=(base_agent or agent, agent),
             allow=allow_task or (),
+            trust_judge=trust_judge,
+            common_tasks=common_tasks,
         )
     if behaviour:
-        result.behaviour = behaviour_of(result.base_run, result.candidate_run, home=home)
+        result.behaviour = behaviour_of(result.base_run, result.candidate_run, common_tasks=common_tasks, home=home)
     _write(result, junit_file, markdown_file, github)
     if json:
         print_json(result)
@@ -209,7 +223,9 @@ def _print(result: GateResult) -> None:
         ]
         out.print()
         out.print(table(["pass", "worse", "better", "same", "e-value", "alarm at"], rows))
+    print_suites(result.suite)
     print_moved(out, result.tasks)
+    print_layers(out, result.layers, brief=True)
     if result.behaviour is not None:
         b = result.behaviour
         apart = "unknown" if b.distance is None else f"{b.distance:.3f}"

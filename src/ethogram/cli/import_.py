@@ -12,6 +12,9 @@ from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs, wa
 
 from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, stderr, stdout, table
 
+OUTCOMES = {"table", "episodes"}
+"""Formats of outcomes without traces."""
+
 
 def command(
     paths: Annotated[list[Path], typer.Argument(help="Files, folders, archives, or - for standard input.")],
@@ -25,6 +28,12 @@ def command(
     ] = None,
     outcome_from: Annotated[
         str | None, typer.Option(help="Where outcomes come from, likewise; pass/fail, true/false or a number.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            help="Columns of a table of results: task=case,score=acc/100,cost=usd; by default guessed, shown."
+        ),
     ] = None,
     redact: Annotated[
         str, typer.Option(help="default, secrets (no personal data), or none (public data).")
@@ -51,6 +60,7 @@ def command(
         patterns=tuple(pattern or ()),
         seal=seal,
         tags=tuple(tag or ()),
+        columns=columns,
     )
     if watch:
         for result in watch_logs(paths, options, home=home):
@@ -78,11 +88,17 @@ def _print(result: ImportResult) -> None:
         out.print(f"… and {len(rows) - len(shown)} more files", style="dim")
     if result.traces + result.unchanged + result.labels:
         added = f"{result.traces} traces, {result.spans:,} spans"
+        if result.formats.keys() <= OUTCOMES:
+            added = f"{result.traces} outcomes without traces"
         added += f", {result.labels} labels of other files" if result.labels else ""
         out.print(
             f"\nrun [bold]{result.run}[/bold]: {added} added; "
             f"{result.unchanged} unchanged, {result.superseded} superseded"
         )
+    for line in dict.fromkeys(f.columns for f in result.files if f.columns):
+        out.print(f"columns: {line}", markup=False)
+    for note in dict.fromkeys(note for f in result.files for note in f.notes):
+        out.print(f"note: {note}", markup=False)
     if result.redactions:
         found = ", ".join(f"{kind} {count}" for kind, count in result.redactions.items())
         out.print(f"redacted before writing: {found}", markup=False)
@@ -93,4 +109,5 @@ def _print(result: ImportResult) -> None:
     if len(result.skipped) > 20:
         out.print(f"… and {len(result.skipped) - 20} more; --json lists them", style="yellow")
     if result.traces:
-        out.print(f"next: ethogram show {result.run}", style="dim")
+        verb = "stats" if result.formats.keys() <= OUTCOMES else "show"
+        out.print(f"next: ethogram {verb} {result.run}", style="dim")

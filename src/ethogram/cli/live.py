@@ -15,7 +15,7 @@ from rich.text import Text
 
 from ethogram.run.suites import EpisodeReport
 
-from .out import cell, known, say, stderr
+from .out import cell, dollars, known, say, stderr
 
 PLAIN_EVERY = 5.0
 
@@ -66,7 +66,7 @@ class LiveCounts:
         passed = sum(r[1] for r in self.tasks.values())
         missing = sum(r[2] for r in self.tasks.values())
         parts = [f"{self.done} of {self.planned} done", f"{passed} passed", f"{missing} missing"]
-        cost = known(None if self.blind else self.usd, self.usd, "${:.4f}", "cost")
+        cost = known(None if self.blind else self.usd, self.usd, dollars, "cost")
         parts.append(cost + (f" of ${self.cap:.2f}" if self.cap is not None else ""))
         parts.append(f"{rate:.1f}/s" if rate >= 1 or not rate else f"{60 * rate:.1f}/min")
         if rate > 0 and self.done < self.planned:
@@ -86,7 +86,7 @@ class LiveCounts:
                 f"{done:,}",
                 f"{passed:,}",
                 f"{missing:,}" if missing else "–",
-                f"${spent:.4f}" if spent else "–",
+                dollars(spent) if spent else "–",
             )
         parts: list[Any] = [Text(self.line(), style="bold", no_wrap=True, overflow="ellipsis")]
         if self.tasks:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, suppress
 from importlib import import_module
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from .streams import outlive_readers
+from .waiting import sign_of_life
 
+SILENT = frozenset(
+    {"stats", "compare", "gate", "plan", "cost", "why", "field", "diff", "divergence", "report", "sql", "export"}
+    | {"verify", "show", "trace", "score", "replay"}
+)
+"""Verbs that may compute for long and ask nothing; the others show what they do."""
 STOPPED = 130
 BAD_INPUT = 64
 
@@ -32,12 +41,29 @@ VERBS = (
     Verb("gate", "gate", "may it ship: pass, regression or undecided, at planned looks"),
     Verb("plan", "plan", "how many runs and dollars to see a drop, or the drop that a budget sees"),
     Verb("cost", "cost", "what it cost: per run, step, tool and resolved task; a month; routing"),
-    Verb("field", "field", "why it fails: what varies, where success and failure diverge, what to change"),
+    Verb("why", "why", "why runs fail: causes with evidence, leads, what stays unexplained"),
+    Verb("judge", "judge", "judge the way taken by a rubric: by rule, by a model, by several; measure the judge"),
+    Verb("label", "label", "label traces by hand; a failure class set by hand overrides the rules of why"),
+    Verb("calibrate", "calibrate", "can a judge be trusted: agreement with people per item, corrected rates, drift"),
+    Verb("variance", "variance", "where the spread comes from: task, agent, judge, environment; what to buy next"),
+    Verb("field", "field", "what behaviour varies, where success and failure diverge, what to change"),
     Verb("diff", "diff", "two traces step by step: what differs, from where on, how it showed"),
     Verb("divergence", "divergence", "how far repeats are apart, or a run from another; more than noise?"),
-    Verb("operators", "operators", "the operators that perturb files, tools and prompts; which can change a file"),
+    Verb(
+        "operators",
+        "operators",
+        "operators that perturb files, tools, prompts and model calls; which fit a file",
+    ),
     Verb("perturb", "perturb", "damage what an agent reads, and see whether it does something else"),
+    Verb("fork", "fork", "go on from a step of a trace with one thing changed: what does that do to success"),
+    Verb("replay", "replay", "recorded answers served again, offline; or each step decided anew with a change"),
     Verb("explore", "explore", "find the settings in which an agent fails too often, with few episodes"),
+    Verb("golden", "golden", "freeze a suite at a version, record its changes, check it, make tasks of failures"),
+    Verb("incident", "incident", "failures of production: evidence, owner, rollback; closed by a golden task"),
+    Verb("gateway", "gateway", "a local proxy for calls of models: records, prices, caps and can stop them"),
+    Verb("mcp", "mcp", "between an MCP client and its server: record, disturb or replay calls of tools"),
+    Verb("serve", "serve", "receive spans of live agents over OTLP/HTTP into traces of a run"),
+    Verb("view", "view", "runs and traces in a browser, live"),
     Verb("runs", "runs", "list runs"),
     Verb("show", "show", "what is in a run: tasks, episodes, totals, what was lost"),
     Verb("trace", "trace", "one trace as a tree, with tokens, time and errors"),
@@ -49,6 +75,7 @@ VERBS = (
     Verb("verify", "verify", "re-derive every hash; name what is damaged"),
     Verb("retain", "retain", "forget old successes, keep failures and a sample"),
     Verb("keys", "keys", "keys that seal payloads: list, new, rotate, drop"),
+    Verb("token", "token", "tokens for servers that others can reach: list, create, revoke"),
     Verb("redact", "redact", "what would be redacted in a file, without storing anything"),
     Verb("doctor", "doctor", "versions, extras, plug-ins, disk, home, keys"),
     Verb("rm", "rm", "remove a run"),
@@ -88,7 +115,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     if failed is not None and not isinstance(failed, BrokenPipeError):
         print(f"ethogram: cannot write the answer: {failed.strerror or failed}", file=sys.stderr)
         code = code or BAD_INPUT
+    if argv is None:
+        _leave(code)
     sys.exit(code)
+
+
+def _leave(code: int) -> None:
+    """End this process without taking its modules apart: that is a tenth of a short command's time, and threads of
+    compiled libraries that are still there can crash it, after the answer and with another exit code."""
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def run(args: list[str]) -> int:
@@ -103,17 +141,29 @@ def run(args: list[str]) -> int:
         return 0
     verb = next((v for v in VERBS if v.name == args[0]), None)
     if verb is None:
-        return _unknown(args[0])
+        return _unknown(args)
     return _guarded(verb, args[1:])
 
 
-def _unknown(name: str) -> int:
+def _unknown(args: list[str]) -> int:
     from difflib import get_close_matches
 
+    name = args[0]
     near = get_close_matches(name, [v.name for v in VERBS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "ethogram --help lists them"
-    _say(f"ethogram: no verb named {name!r}; {hint}")
-    return BAD_INPUT
+    return _fail("", args, f"no verb named {name!r}; {hint}", BAD_INPUT, kind="usage")
+
+
+def _fail(
+    verb: str, args: list[str], sentence: str, code: int, error: BaseException | None = None, kind: str = ""
+) -> int:
+    """Say why there is no answer: one sentence on stderr, and under `--json` a document on stdout; gives the code."""
+    from .failures import print_failure, wants_json
+
+    _say(f"{f'ethogram {verb}'.strip()}: {sentence}")
+    if wants_json(args):
+        print_failure(verb, sentence, code, error, kind)
+    return code
 
 
 def _say(sentence: str) -> None:
@@ -166,20 +216,22 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     # typer carries its own copy of click; its root exception is reached through what typer exports
     click_error: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
-        code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
+        with sign_of_life(verb.name) if verb.name in SILENT else nullcontext():
+            code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
     except EthogramError as error:
-        _say(f"ethogram {verb.name}: {error}")
-        return error.exit_code
+        return _fail(verb.name, args, str(error), error.exit_code, error)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        _say(f"ethogram {verb.name}: this machine refused{where}: {error.strerror or error}")
-        return BAD_INPUT
+        sentence = f"this machine refused{where}: {error.strerror or error}"
+        return _fail(verb.name, args, sentence, BAD_INPUT, error, "machine")
     except click_error as error:
         context = getattr(error, "ctx", None)
         path = context.command_path if context is not None else f"ethogram {verb.name}"
-        _say(f"ethogram {verb.name}: {_what_is_wrong(verb, error)} (see: {path} --help)")
-        return BAD_INPUT
+        sentence = f"{_what_is_wrong(verb, error)} (see: {path} --help)"
+        return _fail(verb.name, args, sentence, BAD_INPUT, kind="usage")
     except (KeyboardInterrupt, typer.Abort):
+        if "--watch" not in args:  # whose documents were printed as they came
+            return _fail(verb.name, args, "stopped; what was committed is kept", STOPPED, kind="stopped")
         code = STOPPED
     finally:
         _note_plugins()

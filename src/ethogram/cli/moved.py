@@ -5,7 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 
 from ethogram.lab.gate.moved import MovedTask
-from ethogram.show.moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason, short_id
+from ethogram.show.moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason
+from ethogram.store import short_id
 
 from .out import plural, table
 

@@ -15,11 +15,11 @@ from .out import JsonOption, print_json, stdout, table
 def command(
     file: Annotated[Path | None, typer.Argument(help="Also say which of them can change this file.")] = None,
     format: Annotated[str | None, typer.Option(help="Only those for csv, xlsx, txt, md, pdf, json or yaml.")] = None,
-    kind: Annotated[str | None, typer.Option(help="Only table, text, pdf, data, tool or prompt.")] = None,
+    kind: Annotated[str | None, typer.Option(help="Only table, text, pdf, data, tool, prompt or model.")] = None,
     load: Annotated[list[str] | None, typer.Option(help="Your own: file.py:NAME or pkg.mod:NAME; repeatable.")] = None,
     json: JsonOption = False,
 ) -> int:
-    """List the operators that perturb files, tools and prompts; with a file, which of them can change it, and why not.
+    """List the operators that perturb files, tools, prompts and model calls; with a file, which fit it, and why not.
 
     Example: `ethogram operators sales.csv`
     """

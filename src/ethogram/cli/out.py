@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
+import shlex
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -12,12 +17,14 @@ from typing import Annotated, Any, TypeVar
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 from rich.text import Text
 
 from ethogram.estimate import Estimate
 from ethogram.result import Result
 from ethogram.store.shown import shown, shown_json
+
+from .tables import FittingTable, TableColumn
+from .waiting import end_sign
 
 PIPE_WIDTH = 160
 SHORT = 24
@@ -28,6 +35,12 @@ HomeOption = Annotated[
     str | None, typer.Option("--home", help="The home; by default ETHOGRAM_HOME, else ./.ethogram.", show_default=False)
 ]
 AgainstOption = Annotated[str | None, typer.Option("--against", help="Compare with this run, task by task.")]
+CommonTasksOption = Annotated[
+    bool,
+    typer.Option(
+        "--common-tasks", help="Of different versions of a suite, compare the tasks that are the same in both."
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="How many rows of a table to show; 0 shows all.")]
 
@@ -44,33 +57,70 @@ class _Console(Console):
 
 def stdout() -> Console:
     """Where answers go."""
+    end_sign()
     return _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
+
+
+@contextmanager
+def paged() -> Iterator[Console]:
+    """Where long answers go: to a person at a terminal through a pager where they are longer than the screen.
+
+    `PAGER` names the pager (`cat`, or nothing, turns it off); by default it is `less`. A pipe gets no pager.
+    """
+    out = stdout()
+    command = _pager()
+    if command is None:
+        yield out
+        return
+    with out.capture() as captured:
+        yield out
+    text = captured.get()
+    if text.count("\n") < out.height or not _through(command, text):
+        sys.stdout.write(text)
+        sys.stdout.flush()
+
+
+def _pager() -> list[str] | None:
+    if not (sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()) or os.environ.get("TERM") == "dumb":
+        return None
+    named = shlex.split(os.environ.get("PAGER", "less"))
+    return named if named and named != ["cat"] and shutil.which(named[0]) else None
+
+
+def _through(command: list[str], text: str) -> bool:
+    """Whether a pager showed the text; R lets colours through, F and X leave short texts on the screen."""
+    sys.stdout.flush()
+    environment = {"LESS": "FRX", **os.environ}
+    try:
+        # what a reader who quits early has not seen is no failure
+        subprocess.run(command, input=text.encode(errors="replace"), env=environment, check=False)  # noqa: S603 - no shell
+    except OSError:
+        return False
+    return True
 
 
 def stderr() -> Console:
     """Where notes and progress go."""
+    end_sign()
     return _Console(stderr=True, highlight=False, emoji=False)
 
 
 def print_json(result: Result) -> None:
     """The result as one JSON document, without the secrets that foreign words may hold."""
+    end_sign()
     sys.stdout.write(shown_json(result.to_json()) + "\n")
     sys.stdout.flush()
 
 
-def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> Table:
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, title: str | None = None) -> FittingTable:
     """A plain table: numbers to the right, absent values as a dash; words are never read as markup."""
-    built = Table(
-        title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, header_style="bold dim"
-    )
+    built = []
     for i, name in enumerate(columns):
         values = [row[i] for row in rows]
         number = all(isinstance(v, int | float | Decimal | None) for v in values)
         short = number or all(len(str(v)) <= SHORT for v in values)
-        built.add_column(name, justify="right" if number else "left", overflow="fold", no_wrap=short)
-    for row in rows:
-        built.add_row(*(cell(v) for v in row))
-    return built
+        built.append(TableColumn(name, [cell(v) for v in values], right=number, whole=short))
+    return FittingTable(built, len(rows), title)
 
 
 def cell(value: Any) -> str:
@@ -93,8 +143,14 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else "�" for c in shown(text))
 
 
+def at_home(home: str | None) -> str:
+    """The option that finds a home again, for commands that can be pasted."""
+    return f" --home {shlex.quote(home)}" if home else ""
+
+
 def say(text: str) -> None:
     """One line on stderr, without the secrets that foreign words in it may hold."""
+    end_sign()
     print(shown(text), file=sys.stderr, flush=True)
 
 
@@ -113,15 +169,29 @@ def plural(count: int | None, noun: str) -> str:
 
 def spent(usd: float | None, at_least_usd: float, tokens: int | None, at_least_tokens: int) -> str:
     """Dollars and tokens in words: what was not metered is unknown, never 0."""
-    cost = known(usd, at_least_usd, "${:.4f}", "cost")
-    return f"{cost}, {known(tokens, at_least_tokens, '{:,} tokens', 'tokens')}"
+    cost = known(usd, at_least_usd, dollars, "cost")
+    return f"{cost}, {known(tokens, at_least_tokens, '{:,} tokens'.format, 'tokens')}"
 
 
-def known(value: float | None, at_least: float, form: str, what: str = "") -> str:
+def known(value: float | None, at_least: float, form: Callable[[float], str], what: str = "") -> str:
     """An amount in words: as it is, the part of it that is known, or unknown."""
     if value is not None:
-        return form.format(value)
-    return f"at least {form.format(at_least)}" if at_least else f"{what} unknown".strip()
+        return form(value)
+    return f"at least {form(at_least)}" if at_least else f"{what} unknown".strip()
+
+
+def dollars(value: float | None) -> str:
+    """Dollars for people: cents where they matter, more digits where they do not suffice."""
+    if value is None:
+        return "–"
+    if value == float("inf"):
+        return "∞"
+    if value >= 1000:
+        return f"${value:,.0f}"
+    if value >= 10 or value == 0:
+        return f"${value:.2f}"
+    digits = 4 if value >= 0.01 else 1 - math.floor(math.log10(value))
+    return f"${value:.{digits}f}"
 
 
 def first(rows: Sequence[T], limit: int) -> Sequence[T]:

@@ -15,17 +15,20 @@ from ethogram.lab.experiment.experiments import experiment_results
 from ethogram.lab.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied
 from ethogram.run.options import RunOptions, parse_caps, parse_environment
 from ethogram.run.suites import RunInterrupted
+from ethogram.store import short_id
 from ethogram.study.experiment import Experiment, ExperimentPlan
 
 from .live import watcher
 from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
 from .running import (
     AllowUnmeteredOption,
+    CaptureOption,
     CleanEnvOption,
     EngineOption,
     EnvOption,
     PriceOption,
     PricesOption,
+    ToolOption,
     WorkersOption,
     metering,
 )
@@ -48,9 +51,7 @@ def command(
     operators: Annotated[
         str, typer.Option(help="Which changes, separated by commas; by default all that fit the files.")
     ] = "",
-    tool: Annotated[
-        list[str] | None, typer.Option(help="Disturb this tool only; may be repeated. By default all.")
-    ] = None,
+    tool: ToolOption = None,
     k: Annotated[int, typer.Option("-k", help="Pairs per change and task.")] = 1,
     noise_floor: Annotated[
         int | None, typer.Option(help="Re-runs of the clean task; by default 5, and 0 for a scripted agent.")
@@ -74,6 +75,7 @@ def command(
     engine: EngineOption = "local",
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
+    capture: CaptureOption = "auto",
     limit: LimitOption = MOST,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Also write one row per pair to this CSV file.")
@@ -112,6 +114,7 @@ def command(
             engine=engine,
             caps=parse_caps(caps, ()),
             environment=parse_environment(tuple(env or ()), clean_env),
+            capture=capture,
             metering=metering(price, prices, allow_unmetered),
         ),
         home=home,
@@ -212,7 +215,7 @@ def _print(found: ExperimentResults, limit: int) -> None:
     told = ""
     if known:
         far = max(known, key=lambda k: k[0])[1]
-        one, two = (t.removeprefix("b2:")[:12] for t in (far.baseline_trace, far.trace))
+        one, two = (short_id(t) for t in (far.baseline_trace, far.trace))
         told = f"ethogram diff {one} {two}  (the pair furthest apart); "
     out.print(f"next: {told}ethogram report {found.run} -o {found.run}.html", style="dim", markup=False)
 

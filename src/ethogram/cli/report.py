@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from ethogram.show.report import report
 
-from .out import HomeOption, JsonOption, print_json, size, stderr, stdout
+from .out import CommonTasksOption, HomeOption, JsonOption, print_json, size, stderr, stdout
 
 
 def command(
@@ -17,24 +17,62 @@ def command(
     candidate: Annotated[
         str | None, typer.Argument(help="A second run: the report is about it, and how it differs from the first.")
     ] = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", "-o", help="The file to write; its ending says which format.", show_default="report.html"
+        ),
+    ] = None,
+    format_: Annotated[
+        Literal["html", "md", "pdf"] | None,
+        typer.Option(
+            "--format", help="A page, Markdown for a pull request, or PDF (needs chromium); as the file ends."
+        ),
+    ] = None,
+    field: Annotated[str | None, typer.Option(help="A field of your own: path.py:Class or pkg.mod:Class.")] = None,
+    states: Annotated[str | None, typer.Option(help="Milestones in YAML that name the stages of the task.")] = None,
+    corridor: Annotated[str | None, typer.Option(help="A corridor to hold this run against.")] = None,
+    rule: Annotated[
+        Literal["visited", "reached"], typer.Option(help="Who belongs to a state: those in it, or at least so far.")
+    ] = "visited",
+    reading: Annotated[
+        Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
+    ] = "steps",
+    preset: Annotated[
+        str | None,
+        typer.Option(help="Standard dimensions for an agent that codes, serves or browses: ethogram field --list."),
+    ] = None,
+    common_tasks: CommonTasksOption = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Write a report of a run: one HTML file that opens offline.
+    """Write a report of a run: one HTML file that opens offline, and begins with why runs fail.
 
+    It has the pages of the viewer with the data inside: every dot of its grid of tasks and attempts opens that attempt.
     With two runs, the second is compared with the first.
 
     Example: `ethogram report latest -o report.html`
     """
-    result = report(run, out, candidate=candidate, home=home)
+    result = report(
+        run,
+        out or Path(f"report.{format_ or 'html'}"),
+        format=format_,
+        candidate=candidate,
+        field=field,
+        states=states,
+        corridor=corridor,
+        rule=rule,
+        reading=reading,
+        preset=preset,
+        common_tasks=common_tasks,
+        home=home,
+    )
     if json:
         print_json(result)
         return 0
     for note in result.notes:
         stderr().print(note, style="dim", markup=False)
-    stdout().print(
-        f"{result.report}: {len(result.sections)} sections, {result.pictures} pictures, {size(result.bytes)}",
-        markup=False,
-    )
+    held = [f"{len(result.sections)} sections", f"{result.pictures} pictures"]
+    held += [f"{result.attempts:,} attempts"] if result.attempts else []
+    stdout().print(f"{result.report}: {', '.join(held)}, {size(result.bytes)}", markup=False)
     return 0

@@ -8,11 +8,21 @@ import typer
 
 from ethogram.errors import BadUsage
 from ethogram.run.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
-from ethogram.run.suites import RunInterrupted, RunPlan, RunResult, plan_resume, plan_run, resume_run, start_run
+from ethogram.run.suites import (
+    RunInterrupted,
+    RunPlan,
+    RunResult,
+    plan_resume,
+    plan_run,
+    replay_run,
+    resume_run,
+    start_run,
+)
 
 from .live import watcher
 from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
 from .running import (
+    CAPTURE,
     ENGINE,
     WORKERS,
     AllowUnmeteredOption,
@@ -44,7 +54,9 @@ def command(
     ] = None,
     condition: Annotated[
         list[str] | None,
-        typer.Option(help="Run every task under these settings, name=value,…; repeat to compare them."),
+        typer.Option(
+            help="Run every task under these settings, name=value,…; repeat to compare them. perturb=OPERATOR disturbs."
+        ),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag the run; may be repeated.")] = None,
     meta: Annotated[list[str] | None, typer.Option(help="A fact about the agent, key=value; may be repeated.")] = None,
@@ -64,7 +76,11 @@ def command(
     isolation: Annotated[str | None, typer.Option(help="none (default), bwrap, or bwrap+network.")] = None,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
+    capture: Annotated[str | None, CAPTURE] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
+    replay: Annotated[
+        str | None, typer.Option(help="Repeat this run with its recorded answers, offline and free.")
+    ] = None,
     resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
     retry: Annotated[
         list[str] | None, typer.Option(help="With --resume: also re-run outcomes missing for this reason.")
@@ -96,17 +112,19 @@ def command(
         "isolation": isolation,
     }
     settled = {option: value for option, value in settled.items() if value is not None}
-    change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine}
+    change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine, "capture": capture}
     change["caps"] = caps if caps.limited() else None
     change["metering"] = metering(price, prices, allow_unmetered) if price or prices or allow_unmetered else None
     change["environment"] = parse_environment(tuple(env or ()), clean_env) if env or clean_env else None
+    if replay is not None and (resume is not None or retry or dry_run):
+        raise BadUsage("--replay repeats a whole run at once; leave out --resume, --retry and --dry-run")
     if resume is not None:
         if settled:
             raise BadUsage(
                 f"the {next(iter(settled))} of run {resume!r} was settled when it began; leave it out to go on"
             )
         change |= {"retry": tuple(retry or ()), "suite": suite, "agent": agent, "home": home}
-    elif suite is None or agent is None:
+    elif replay is None and (suite is None or agent is None):
         raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or continue with --resume RUN")
     elif retry:
         raise BadUsage("--retry re-runs outcomes of an earlier run: name it with --resume RUN")
@@ -119,6 +137,9 @@ def command(
         with watcher(quiet=json) as watching:
             if resume is not None:
                 result = resume_run(resume, workers=workers, watcher=watching, **change)
+            elif replay is not None:
+                said = {**settled, **change, "workers": workers, "tasks": change["tasks"] or None}
+                result = replay_run(replay, suite=suite, agent=agent, changes=said, home=home, watcher=watching)
             else:
                 result = start_run(str(suite), str(agent), options, home=home, watcher=watching)
     except RunInterrupted as interrupted:
@@ -136,7 +157,8 @@ STOPPED = {
     "interrupted": "interrupted from the keyboard",
     "cap.experiment": "the experiment's budget is used up",
 }
-HINTS = {"cap.experiment": " --max-usd MORE", "unmetered": " --retry cap.experiment --price MODEL=FRESH/OUTPUT"}
+HINTS = {"cap.experiment": " --max-usd MORE", "unmetered": " --retry cap.experiment --allow-unmetered"}
+PRICE_HINT = " --retry cap.experiment --price MODEL=FRESH/OUTPUT"
 
 
 def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
@@ -146,6 +168,8 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
     """
     stopped = {"killed": 130, "interrupted": 130, "unmetered": 64}
     code = stopped.get(result.stopped or "", 0 if result.measurable else 2)
+    if result.replays is not None and not result.stopped:
+        code = 1 if result.failures or result.not_run else 0
     if json:
         print_json(result)
         return code
@@ -159,25 +183,47 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
     if result.cost_usd == 0 and not result.model_calls:
         money = "no model calls, $0"
     out.print(f"{result.successes} of {result.scored} scored succeeded; {money}")
+    if result.replays is not None:
+        _print_failures(result)
     if result.crashed and result.crash:
         first = printable(result.crash.partition("\n")[0][:300])
         told = f"the agent crashed in {plural(result.crashed, 'episode')}, first with: {first}"
         out.print(told, style="yellow", markup=False)
         for frame in result.crash_at:
             out.print(f"  {printable(frame)}", style="yellow", markup=False, soft_wrap=True)
-    if not result.scored and not result.stopped:
+    if not result.scored and not result.stopped and result.replays is None:
         out.print("nothing was scored, so nothing can be measured", style="yellow")
     if result.stopped:
-        more = HINTS.get(result.stopped, "")
+        more = PRICE_HINT if "has no price" in (result.why or "") else HINTS.get(result.stopped, "")
         why = result.why or STOPPED.get(result.stopped, result.stopped)
         told = f"stopped: {why}; resume with: ethogram run --resume {result.run}{more}"
         out.print(told, style="yellow", markup=False)
+    for warning in result.warnings:
+        out.print(f"note: {warning}", style="yellow", markup=False)
     broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
     if broken and not result.stopped:
         out.print(f"to run infrastructure failures again: ethogram run --resume {result.run} {broken}", style="dim")
     effects = f"ethogram field {result.run} --ablate; " if conditions > 1 else ""
     out.print(f"next: {effects}ethogram show {result.run}", style="dim")
     return code
+
+
+SHOWN_FAILURES = 5
+
+
+def _print_failures(result: RunResult) -> None:
+    """What came of a replay: whether every episode passed, and how the first of the others did not."""
+    out = stdout()
+    if not any(failure.reason == "deviation" for failure in result.failures):
+        out.print(f"no deviation from {result.replays}: every request was recorded", style="green", markup=False)
+    for failure in result.failures[:SHOWN_FAILURES]:
+        where = f"task {failure.task} attempt {failure.attempt}{f' {failure.condition}' if failure.condition else ''}"
+        words, *lines = failure.why.splitlines() or [""]
+        out.print(f"{printable(where)}: {failure.reason}: {printable(words)}", style="red", markup=False)
+        for line in lines:
+            out.print(f"  {printable(line)}", markup=False, soft_wrap=True)
+    if len(result.failures) > SHOWN_FAILURES:
+        out.print(f"and {len(result.failures) - SHOWN_FAILURES} more; --json lists all", style="dim")
 
 
 def _print_plan(plan: RunPlan) -> None:

@@ -1,4 +1,4 @@
-"""Options that every verb shares which runs agents: what they inherit, and how their use becomes dollars."""
+"""Options that verbs share which run agents or stand beside them: what agents inherit, what is disturbed, dollars."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ EnvOption = Annotated[
 CleanEnvOption = Annotated[
     bool, typer.Option("--clean-env", help="A 'cmd:' agent inherits only PATH, HOME and the like, and --env.")
 ]
+CAPTURE = typer.Option(
+    "--capture",
+    help="Model calls of the agent: auto (captured unless it records them all), gateway, off, or a gateway's address",
+)
+CaptureOption = Annotated[str, CAPTURE]
 PriceOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -34,6 +39,12 @@ PricesOption = Annotated[
         "--prices", help="Your prices: TOML, YAML or JSON; else ETHOGRAM_PRICES, else [prices] of ethogram.toml."
     ),
 ]
+ToolOption = Annotated[
+    list[str] | None,
+    typer.Option("--tool", help="Disturb this tool only; may be repeated. By default all."),
+]
+IntensityOption = Annotated[float, typer.Option("--intensity", help="The share of calls that are disturbed, up to 1.")]
+DisturbSeedOption = Annotated[int, typer.Option("--seed", help="Seed of what is disturbed.")]
 AllowUnmeteredOption = Annotated[
     bool,
     typer.Option("--allow-unmetered", help="Caps hold for what is recorded, where an agent does not record all."),

@@ -20,10 +20,21 @@ def command(
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(help="Score by a CSV with trace, or task and attempt, and value.", show_default=False),
+        typer.Option(help="Score by a CSV with trace, or source, or task and attempt; and value.", show_default=False),
     ] = None,
     score: Annotated[
         str | None, typer.Option(help="Let the label of this name be the outcome.", show_default=False)
+    ] = None,
+    outcome_from: Annotated[
+        str | None,
+        typer.Option(
+            help="As for an import: csv:FILE[:COLUMN] is --labels, label:NAME is --score; meta:KEY is a fact.",
+            show_default=False,
+        ),
+    ] = None,
+    check: Annotated[
+        list[str] | None,
+        typer.Option(help="Score by a check, KIND=SETTINGS, without a suite; may be repeated.", show_default=False),
     ] = None,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -32,7 +43,9 @@ def command(
 
     Example: `ethogram score night --suite suite/`
     """
-    result = rescore(run, suite=suite, labels_csv=labels, score=score, home=home)
+    result = rescore(
+        run, suite=suite, labels_csv=labels, score=score, outcome_from=outcome_from, checks=check or (), home=home
+    )
     if json:
         print_json(result)
         return 0

@@ -8,11 +8,14 @@ import typer
 
 from ethogram.lab import RunSummary, show_run
 from ethogram.lab.home.runs import EpisodeRow
+from ethogram.store import short_id
 
 from .out import (
     HomeOption,
     JsonOption,
     LimitOption,
+    at_home,
+    dollars,
     first,
     known,
     plural,
@@ -39,11 +42,11 @@ def command(
     if json:
         print_json(result)
         return 0
-    _print(result, limit)
+    _print(result, limit, home)
     return 0
 
 
-def _print(result: RunSummary, limit: int) -> None:
+def _print(result: RunSummary, limit: int, home: str | None = None) -> None:
     out = stdout()
     out.print(
         f"[bold]{result.run}[/bold]  {result.kind}, {when(result.created_ns)} UTC, {size(result.bytes)} stored", end=""
@@ -68,7 +71,7 @@ def _print(result: RunSummary, limit: int) -> None:
         lost = ", ".join(f"{k} {v}" for k, v in result.lost.items()) or "nothing"
         out.print(f"\nnot represented: {lost}; records skipped: {result.skipped}", markup=False)
     if result.traces:
-        out.print(f"next: ethogram trace {_short(result.traces[0])}", style="dim")
+        out.print(f"next: ethogram trace {_short(result.traces[0])}{at_home(home)}", style="dim", markup=False)
 
 
 def _print_totals(result: RunSummary) -> None:
@@ -87,12 +90,12 @@ def _print_totals(result: RunSummary) -> None:
         f"{plural(totals.spans, 'span')}, {plural(totals.steps, 'step')}, {plural(totals.tool_calls, 'tool call')}, "
         f"{plural(totals.errors, 'error')}"
     )
-    cost = known(result.cost_usd, result.at_least_usd, "${:.4f}")
+    cost = known(result.cost_usd, result.at_least_usd, dollars)
     out.print(f"tokens: {', '.join(tokens) or 'unknown'}; cost: {cost}")
 
 
 def _short(trace: EpisodeRow) -> str:
-    return trace.trace_id.removeprefix("b2:")[:12]
+    return short_id(trace.trace_id)
 
 
 def _print_traces(result: RunSummary, limit: int) -> None:
@@ -107,12 +110,12 @@ def _print_traces(result: RunSummary, limit: int) -> None:
             t.totals.tool_calls,
             t.totals.errors,
             t.totals.output_tokens,
-            t.cost_usd,
-            t.seconds,
+            dollars(t.cost_usd),
+            None if t.seconds is None else round(t.seconds, 3),
         ]
         for t in first(result.traces, limit)
     ]
     out.print()
-    columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost $", "seconds"]
+    columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost", "seconds"]
     out.print(table(columns, rows))
     print_rest(out, result.traces, limit, "trace")

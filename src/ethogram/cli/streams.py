@@ -43,11 +43,14 @@ def outlive_readers() -> Lasting | None:
 def _lasting(stream: TextIO | None) -> tuple[TextIO, Lasting | None]:
     if stream is None:
         return open(os.devnull, "w", encoding="utf-8"), None
+    shown = stream.isatty()
+    if shown and os.name == "nt":  # a console takes words, not bytes
+        return stream, None
     raw = Lasting(stream.fileno())
     text = io.TextIOWrapper(
         io.BufferedWriter(raw),
-        encoding=stream.encoding,
-        errors=stream.errors,
+        encoding=stream.encoding if shown else "utf-8",  # a file or a pipe gets the same bytes on every system
+        errors="replace" if shown else stream.errors,
         line_buffering=bool(stream.line_buffering or getattr(stream, "write_through", False)),
     )
     return text, raw

@@ -1,0 +1,283 @@
+"""`ethogram why`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from ethogram.errors import BadUsage
+from ethogram.estimate import Estimate
+from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult, WhyTrace
+from ethogram.lab.why.why import short_place, why
+from ethogram.run.environment import parse_environment
+from ethogram.run.suites import RunInterrupted
+from ethogram.show.layers import rate_words
+from ethogram.store import short_id
+from ethogram.study.settle import SettleOptions, settle_causes
+
+from .layers import print_layers
+from .out import (
+    AgainstOption,
+    CommonTasksOption,
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    at_home,
+    cell,
+    dollars,
+    first,
+    plural,
+    print_json,
+    print_rest,
+    printable,
+    stderr,
+    stdout,
+    table,
+)
+from .running import (
+    AllowUnmeteredOption,
+    CaptureOption,
+    CleanEnvOption,
+    EnvOption,
+    PriceOption,
+    PricesOption,
+    WorkersOption,
+    metering,
+)
+
+STATUS = {"confirmed": "confirmed", "struck_out": "struck out", "not_settled": "not settled"}
+
+
+def command(
+    run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
+    task: Annotated[str | None, typer.Option(help="Only attempts at this task.")] = None,
+    against: AgainstOption = None,
+    common_tasks: CommonTasksOption = False,
+    limit: LimitOption = 5,
+    settle: Annotated[
+        bool,
+        typer.Option("--settle", help="Try the first causes by experiment: buy runs that go on from the step of each."),
+    ] = False,
+    max_usd: Annotated[float | None, typer.Option(help="With --settle: never more dollars than this.")] = None,
+    smallest: Annotated[float, typer.Option(help="With --settle: the smallest effect on success that matters.")] = 0.10,
+    causes: Annotated[int, typer.Option(help="With --settle: how many causes are tried.")] = 3,
+    k: Annotated[
+        int | None, typer.Option("-k", help="With --settle: how often each attempt goes on either way.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="With --settle: the agent, where it is not that of the run.")
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="With --settle: the suite, where it is not that of the run.")
+    ] = None,
+    price: PriceOption = None,
+    prices: PricesOption = None,
+    allow_unmetered: AllowUnmeteredOption = False,
+    workers: WorkersOption = 8,
+    env: EnvOption = None,
+    clean_env: CleanEnvOption = False,
+    capture: CaptureOption = "gateway",
+    json: JsonOption = False,
+    home: HomeOption = None,
+) -> int:
+    """Tell why runs fail: causes with their evidence, leads, and what stays unexplained.
+
+    With --settle the first causes are tried: attempts that show one go on from its step with what successful attempts
+    chose there, and as often unchanged, until the interval of the effect says enough or the money is spent.
+
+    Example: `ethogram why latest --settle --max-usd 2`
+    """
+    if not settle:
+        if max_usd is not None or agent is not None or suite is not None:
+            raise BadUsage("--max-usd, --agent and --suite are for buying runs; give them with --settle")
+        result = why(run, task=task, against=against, common_tasks=common_tasks, home=home)
+        print_json(result) if json else _print(result, limit, home)
+        return 0
+    if max_usd is None:
+        raise BadUsage("--settle buys runs; say what they may cost, such as --max-usd 2")
+    if against is not None:
+        raise BadUsage("--against compares stored runs and buys none; leave out --settle")
+    options = SettleOptions(
+        max_usd=max_usd,
+        smallest=smallest,
+        causes=causes,
+        k=k,
+        workers=workers,
+        metering=metering(price, prices, allow_unmetered),
+        environment=parse_environment(tuple(env or ()), clean_env),
+        capture=capture,
+    )
+    tell = None if json else lambda text: stderr().print(text, style="dim", markup=False)
+    try:
+        result = settle_causes(run, options, task=task, agent=agent, suite=suite, home=home, tell=tell)
+    except RunInterrupted:
+        stderr().print("interrupted; the same command goes on", style="yellow")
+        return 130
+    print_json(result) if json else _print(result, limit, home)
+    tried = [c.settled for c in result.causes if c.settled is not None]
+    return 0 if tried and all(t.status != "not_settled" for t in tried) else 2
+
+
+def _print(result: WhyResult, limit: int, home: str | None = None) -> None:
+    out = stdout()
+    out.print(Text(printable(result.headline), style="bold"))
+    for number, cause in enumerate(first(result.causes, limit), 1):
+        _print_cause(cause, number, result)
+    print_rest(out, result.causes, limit, "cause")
+    if result.decision_points and result.causes:
+        _print_point(result.decision_points[0])
+    if result.leads:
+        _print_leads(result, 3 if limit > 3 and result.causes else limit)
+    if result.against is not None:
+        _print_against(result, limit)
+    if result.unexplained:
+        left = [t for t in result.traces if t.failed and not t.explained]
+        shown = ", ".join(f"{_place(t)} (task {_cut(t.task, 24)})" for t in left[:3])
+        out.print(Text(printable(f"\nunexplained: {plural(result.unexplained, 'failed run')}, e.g. {shown}")))
+    if result.reference:
+        told = ", ".join(f"{name} {count}" for name, count in result.reference.items())
+        out.print(f"calls against the reference, by {'failed run' if result.scored else 'run'}: {told}")
+    if sum(rate.value is not None for rate in result.layers.values()) > 1:
+        out.print(Text(printable(f"layers: {rate_words(result.layers)}")))
+        if result.look:
+            out.print(Text(printable(f"  {result.look}"), style="dim"))
+    for said in result.said[:2]:
+        example = f" ({short_place(said.examples[0])}: {said.examples[0].text})" if said.examples else ""
+        noun = "failed run" if result.scored else "run"
+        words = printable(f"the verifier said in {plural(said.failed_with, noun)}: {said.said}{example}")
+        out.print(Text(words, style="dim"), no_wrap=True, overflow="ellipsis")
+    out.print(Text(printable(f"note: {result.contrast}"), style="dim"))
+    for note in result.notes:
+        out.print(Text(printable(f"note: {note}"), style="dim"))
+    if result.missing:
+        gone = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
+        out.print(Text(f"note: not counted as failed: {gone}", style="dim"))
+    for way in result.score_with:
+        out.print(Text(f"score it with: {printable(way)}"))
+    read = [short_place(e) for c in (*result.causes, *result.leads) for e in c.examples]
+    read += map(_place, result.traces)
+    if read:
+        out.print(Text(f"next: ethogram trace {read[0]} --run {result.run}{at_home(home)}", style="dim"))
+
+
+def _place(trace: WhyTrace) -> str:
+    name = short_id(trace.trace, 10)
+    return name if trace.step is None else f"{name}:{trace.step}"
+
+
+def _print_cause(cause: Cause, number: int, result: WhyResult) -> None:
+    out = stdout()
+    kind = f"  [{cause.class_}]" if cause.class_ else ""
+    out.print(Text(f"\n{number}. {printable(cause.what)}{kind}", style="bold"))
+    succeeded = result.scored - (result.failed or 0)
+    lift = "" if cause.lift is None else f"; {cause.lift:.3g} times as often"
+    lift = "; in no success of the same tasks" if cause.lift == float("inf") else lift
+    out.print(
+        f"   failed {cause.failed_with} of {result.failed}, succeeded {cause.succeeded_with} of {succeeded}; "
+        f"share {_share(cause.share)}{lift}"
+    )
+    _print_examples(cause, len(cause.examples))
+    out.print(Text(f"   owner: {printable(cell(cause.owner))}; try first: {printable(cause.try_)}"))
+    if cause.also:
+        more = f" and {len(cause.also) - 3} more" if len(cause.also) > 3 else ""
+        also = Text(f"   also: {printable(', '.join(cause.also[:3]))}{more}", style="dim")
+        out.print(also, no_wrap=True, overflow="ellipsis")
+    if cause.settled is not None:
+        _print_settled(cause.settled)
+    elif cause.experiment is not None and cause.experiment.command is not None:
+        usd = f", about {dollars(cause.experiment.usd)}" if cause.experiment.usd is not None else ""
+        line = f"   settle it: {cause.experiment.command}  (at most {plural(cause.experiment.runs or 0, 'run')}{usd})"
+        out.print(Text(printable(line)), soft_wrap=True)
+
+
+def _print_settled(settled: SettledCause) -> None:
+    """What an experiment found: the effect of the other way, its interval, what it took."""
+    out = stdout()
+    status = STATUS[settled.status]
+    effect, before, after = settled.effect, settled.from_.value, settled.to.value
+    if effect.value is None or before is None or after is None:
+        out.print(Text(f"   {status}: {printable(settled.why)}", style="yellow"))
+    else:
+        goes = "rises" if after > before else "falls" if after < before else "stays"
+        rates = f"at {before:.2f}" if goes == "stays" else f"from {before:.2f} to {after:.2f}"
+        took = plural(settled.runs, "run") + (f", {dollars(settled.usd)}" if settled.usd is not None else "")
+        line = f"   {status}: when {printable(settled.what)}, success {goes} {rates}, {_signed(effect)}; {took}"
+        out.print(Text(line, style="bold" if settled.status == "confirmed" else "default"))
+    if settled.status == "not_settled" and settled.needed is not None:
+        usd = f", about {dollars(settled.needed_usd)} more" if settled.needed_usd is not None else ""
+        need = f"   it would take about {plural(settled.needed, 'attempt')} that show it{usd}, if they go as these did"
+        out.print(Text(need, style="dim"))
+
+
+def _print_point(point: DecisionPoint) -> None:
+    """The place, and one branch per way that runs went on."""
+    out = stdout()
+    before = " > ".join(point.after) or "the beginning"
+    where = f"at step {point.step}" if point.step is not None else "first time"
+    out.print(Text(f"\ndecision point, {where}: after {printable(before)}, {point.reached} runs"))
+    width = min(max(len(b.choice) for b in point.branches), 26)
+    for i, branch in enumerate(point.branches):
+        mark = "└─" if i == len(point.branches) - 1 else "├─"
+        rate = (branch.runs - branch.failed) / branch.runs
+        line = f"  {mark} {_cut(printable(branch.choice), width):<{width}}  {branch.runs:>4} runs, {rate:.2f} succeed"
+        if branch.choice == point.choice and point.fall.value is not None:
+            line += f"  ▼ {_signed(point.fall)}"
+        out.print(Text(line), no_wrap=True, overflow="ellipsis")
+
+
+def _print_leads(result: WhyResult, limit: int) -> None:
+    out = stdout()
+    out.print("\nleads", style="bold")
+    for lead in first(result.leads, limit):
+        counted = f"failed {lead.failed_with}, succeeded {lead.succeeded_with}"
+        counted = counted if result.failed is not None else plural(lead.runs_with, "run")
+        out.print(Text(f" - {counted}: {printable(lead.what)}"), no_wrap=True, overflow="ellipsis")
+        _print_examples(lead, 1)
+    print_rest(out, result.leads, limit, "lead")
+
+
+def _print_examples(cause: Cause, count: int) -> None:
+    out = stdout()
+    for example in cause.examples[:count]:
+        line = Text(f"   {short_place(example):<15}", style="cyan")
+        line.append(printable(example.text), style="default")
+        out.print(line, no_wrap=True, overflow="ellipsis")
+
+
+def _print_against(result: WhyResult, limit: int) -> None:
+    out, against = stdout(), result.against
+    if against is None:
+        return
+    out.print(
+        f"\nagainst {printable(against.run)}: {plural(against.tasks, 'shared task')}, "
+        f"{against.runs_now} runs now and {against.runs_before} before",
+        markup=False,
+    )
+    print_layers(out, against.layers)
+    if not against.changes:
+        out.print("nothing became more or less frequent by the test over all events")
+        return
+    rows = [
+        [_cut(c.what, 50), c.change, c.with_now, c.with_before, _signed(c.difference), c.is_cause]
+        for c in first(against.changes, limit)
+    ]
+    out.print(table(["what", "change", "now", "before", "difference", "cause"], rows))
+    print_rest(out, against.changes, limit, "change")
+
+
+def _share(share: Estimate) -> str:
+    if share.value is None or share.low is None or share.high is None:
+        return "unknown"
+    return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
+
+
+def _signed(estimate: Estimate) -> str:
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "unknown"
+    return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"

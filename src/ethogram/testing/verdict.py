@@ -1,0 +1,186 @@
+"""What a session says of its marked tests: which of them fail by themselves, and the one verdict on all of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import pytest
+
+from ethogram.errors import EthogramError
+from ethogram.lab.gate.confirming import Confirmation
+from ethogram.lab.gate.each_task import EachTask, gate_each_task
+from ethogram.lab.gate.gating import GateSettings
+from ethogram.show.ci import markdown
+from ethogram.store import Run, compact, open_home
+
+from .reports import ATTEMPTS, FailureWords, make_report
+from .session import PlayedAttempt, baseline_of, has_scores, is_baseline
+from .settings import PluginSettings
+
+Standing = Literal["recorded", "replayed", "judged", "not judged"]
+
+
+class EthogramWarning(pytest.PytestWarning):
+    """A session of marked tests that could not be decided."""
+
+    __module__ = "ethogram"
+
+
+class TestedTask(NamedTuple):
+    """One marked test, as its report told it."""
+
+    report: pytest.TestReport
+    task: str
+    attempts: list[PlayedAttempt]
+    failure: str
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many attempts passed, and how many have an outcome."""
+        known = [a.passed for a in self.attempts if a.passed is not None]
+        return sum(known), len(known)
+
+
+class SessionVerdict(NamedTuple):
+    """The verdict of a session; `reports` are still to be logged, `problem` is why there is no verdict."""
+
+    standing: Standing
+    run: str
+    baseline: str | None
+    tests: list[TestedTask]
+    reports: list[pytest.TestReport]
+    judged: EachTask | None = None
+    problem: str = ""
+
+
+def judge_session(
+    settings: PluginSettings, told: Sequence[pytest.TestReport], config: pytest.Config, *, whole: bool
+) -> SessionVerdict:
+    """Judge what the attempts of a session came to; a session that was stopped is not judged as a whole."""
+    tests = [_tested(report) for report in told]
+    home = open_home(settings.home)
+    run = home.run(getattr(told[0], ATTEMPTS)["run"])
+    if not settings.live:
+        return _replayed(run, tests)
+    if whole:
+        compact(run)  # every worker wrote files of its own
+    if is_baseline(run) and not has_scores(run):
+        problem = "no attempt has a score, so this is no baseline"
+        return _undecided(SessionVerdict("not judged", run.name, None, tests, [], None, problem), settings, config)
+    if is_baseline(run):
+        return SessionVerdict("recorded", run.name, None, tests, _finals(tests, {}, {"ethogram_verdict": "recorded"}))
+    base = baseline_of(home, settings.baseline, but=run.name)
+    judged, problem = None, "the session was stopped before its end"
+    if whole and base is not None:
+        try:
+            judged = gate_each_task(base, run, GateSettings(margin=settings.margin), home=home)
+        except EthogramError as error:
+            problem = str(error)
+    name = None if base is None else base.name
+    if judged is None:
+        return _undecided(SessionVerdict("not judged", run.name, name, tests, [], None, problem), settings, config)
+    if settings.markdown is not None:
+        Path(settings.markdown).write_text(markdown(judged.gate), encoding="utf-8")
+    failures = {t.task: _broken(t, judged) for t in judged.broken}
+    reports = _finals(tests, failures, {"ethogram_verdict": judged.gate.verdict}, judged)
+    verdict = SessionVerdict("judged", run.name, name, tests, reports, judged)
+    if judged.gate.verdict == "regression":
+        words = f"regression against {name}: {judged.gate.evidence.why}"
+        return verdict._replace(reports=[*reports, _failed_verdict(words)])
+    return verdict if judged.gate.verdict == "pass" else _undecided(verdict, settings, config)
+
+
+def _undecided(verdict: SessionVerdict, settings: PluginSettings, config: pytest.Config) -> SessionVerdict:
+    """Say that nothing is decided: a warning, or under --ethogram-strict a failure."""
+    why = verdict.problem if verdict.judged is None else verdict.judged.gate.evidence.why
+    words = f"ethogram: undecided: {why}"
+    reports = verdict.reports or _finals(verdict.tests, {}, {"ethogram_verdict": "undecided"})
+    if settings.strict:
+        return verdict._replace(reports=[*reports, _failed_verdict(words)])
+    warning = warnings.WarningMessage(EthogramWarning(words), EthogramWarning, "", 0)
+    noted: Any = {"warning_message": warning, "when": "runtest", "nodeid": "", "location": None}
+    config.hook.pytest_warning_recorded.call_historic(kwargs=noted)
+    return verdict._replace(reports=reports)
+
+
+def _replayed(run: Run, tests: list[TestedTask]) -> SessionVerdict:
+    """A replay has no verdict: a test fails where an attempt deviates from its record, or no longer passes."""
+    failures = {}
+    for test in tests:
+        words = [said for attempt in test.attempts if (said := _broken_replay(attempt))]
+        if words:
+            more = [f"and {len(words) - 1} more of {len(test.attempts)} attempts"] if words[1:] else []
+            failures[test.task] = "\n".join([words[0], *more])
+    reports = _finals(tests, failures, {"ethogram_verdict": "replayed"})
+    return SessionVerdict("replayed", run.name, str(run.info.plan.get("replays")), tests, reports)
+
+
+def _broken_replay(attempt: PlayedAttempt) -> str | None:
+    if attempt.passed is None:
+        return f"attempt {attempt.attempt}: {attempt.reason}: {attempt.why}"
+    if attempt.recorded and not attempt.passed:
+        return f"attempt {attempt.attempt} passed when it was recorded, and fails on the same answers: {attempt.why}"
+    return None  # one that failed when it was recorded says nothing
+
+
+def _broken(task: Confirmation, judged: EachTask) -> str:
+    alpha = judged.gate.settings.confirm_alpha
+    return (
+        f"this test got worse by itself: {task.again:.0%} of {task.attempts} attempts passed, {task.base:.0%} in the "
+        f"baseline (exact test, Holm over {len(judged.tasks)} tests: p {task.p:.2g}, alpha {alpha:g})"
+    )
+
+
+def _tested(report: pytest.TestReport) -> TestedTask:
+    told = getattr(report, ATTEMPTS)
+    return TestedTask(report, told["task"], msgspec.convert(told["attempts"], list[PlayedAttempt]), told["failure"])
+
+
+def _finals(
+    tests: Sequence[TestedTask],
+    failures: dict[str, str],
+    facts: dict[str, str],
+    judged: EachTask | None = None,
+) -> list[pytest.TestReport]:
+    """The three phases of every test, as pytest would have logged them."""
+    tasks = {} if judged is None else {t.task: t for t in judged.tasks}
+    reports = []
+    for test in tests:
+        words = failures.get(test.task)
+        # what a client raises after a deviation is only its consequence
+        if words is not None and any(a.passed is False for a in test.attempts):
+            words = f"{words}\n\nthe first that failed, {test.failure}".rstrip(", ")
+        properties = [*test.report.user_properties, *_properties(test, tasks.get(test.task)), *facts.items()]
+        more = {"node": test.report.node} if hasattr(test.report, "node") else {}
+        for phase in ("setup", "call", "teardown"):
+            ended: dict[str, Any] = {"user_properties": properties, **more}
+            if phase == "call":
+                ended["duration"] = test.report.duration
+                ended |= {} if words is None else {"outcome": "failed", "longrepr": FailureWords(words)}
+            reports.append(make_report(test.report.nodeid, test.report.location, phase, **ended))
+    return reports
+
+
+def _properties(test: TestedTask, compared: Confirmation | None) -> list[tuple[str, object]]:
+    passed, scored = test.counts
+    told: list[tuple[str, object]] = [
+        ("ethogram_run", getattr(test.report, ATTEMPTS)["run"]),
+        ("ethogram_attempts", len(test.attempts)),
+        ("ethogram_passed", passed),
+        ("ethogram_missing", len(test.attempts) - scored),
+    ]
+    failing = next((a.trace for a in test.attempts if a.passed is False), None)
+    told += [("ethogram_failing_trace", failing)] if failing else []
+    if compared is not None:
+        told += [("ethogram_baseline_rate", compared.base), ("ethogram_p", compared.p)]
+    return told
+
+
+def _failed_verdict(words: str) -> pytest.TestReport:
+    """The verdict as one more test that failed: the exit code and a JUnit file follow."""
+    where = ("ethogram", None, "verdict of ethogram")
+    return make_report("ethogram::verdict", where, "call", outcome="failed", longrepr=FailureWords(words))
