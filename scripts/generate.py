@@ -36,6 +36,7 @@ PACKAGE = ROOT / "src" / "ethogram"
 NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
+    "error": ("cli.failures:Failure",),
     "init": ("lab.home.starter:Started",),
     "run": ("run.suites:RunResult", "run.suites:RunPlan"),
     "score": ("lab.outcomes.scoring:ScoreResult",),
@@ -43,12 +44,23 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "stats": ("lab.outcomes.reliability:ReliabilityResult",),
     "compare": ("lab.gate.comparison:CompareResult",),
     "gate": ("lab.gate.gating:GateResult",),
+    "why": ("lab.why.results:WhyResult",),
+    "judge": ("lab.judging.results:JudgeResult", "lab.judging.results:PairwiseResult"),
+    "label": ("lab.outcomes.labelling:LabelResult",),
+    "calibrate": (
+        "lab.calibration.calibrating:CalibrationResult",
+        "lab.calibration.audit:AuditResult",
+        "lab.calibration.versus:CorrectedComparison",
+    ),
+    "variance": ("lab.calibration.ledger:VarianceResult",),
     "field": ("lab.field.results:FieldResult", "lab.field.results:StandardTable"),
     "plan": ("lab.gate.planning:PlanResult",),
     "report": ("show.report:ReportFile",),
     "perturb": ("lab.experiment.records:ExperimentResults", "study.experiment:ExperimentPlan"),
+    "fork": ("study.fork:ForkResult",),
     "kill": ("study.switch:Killed",),
     "drill": ("study.switch:Drill",),
+    "replay": ("study.replay:ReplayResult", "study.redecide:RedecideResult"),
     "explore": (
         "study.explore:ExploreResult",
         "study.race:RaceResult",
@@ -58,10 +70,21 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         "lab.explore.effects:Slice",
         "lab.explore.maps:MapFile",
     ),
+    "golden": (
+        "lab.golden.versions:GoldenResult",
+        "lab.golden.versions:GoldenDiff",
+        "lab.golden.checking:GoldenCheck",
+        "lab.golden.promote:PromoteResult",
+    ),
+    "incident": ("lab.incident.records:IncidentResult", "lab.incident.records:IncidentList"),
     "import": ("lab.logs.imports:ImportResult",),
+    "gateway": ("run.serving:GatewayResult",),
+    "mcp": ("capture.mcp.proxy:ProxyResult",),
+    "serve": ("capture.receiver.serving:ServeResult",),
+    "view": ("show.viewing:ViewResult",),
     "runs": ("lab.home.runs:RunList",),
     "show": ("lab.home.runs:RunSummary",),
-    "trace": ("lab.home.runs:TraceTree",),
+    "trace": ("lab.home.traces:TraceTree",),
     "diff": ("lab.divergence.diffs:DiffResult",),
     "divergence": ("lab.divergence.divergence:DivergenceResult",),
     "sql": ("lab.home.queries:QueryResult",),
@@ -70,12 +93,15 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "verify": ("lab.home.upkeep:VerifyResult",),
     "retain": ("lab.home.upkeep:RetainResult",),
     "keys": ("lab.home.upkeep:KeyList",),
+    "token": ("lab.home.tokens:TokenList",),
     "redact": ("lab.logs.redaction:RedactionPreview",),
     "doctor": ("lab.home.upkeep:Health",),
     "rm": ("lab.home.runs:Removed",),
     "demo": ("lab.home.demo:DemoResult", "lab.home.demo:CopiedLogs"),
 }
 """What `--json` prints, by verb: one record, or one of several."""
+INFINITE = {"Estimate": ("value", "low", "high"), "Cause": ("lift",)}
+"""Numbers that may be infinite, which JSON says in words."""
 
 
 def main() -> int:
@@ -119,7 +145,7 @@ def check(made: dict[Path, str]) -> int:
 def stray(made: dict[Path, str]) -> list[Path]:
     """Files in generated folders that nothing generates any more."""
     folders = (ROOT / "docs" / "reference", PACKAGE / "schemas")
-    return [p for folder in folders if folder.is_dir() for p in sorted(folder.iterdir()) if p not in made]
+    return [p for folder in folders for p in sorted(folder.rglob("*")) if p.is_file() and p not in made]
 
 
 def generated() -> Iterator[tuple[Path, str]]:
@@ -129,6 +155,15 @@ def generated() -> Iterator[tuple[Path, str]]:
     yield reference / "formats.md", formats_page()
     yield reference / "tables.md", tables_page()
     yield reference / "errors.md", errors_page()
+    sys.path.insert(0, str(Path(__file__).parent))
+    from api import api_page
+    from metric_pages import metric_files
+    from typescript import models_text
+
+    yield reference / "api.md", f"{NOTE}\n{api_page()}"
+    yield from metric_files(NOTE)
+
+    yield ROOT / "web" / "src" / "models.ts", models_text(structs)
     for verb in documented():
         yield PACKAGE / "schemas" / f"{verb}.json", json.dumps(schema(verb), indent=2) + "\n"
 
@@ -137,7 +172,7 @@ def documented() -> list[str]:
     """The verbs whose `--json` has a schema: all of them, but the one that only prints a script."""
     from ethogram.cli.main import VERBS
 
-    verbs = {v.name for v in VERBS} - {"completion"}
+    verbs = {v.name for v in VERBS} - {"completion"} | {"error"}  # what every verb prints instead of an answer
     if verbs != DOCUMENTS.keys():
         odd = ", ".join(sorted(verbs ^ DOCUMENTS.keys()))
         raise SystemExit(f"DOCUMENTS in scripts/generate.py and the verbs of the command line disagree about: {odd}")
@@ -264,7 +299,19 @@ def errors_page() -> str:
             meaning = (kind.__doc__ or "").splitlines()[0]
             lines.append(f"| `{name}` | {kind.exit_code} | {meaning} |")
     lines.append("\nThe command line also returns 130 when it is stopped (Ctrl-C); what was committed is kept.")
+    lines += ["\n## Under `--json`\n", _failure_words()]
     return "\n".join(lines) + "\n"
+
+
+def _failure_words() -> str:
+    from ethogram.cli.failures import Failure
+
+    what = " ".join((Failure.__doc__ or "").split())
+    return (
+        "A verb that cannot answer prints one document on stdout all the same (schema `ethogram/schemas/error.json`); "
+        "the sentence stands on stderr and the exit code is the same as without `--json`.\n\n"
+        f"{what}\n\nFields: {', '.join(f'`{name}`' for name in Failure.__struct_fields__)}."
+    )
 
 
 # -- schemas -----------------------------------------------------------------------------------------------------------
@@ -309,9 +356,8 @@ def schema(verb: str) -> dict[str, Any]:
         properties = part["properties"]
         if "schema_version" in properties:
             properties["schema_version"] = {"const": properties["schema_version"]["default"]}
-        if name == "Estimate":
-            for field in ("value", "low", "high"):
-                properties[field]["anyOf"].append({"enum": ["inf", "-inf"]})
+        for field in INFINITE.get(name, ()):
+            properties[field]["anyOf"].append({"enum": ["inf", "-inf"]})
         for (record, field), values in closed_sets().items():
             if record == name:
                 properties[field] = close(properties[field], values)

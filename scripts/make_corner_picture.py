@@ -10,8 +10,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from ethogram.display.chart import CONFIG, Chart
 from ethogram.lab.explore.maps import ExplorationMap, map_exploration
-from ethogram.show.chart import CONFIG, Chart
 from ethogram.show.explore_charts import rate_map
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"

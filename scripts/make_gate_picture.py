@@ -19,7 +19,7 @@ from gate_efficiency import ALPHA, POWER, STORED, TASKS, by_task, fixed, suites,
 
 from ethogram.decide.gate_plan import BOUND_SHAPE, pace  # noqa: E402
 from ethogram.decide.order import equal_attempts  # noqa: E402
-from ethogram.show.chart import CONFIG  # noqa: E402
+from ethogram.display.chart import CONFIG  # noqa: E402
 from ethogram.show.charts import compare_variance_bar  # noqa: E402
 from ethogram.stats import power  # noqa: E402
 

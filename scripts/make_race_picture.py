@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from ethogram.show.chart import CONFIG
+from ethogram.display.chart import CONFIG
 from ethogram.show.race_charts import learning_curves
 from ethogram.study.race import race
 from ethogram.worlds.toy_v1 import known_world

@@ -4,6 +4,9 @@
 - ```python: a program of its own; it must succeed.
 - ```console: lines that begin with `$ ` are commands, the lines after each are what it prints on a terminal.
 - A block after the comment `<!-- not run: reason -->` is left alone. Blocks of other languages are not code.
+- After `<!-- needs: program -->` a block is left alone where that program is not installed, and the run says so.
+- After `<!-- varies: reason -->` the commands must succeed, but what they print is not compared: it is that of one run,
+  and is written anew only when more than its figures changed.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import signal
 import struct
 import subprocess
@@ -30,7 +34,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 COLUMNS = 110
 SECONDS = 120
 RUN = ("bash", "python", "console")
-_REASON = re.compile(r"<!-- not run: (.+?) -->")
+_NOTE = re.compile(r"<!-- (not run|needs|varies): (.+?) -->")
+_FIGURES = re.compile(r"[·━●]+|[-+−]?\$?\d[\d.,]*|[0-9a-f]{8,}|\s+|–")
 _VARIES = (
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d"), "DATE"),  # when a run was made
     (re.compile(r"\b\d+(\.\d)? (B|KB|MB|GB|GiB)\b"), "SIZE"),  # compressed sizes move with the libraries
@@ -38,12 +43,20 @@ _VARIES = (
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its lines, where the first of them stands, and why it is not run."""
+    """A fenced block: its language, its lines, where the first of them stands, and what the page notes before it."""
 
     language: str
     lines: list[str]
     at: int
-    not_run: str | None
+    not_run: str | None = None
+    needs: str | None = None
+    varies: str | None = None
+
+    def why_not(self, path: str | None = None) -> str | None:
+        """Why the block is left alone here, or None; `path` is where programs are looked for."""
+        if self.needs and shutil.which(self.needs, path=path) is None:
+            return f"{self.needs} is not installed"
+        return self.not_run
 
 
 class Problem(NamedTuple):
@@ -57,16 +70,16 @@ def blocks(text: str) -> list[Block]:
     """All fenced blocks of a page."""
     found: list[Block] = []
     lines = text.splitlines()
-    at, reason = 0, None
+    at = 0
+    notes: dict[str, str] = {}
     while at < len(lines):
         line = lines[at]
         if line.startswith("```"):
             end = next((i for i in range(at + 1, len(lines)) if lines[i].startswith("```")), len(lines))
-            found.append(Block(line[3:].strip(), lines[at + 1 : end], at + 1, reason))
+            found.append(Block(line[3:].strip(), lines[at + 1 : end], at + 1, **notes))
             at = end
         if line.strip():
-            match = _REASON.search(line)
-            reason = match[1] if match else None
+            notes = {name.replace(" ", "_"): text for name, text in _NOTE.findall(line)}
         at += 1
     return found
 
@@ -85,7 +98,11 @@ def run_page(page: Path, variables: Mapping[str, str] | None = None) -> tuple[li
         place.mkdir()
         env = environment(place) | dict(variables or {})
         for block in blocks(text):
-            if block.language not in RUN or block.not_run:
+            if block.language not in RUN:
+                continue
+            if why := block.why_not(env["PATH"]):
+                if block.needs:
+                    print(f"{page.name}:{block.at}: not run, {why}", file=sys.stderr)
                 continue
             if block.language != "console":
                 problems += run_script(block, place, env)
@@ -136,7 +153,9 @@ def run_console(block: Block, place: Path, env: Mapping[str, str]) -> tuple[list
         code, output = on_terminal("\n".join(command)[2:], place, env)
         if code != 0:
             problems.append(Problem(block.at + offset + 1, f"fails with {code}:\n" + "\n".join(output)))
-        if mask(output) != mask(told):
+        if block.varies:
+            output = told if without_figures(output) == without_figures(told) else output
+        elif mask(output) != mask(told):
             problems.append(Problem(block.at + offset + 1, "prints something else:\n" + "\n".join(output)))
         else:
             output = told
@@ -176,6 +195,11 @@ def mask(lines: list[str]) -> list[str]:
     return masked
 
 
+def without_figures(lines: list[str]) -> list[str]:
+    """Lines without numbers, bars, ids and the width of columns."""
+    return [_FIGURES.sub("", line) for line in mask(lines)]
+
+
 def on_terminal(command: str, place: Path, env: Mapping[str, str]) -> tuple[int, list[str]]:
     """Run a command with a terminal as its standard output; gives its exit code and the lines it printed."""
     ours, theirs = pty.openpty()
@@ -212,7 +236,7 @@ def on_terminal(command: str, place: Path, env: Mapping[str, str]) -> tuple[int,
 def environment(place: Path) -> dict[str, str]:
     """A newcomer's machine: no settings, an empty home folder, marks that are the same every time."""
     unset = ("ETHOGRAM_", "XDG_", "PYTHONDONTWRITEBYTECODE")
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(unset)}
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(unset) and k != "CI"}
     here = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', '')}",
         "HOME": str(place.parent),

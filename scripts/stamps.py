@@ -94,7 +94,7 @@ class Stamp:
         """A digest of what every page depends on, and of the code of this one."""
         names = sorted(str(p.relative_to(self.source)) for p in self.source.rglob("*") if "__pycache__" not in p.parts)
         code = [b for b in blocks(self.page.read_text(encoding="utf-8")) if b.language in RUN]
-        facts = [sys.version, names, [(b.language, b.lines, b.not_run) for b in code], digests_of(EVERY_PAGE)]
+        facts = [sys.version, names, [(b.language, b.lines, b.why_not()) for b in code], digests_of(EVERY_PAGE)]
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()
 
 

@@ -99,6 +99,25 @@ def test_blocks_know_where_they_stand(pages):
     ]
 
 
+def test_what_varies_is_run_but_not_compared(pages, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("<!-- varies: the shell draws -->\n```console\n$ echo drew $RANDOM\ndrew 7\n$ echo new\nold\n```\n")
+    problems, text = pages.run_page(page)
+    assert problems == []
+    assert text == page.read_text().replace("old", "new")
+    page.write_text("<!-- varies: it fails all the same -->\n```console\n$ false\n```\n")
+    assert len(pages.run_page(page)[0]) == 1
+
+
+def test_a_program_that_is_not_installed_is_named(pages, tmp_path, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "<!-- needs: no-such-program -->\n```bash\nexit 7\n```\n\n<!-- needs: sh -->\n```bash\nexit 8\n```\n"
+    )
+    assert ["fails with 8" in p.what for p in pages.run_page(page)[0]] == [True]
+    assert capsys.readouterr().err == "page.md:2: not run, no-such-program is not installed\n"
+
+
 def test_commands_go_on_while_a_quote_is_open(pages):
     lines = ['$ echo "a', 'b"', "a", "b", "$ true"]
     assert pages.commands(lines) == [(0, ['$ echo "a', 'b"'], ["a", "b"]), (4, ["$ true"], [])]

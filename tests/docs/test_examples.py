@@ -27,3 +27,15 @@ def test_every_example_runs(tmp_path):
         assert (done.returncode, done.stderr) == (0, ""), name
         assert words in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_mcp_client_sells_through_the_proxy(tmp_path):
+    folder = EXAMPLES / "mcp"
+    proxy = [sys.executable, "-m", "ethogram.cli.main", "mcp", "--"]
+    command = [sys.executable, str(folder / "shop_client.py"), "pear", "3", *proxy, sys.executable]
+    done = subprocess.run(
+        [*command, str(folder / "shop_server.py")], capture_output=True, text=True, cwd=tmp_path, timeout=60
+    )
+    assert done.stdout.splitlines() == ["tools: stock, sell", "stock: 12 of pear", "sold:  9 of pear"]
+    assert (done.returncode, "nothing was recorded" in done.stderr) == (0, True)
+    assert list(tmp_path.iterdir()) == []
