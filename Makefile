@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser bubble demo quick test check format bench validity docs pictures clean
+.PHONY: help setup browser bubble demo quick test check format bench validity docs site pictures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 	@touch $(STAMP)
 
 demo: setup ## the whole story end to end on embedded data
-	@$(BIN)/ethogram demo --live
+	@$(BIN)/ethogram demo --live --view
 
 browser: ## a browser for the browser tests, where this machine lets us install one
 	@command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 \
@@ -42,7 +42,7 @@ bubble: ## bubblewrap for the tests of isolation, where this machine lets us ins
 	|| echo "no bubblewrap here and none can be installed: tests of isolation will be skipped"
 
 test: setup browser bubble check ## everything that must hold: checks, then all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 25 --durations-min 5
 
 quick: setup ## lint, types and the tests nearest to what changed since main, in less than two minutes
 	@$(BIN)/python scripts/quick.py
@@ -59,6 +59,10 @@ format: setup ## format the code and mend what can be mended
 
 docs: setup ## renew reference pages, JSON schemas and the output of guide pages that are stale; ALL=1 runs every page
 	$(BIN)/python scripts/generate.py $(if $(ALL),--all)
+
+site: setup ## the documentation as a site that needs no network: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
 
 pictures: setup browser ## the pictures of README and docs, made anew
 	$(BIN)/python scripts/make_pictures.py

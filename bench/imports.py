@@ -141,10 +141,11 @@ def spans(folder: Path) -> None:
     rng = random.Random(2)
     with (folder / "spans.jsonl").open("w") as out:
         while out.tell() < SPAN_BYTES:
-            out.write(json.dumps(_export(rng)) + "\n")
+            out.write(json.dumps(agent_trace(rng)) + "\n")
 
 
-def _export(rng: random.Random) -> dict[str, Any]:
+def agent_trace(rng: random.Random) -> dict[str, Any]:
+    """One OTLP document with one trace."""
     trace, root = f"{rng.getrandbits(128):032x}", f"{rng.getrandbits(64):016x}"
     begin = 1_760_000_000_000_000_000 + rng.getrandbits(50)
 

@@ -25,7 +25,7 @@ from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import standard_table
 from ethogram.measure.standard import of_tally, tool_classes
 from ethogram.store import Entry, Home, Lake, Run, ledger
-from ethogram.store.arrays import column
+from ethogram.arrays import column
 from ethogram.store.ledger import Place
 from ethogram.store.segment import SPAN_COLUMNS
 from ethogram.store.writer import publish_table

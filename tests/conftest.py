@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import importlib.util
 import json
 import logging
 import os
@@ -34,7 +36,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
 # how long an example takes says more of the machine's load than of the test
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("repeatable", derandomize=True, **calm)
+settings.register_profile("repeatable", derandomize=True, max_examples=50, **calm)
 settings.register_profile("long", **calm)
 settings.load_profile("long" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
 
@@ -47,14 +49,44 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest goes on keeping its own beside it, for a look at what failed
     root = os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
     tempfile.tempdir = os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="eth-", dir=root)
-    config.add_cleanup(lambda: shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True))
+    config.add_cleanup(_remove_temporary)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # so it is for a job in the background, and for its children
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _remove_temporary() -> None:
+    """Remove the temporary folders of this session."""
+    # multiprocessing removes a folder of its own there when the process ends, and fails aloud if it is gone by then
+    util: Any = sys.modules.get("multiprocessing.util")
+    if util is not None:
+        util._run_finalizers()
+    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first; everything else as it is written."""
     items.sort(key=lambda item: item.path.parent.name not in FIRST)
+
+
+_sockets_made = 0
+
+
+def _count_sockets(event: str, arguments: tuple[Any, ...]) -> None:
+    global _sockets_made
+    if event == "socket.__new__":
+        _sockets_made += 1
+
+
+sys.addaudithook(_count_sockets)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def sockets_are_closed() -> Iterator[None]:
+    """A socket that a module leaves open is found at its end, and not in a test of another one."""
+    before = _sockets_made
+    yield
+    if _sockets_made > before:
+        gc.collect()
 
 
 START = 1_750_000_000_000_000_000
@@ -137,6 +169,18 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 
 @pytest.fixture
+def fork_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A suite, an agent and models of `study/fork_world.py`, whose chance of success is known."""
+    spec = importlib.util.spec_from_file_location("fork_world", Path(__file__).parent / "study" / "fork_world.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with module.ForkWorld(tmp_path / "work", monkeypatch) as world:
+        yield world
+
+
+@pytest.fixture
 def plain() -> Redactor:
     """A redactor that takes nothing out."""
     return Redactor(b"a key for tests", Policy(kinds=()))
@@ -149,6 +193,7 @@ def build_trace(
     version: str = "1",
     steps: int = 3,
     task: str = "task",
+    attempt: int | None = None,
     words: str | None = None,
     outcome: Outcome = SUCCESS,
     supersedes: TraceId | None = None,
@@ -165,7 +210,7 @@ def build_trace(
     said = words or f"words of {key}"
     intake = Intake(lambda t: writer.trace(t, supersedes), Origin("test", key, version), SourceReport(source=key))
     with intake.trace(key) as trace:
-        trace.task, trace.outcome, trace.agent = task, outcome, "agent"
+        trace.task, trace.attempt, trace.outcome, trace.agent = task, attempt, outcome, "agent"
         trace.answer = f"the answer of {said}"
         trace.meta = meta or {}
         talk = [Message("system", (Text("You are an agent, the same in every trace of this suite of tests."),))]
@@ -244,3 +289,14 @@ def s3_address(s3_endpoint: int, request: pytest.FixtureRequest) -> str:
     prefix = f"{request.function.__name__}-{time.time_ns()}"
     options = f"endpoint_override=127.0.0.1%3A{s3_endpoint}&scheme=http&region=us-east-1"
     return f"s3://KEY-OF-TEST:SECRET-OF-TEST@lake/{prefix}?{options}"
+
+
+@pytest.fixture(scope="session")
+def judged_run() -> Any:
+    """The class `JudgedRun`: stored runs with a judge of known sensitivity and specificity."""
+    spec = importlib.util.spec_from_file_location("judged", Path(__file__).with_name("judged.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.JudgedRun

@@ -122,3 +122,29 @@ def test_a_reached_cap_travels_between_processes(error: CapReached) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again)) == (type(error), str(error))
     assert (again.level, again.resource) == ("task", "usd")
+
+
+def test_a_level_that_another_process_keeps_is_asked_for_every_call() -> None:
+    asked: list[str] = []
+
+    class Elsewhere(Budget):
+        def take(self, want: Amounts) -> None:
+            asked.append("take")
+            if want.usd > 1:
+                raise CapReached(self.level, "usd", 1.0, 0.0)
+
+        def give_back(self, want: Amounts) -> None:
+            asked.append("give back")
+
+        def spend(self, want: Amounts, used: Amounts) -> None:
+            asked.append("spend")
+
+    episode = Budget("episode", Caps(steps=1), Elsewhere("experiment", Caps(usd=1.0)))
+    with episode.call(Amounts(steps=1)) as used:
+        assert asked == ["take"]
+        used.steps = 1
+    with pytest.raises(CapReached, match="experiment"):
+        episode.reserve(Amounts(usd=2))
+    with pytest.raises(CapReached, match="episode"):
+        episode.reserve(Amounts(steps=1))
+    assert asked == ["take", "spend", "take", "take", "give back"]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.cost.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
+from ethogram.cost.resolved import WIDEST, PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.estimate import Estimate
 from ethogram.stats import interval, passk, positive, ratio, resample
 
@@ -64,6 +64,21 @@ def test_nothing_resolved_costs_at_least_something():
     assert (found.value, found.high) == (None, np.inf)
     assert found.low > 1.0
     assert "nothing was resolved in 120 runs" in (found.why or "")
+
+
+def test_an_interval_that_says_nothing_is_refused_with_what_is_needed():
+    """Four unlike tasks, run once: a lognormal tail fitted to them reaches a million dollars."""
+    few = PricedEpisodes(np.arange(4), np.array([0.001, 0.2, 0.03, 0.9]), np.ones(4))
+    for found in (per_run(few, 0.95), per_resolved(few, 0.95)):
+        assert found.value == pytest.approx(0.28275)
+        assert (found.low, found.high) == (None, None)
+        assert found.why is not None
+        assert found.why.startswith("4 runs of 4 tasks cannot show how far costs reach: an interval would end at $")
+        assert found.why.endswith("a useful one needs about 32 tasks like these")
+    enough = PricedEpisodes(np.arange(32), np.tile(few.cost, 8), np.ones(32))
+    assert per_resolved(enough, 0.95).high < WIDEST * 0.28275
+    alike = PricedEpisodes(np.arange(4), np.array([0.1, 0.1, 0.12, 0.11]), np.ones(4))
+    assert per_resolved(alike, 0.95).high < 0.25
 
 
 def test_everything_resolved_keeps_its_width():

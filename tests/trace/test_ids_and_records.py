@@ -21,6 +21,7 @@ from ethogram.trace import (
     TraceId,
     digest,
     episode_id,
+    short_id,
     text_ref,
     trace_id,
 )
@@ -88,3 +89,9 @@ def test_a_span_lasts_only_where_both_ends_are_in_order() -> None:
 
     assert [lasting(1, 1_500_000_001), lasting(5, 5)] == [1.5, 0.0]
     assert [lasting(5, 1), lasting(None, 1), lasting(1, None)] == [None, None, None]
+
+
+def test_the_start_of_an_id_is_as_long_as_it_takes() -> None:
+    known = text_ref("words")
+    assert short_id(known) == known[3:15]
+    assert short_id(known, 10) == short_id(short_id(known), 10) == known[3:13]

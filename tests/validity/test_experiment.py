@@ -1,8 +1,8 @@
 """Whole experiments on the real harness with agents whose truth is known: is what is called noise noise?
 
 Agents walk at random with randomness of their own, as outside agents do: that two attempts share a seed means nothing
-to them. One ignores the file it is given, one breaks where it is damaged. `ETHOGRAM_LONG=1` takes four times the tasks;
-run with -s to read the shares.
+to them. One ignores the file it is given, one breaks where it is damaged. `ETHOGRAM_LONG=1` takes eight times the
+tasks; run with -s to read the shares.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ethogram.run.options import RunOptions
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
 
-TASKS = 800 if os.environ.get("ETHOGRAM_LONG") else 200
+TASKS = 800 if os.environ.get("ETHOGRAM_LONG") else 100
 TABLE = b"item,price\napple,3\nbread,4\nmilk,2\n"
 KINDS = 8
 SUITE = """

@@ -1,0 +1,252 @@
+"""Claims: the viewer sends less than 300 kB before the first meaningful paint, for a run of 1,000 episodes and for a trace of
+300,000 spans, and paints sooner than `inspect view` does for an equal log; the page of that trace has fewer than 1,500
+nodes and scrolls with 50 frames a second; the API answers 32 readers while an import runs.
+
+    python bench/viewer.py [--quick]
+
+Both viewers run as processes of their own and are opened by the same browser. Our run is exported as an Inspect log, so both
+show the same episodes; of a trace both get 30,000 spans (of 300,000 Inspect's log alone is hundreds of megabytes), and ours
+is opened once more with all. Meaningful is: for a run, its list of attempts or samples; for a trace, its first step or event.
+Times are wall times, the best of three by turns: only their ratio says something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _common import QUICK, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
+from growth import words
+
+from ethogram.lab import import_logs
+from ethogram.lab.home.exports import export_run
+
+EPISODES = 200 if QUICK else 1_000
+SPANS = 30_000 if QUICK else 300_000
+THEIR_SPANS = 5_000 if QUICK else 30_000
+"""What both viewers get."""
+READERS, SECONDS = 32, 6.0
+ROUNDS = 3
+MOST_BYTES, MOST_NODES, LEAST_FRAMES = 300_000, 1_500, 50
+PATIENCE_MS = 180_000
+IMPORTING = """
+import sys
+from ethogram.lab import import_logs
+for number in range(99):
+    import_logs(sys.argv[1], run=f"more{number}", home=sys.argv[2])
+"""
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def tau_log(path: Path, episodes: int) -> None:
+    rng = random.Random(3)
+    rows = []
+    for number in range(episodes):
+        good = rng.random() < 0.6
+        talk: list[dict[str, Any]] = [
+            {"role": "system", "content": words(rng) * 5},
+            {"role": "user", "content": words(rng)},
+        ]
+        for i in range(6):
+            call = {"id": f"c{i}", "type": "function", "function": {"name": "look_up", "arguments": '{"key": "a"}'}}
+            talk.append({"role": "assistant", "content": None, "tool_calls": [call]})
+            said = words(rng) if good or i < 5 else "Error: no such key"
+            talk.append({"role": "tool", "tool_call_id": f"c{i}", "name": "look_up", "content": said})
+        talk.append({"role": "assistant", "content": words(rng)})
+        rows.append({"task_id": number // 4, "trial": number % 4, "reward": float(good), "info": {}, "traj": talk})
+    path.write_text(json.dumps(rows))
+
+
+def large_trace(folder: Path, spans: int) -> str:
+    head = synthetic_head(1)
+    with plain_writer(new_home(folder), "large") as writer:
+        sink = writer.trace(head.trace_id)
+        for span in synthetic_spans(1, spans):
+            sink.span(span)
+        sink.finish(head, ())
+    return str(head.trace_id)
+
+
+@contextlib.contextmanager
+def serving(command: list[str], port: int) -> Iterator[str]:
+    """A server as a process of its own, once it answers."""
+    # programs are compiled once, as they are where people use them
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(600):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}/", timeout=2).read()
+                break
+            time.sleep(0.1)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def ours(home: Path) -> tuple[list[str], int]:
+    port = free_port()
+    code = "from ethogram.cli.main import main; main()"
+    return [sys.executable, "-c", code, "view", "--no-open", "--port", str(port), "--home", str(home)], port
+
+
+def theirs(folder: Path) -> tuple[list[str], int]:
+    port = free_port()
+    inspect = str(Path(sys.executable).parent / "inspect")
+    return [inspect, "view", "start", "--log-dir", str(folder), "--port", str(port)], port
+
+
+def paint(browser: Any, address: str, seen: str) -> tuple[float, int, Any]:
+    """Seconds and bytes until something can be seen, and the page; infinite where it never was."""
+    page = browser.new_page(viewport={"width": 1280, "height": 800})
+    sent = [0]
+    tools = page.context.new_cdp_session(page)
+    tools.send("Network.enable")
+    tools.on("Network.dataReceived", lambda event: sent.__setitem__(0, sent[0] + int(event["dataLength"])))
+    started = time.perf_counter()
+    try:
+        page.goto(address, wait_until="commit", timeout=PATIENCE_MS)
+        page.wait_for_selector(seen, timeout=PATIENCE_MS)
+    except Exception as error:
+        print(f"  {address}: {str(error).splitlines()[0]}")
+        return float("inf"), sent[0], page
+    return time.perf_counter() - started, sent[0], page
+
+
+def frames(page: Any) -> tuple[float, float]:
+    """Frames a second while a large trace is scrolled for three seconds, and what one costs the page in milliseconds of
+    processor time, which a busy machine leaves alone."""
+    tools = page.context.new_cdp_session(page)
+    tools.send("Performance.enable", {"timeDomain": "threadTicks"})
+    used = [_task_seconds(tools)]
+    page.locator(".cards").hover()
+    counting = """() => new Promise(done => {
+        const list = document.querySelector('.cards'); let n = 0; const t = performance.now();
+        const next = now => { n += 1; list.scrollTop += 60;
+            now - t < 3000 ? requestAnimationFrame(next) : done(1000 * n / (now - t)); };
+        requestAnimationFrame(next); })"""
+    rate = float(page.evaluate(counting))
+    used.append(_task_seconds(tools))
+    return rate, 1e3 * (used[1] - used[0]) / (3 * rate)
+
+
+def _task_seconds(tools: Any) -> float:
+    metrics = tools.send("Performance.getMetrics")["metrics"]
+    return next(float(one["value"]) for one in metrics if one["name"] == "TaskDuration")
+
+
+def p95(address: str, run: str, traces: list[str], busy: list[str]) -> tuple[int, float, float]:
+    """Requests answered, and their median and 95th percentile in seconds, while a process imports."""
+    taken: list[float] = []
+    stop = time.monotonic() + SECONDS
+
+    def read(seed: int) -> None:
+        rng = random.Random(seed)
+        while time.monotonic() < stop:
+            trace = rng.choice(traces)
+            path = rng.choice(
+                [
+                    "/api/runs",
+                    f"/api/run?run={run}",
+                    f"/api/run/attempts?run={run}",
+                    f"/api/trace?run={run}&trace={trace}",
+                    f"/api/trace/outline?run={run}&trace={trace}",
+                    f"/api/trace/cards?run={run}&trace={trace}",
+                ]
+            )
+            started = time.perf_counter()
+            urllib.request.urlopen(address + path, timeout=60).read()
+            taken.append(time.perf_counter() - started)
+
+    process = subprocess.Popen(busy, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    readers = [threading.Thread(target=read, args=(i,)) for i in range(READERS)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+    process.terminate()
+    process.wait(20)
+    taken.sort()
+    return len(taken), taken[len(taken) // 2], taken[int(0.95 * len(taken))]
+
+
+def main() -> bool:
+    from playwright.sync_api import sync_playwright
+
+    rows, held = [], []
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as driver:
+        folder = Path(name)
+        (folder / "logs").mkdir()
+        (folder / "large").mkdir()
+        tau_log(folder / "run.json", EPISODES)
+        home = folder / "home"
+        import_logs(folder / "run.json", run="many", home=str(home), redact="none")
+        export_run("many", "inspect", out=folder / "logs" / "many.eval", home=str(home))
+        trace = large_trace(home, SPANS)
+        large_trace(folder / "smaller", THEIR_SPANS)
+        export_run("large", "inspect", out=folder / "large" / "large.eval", home=str(folder / "smaller"))
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        mine: dict[str, list[tuple[float, int]]] = {"run": [], "trace": []}
+        other: dict[str, list[tuple[float, int]]] = {"run": [], "trace": []}
+        for _ in range(ROUNDS):  # by turns, each time a new server: the machine is as busy for one as for the other
+            with serving(*ours(home)) as address:
+                mine["run"].append(paint(browser, f"{address}/#/run?run=many", ".matrix .dots a")[:2])
+            with serving(*theirs(folder / "logs")) as address:
+                other["run"].append(paint(browser, f"{address}/#/logs/many.eval", f"text={EPISODES} rows")[:2])
+            with serving(*ours(folder / "smaller")) as address:
+                place = f"{address}/#/trace?run=large&trace={trace}"
+                mine["trace"].append(paint(browser, place, ".card .step")[:2])
+            with serving(*theirs(folder / "large")) as address:
+                other["trace"].append(paint(browser, f"{address}/#/logs/large.eval", "text=/turn 1\\//")[:2])
+        with serving(*ours(home)) as address:
+            large = paint(browser, f"{address}/#/trace?run=large&trace={trace}", ".card .step")
+            count = int(large[2].evaluate("document.querySelectorAll('*').length"))
+            rate, spent = frames(large[2])
+            listed = json.loads(
+                urllib.request.urlopen(f"{address}/api/run/attempts?run=many&count=50", timeout=60).read()
+            )
+            traces = [cell["trace"] for row in listed["rows"] for cell in row["cells"]]
+            busy = [sys.executable, "-c", IMPORTING, str(folder / "run.json"), str(home)]
+            answered, median, slow = p95(address, "many", traces, busy)
+        browser.close()
+    for what, size in (("run", EPISODES), ("trace", THEIR_SPANS)):
+        (fast, sent), (their_fast, their_sent) = min(mine[what]), min(other[what])
+        rows.append([what, size, fast, sent / 1e3, their_fast, their_sent / 1e3])
+        held.append((f"{what}: {sent / 1e3:.0f} kB before the first paint", sent < MOST_BYTES))
+        held.append((f"{what}: painted after {fast:.2f} s, inspect view {their_fast:.2f} s", fast < their_fast))
+    rows.append(["large trace", SPANS, large[0], large[1] / 1e3, None, None])
+    held.append((f"a trace of {SPANS:,} spans: {large[1] / 1e3:.0f} kB before the first paint", large[1] < MOST_BYTES))
+    table("viewer", ["what", "episodes or spans", "s", "kB", "inspect s", "inspect kB"], rows)
+    print(
+        f"{answered:,} requests of {READERS} readers during an import: median {1e3 * median:.0f} ms, p95 {1e3 * slow:.0f} ms"
+    )
+    held.append((f"a trace of {SPANS:,} spans: {count:,} nodes", count < MOST_NODES))
+    held.append((f"scrolling it: {rate:.0f} frames a second", rate >= LEAST_FRAMES))
+    held.append((f"a frame takes {spent:.1f} ms of the page's thread", spent < 1e3 / LEAST_FRAMES))
+    return all([verdict(claim, ok) for claim, ok in held])
+
+
+if __name__ == "__main__":
+    sys.exit(0 if CHROMIUM is None or main() else 1)
