@@ -20,12 +20,12 @@ import msgspec
 import numpy as np
 from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
+from ethogram.arrays import column
 from ethogram.lab.field.columns import StoredSteps
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import standard_table
 from ethogram.measure.standard import of_tally, tool_classes
 from ethogram.store import Entry, Home, Lake, Run, ledger
-from ethogram.arrays import column
 from ethogram.store.ledger import Place
 from ethogram.store.segment import SPAN_COLUMNS
 from ethogram.store.writer import publish_table

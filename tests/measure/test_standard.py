@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ethogram.arrays import arrow_table
 from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.measure.catalogue import METRICS
 from ethogram.measure.standard import (
@@ -28,7 +29,7 @@ from ethogram.measure.standard import (
 from ethogram.measure.standard_columns import COLUMNS, WIDEST
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import DEFAULT_STATES, default_states, state_labels
-from ethogram.store.segment import arrow_table, columns_of_spans, span_schema
+from ethogram.store.segment import columns_of_spans, span_schema
 from ethogram.trace import UNMETERED, Head, Ref, Scored, Span, SpanId, Totals, Trace, episode_id, trace_id
 
 TOOLS = (

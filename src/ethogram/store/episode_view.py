@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import arrow_table
 from ethogram.plan import hashed_seeds
 
 from . import ledger, ledger_file
-from ethogram.arrays import arrow_table as arrow_table
 from .batch import Batch, distinct
 from .entry import Entry, Header, Segment
 from .lake import Run

@@ -16,11 +16,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.arrays import plain_numbers
 from ethogram.errors import BadUsage
 from ethogram.trace import Param
 
 from . import ledger, ledger_file
-from ethogram.arrays import plain_numbers
 from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct
 from .entry import DataFile, End, Header, Revision
 from .files import Files

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any
 
 from ethogram.arrays import arrow_table, column, plain_numbers
+
 from .files import Files
 from .segment import damage, open_parquet, span_schema
 

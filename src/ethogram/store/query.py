@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import column
 from ethogram.errors import BadUsage, Damaged, NotFound, Sealed
 
 from . import episode_view, ledger, span_view
-from ethogram.arrays import column
 from .files import LocalFiles, ObjectFiles
 from .lake import Run
 from .ledger import DataFile

@@ -9,10 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import arrow_table
 from ethogram.errors import Damaged
 from ethogram.trace import Ref, Span
-
-from ethogram.arrays import arrow_table as arrow_table
 
 SPAN_ROWS = 65_536
 TEXT_ROWS = 8_192

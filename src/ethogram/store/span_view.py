@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ethogram.arrays import arrow_table
+
 from .entry import DataFile
 from .lake import Run
 from .numbered import LISTS, SINGLE, address_lists_at, addresses, addresses_at

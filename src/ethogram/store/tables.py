@@ -7,10 +7,9 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import arrow_table, rows_table
 from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
-from ethogram.arrays import arrow_table as arrow_table
-from ethogram.arrays import rows_table
 from .lake import Run
 from .ledger import Entry
 from .segment import span_schema, text_schema

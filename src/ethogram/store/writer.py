@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import arrow_table
 from ethogram.errors import EthogramError
 from ethogram.trace import Ref, TraceId
 
@@ -26,7 +27,7 @@ from .lease import RENEW_NS, check_there, release_lease, renew, take
 from .ledger import DataFile, Entry, Place
 from .numbered import numbered_spans
 from .redact import Redacted, Redactor
-from .segment import TextRow, arrow_table, columns_of_spans, parquet_bytes, span_schema, text_table
+from .segment import TextRow, columns_of_spans, parquet_bytes, span_schema, text_table
 from .sink import Done, TraceWriter
 from .sink import Limits as Limits
 from .texts import stored_refs

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime
 import msgspec
 import numpy as np
 
+from ethogram.arrays import plain_numbers
 from ethogram.cost.contexts import CHARS_PER_TOKEN, breaks_of, chain_of, tool_use
 from ethogram.cost.prices import PriceList, Quote, moment
 from ethogram.cost.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
@@ -24,7 +25,6 @@ from ethogram.cost.usage import (
     Floats,
     calls_of,
     charge,
-    filled_numbers,
     price_as,
 )
 from ethogram.errors import BadUsage, NotFound, Sealed
@@ -321,8 +321,8 @@ class _Costing:
             self.notes.append(f"results of tools cannot be measured: {error}")
             return np.full(len(refs), np.nan)
         found = pc.index_in(refs, value_set=texts.column("ref").combine_chunks(), skip_nulls=True)
-        where = np.asarray(filled_numbers(found, -1), dtype=np.int64)
-        chars: Floats = np.append(filled_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
+        where = np.asarray(plain_numbers(found, -1), dtype=np.int64)
+        chars: Floats = np.append(plain_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
         return chars[where]
 
     def _by_model(self) -> list[CostModel]:
@@ -396,7 +396,7 @@ class _Costing:
         if whole <= 0:
             return CostCache(hit_rate=None, why="the log gives no counts of cached tokens")
         found = breaks_of(calls, self.chain, self.charged)
-        place = filled_numbers(self.steps.rows.column("step"), -1)
+        place = plain_numbers(self.steps.rows.column("step"), -1)
         worst = np.argsort(-found.tokens, kind="stable")[:WORST]
         return CostCache(
             hit_rate=read / whole,

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.arrays import column
 from ethogram.cost.resolved import OUTCOME_MISSING
 from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
-from ethogram.arrays import column
 from ethogram.store.segment import damage, open_parquet, span_schema, text_schema
 from ethogram.trace import Scored, Totals, is_outcome_only
 from ethogram.trace.steps import inner_ids

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.arrays import column, plain_numbers
 from ethogram.errors import BadUsage, Sealed
 from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural
 from ethogram.measure.reading import READINGS, Reading, named_signature, read_positions, takes_trace
 from ethogram.store import Entry, Lake, Run
-from ethogram.arrays import column, plain_numbers
 from ethogram.trace import Label, Missing, Outcome, Scored, Span, SpanId, TraceId
 from ethogram.trace.signature import SIGNATURES
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ethogram.arrays import arrow_table
 from ethogram.decide.certificate import Certificate, certificate
 from ethogram.decide.tube import established
 from ethogram.display import Presentation
 from ethogram.errors import BadUsage
 from ethogram.result import Result
 from ethogram.store import Home
-from ethogram.arrays import arrow_table
 
 from .exploration import RoundMetrics
 from .reading import KnownMap, PointRow
