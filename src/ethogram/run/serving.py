@@ -10,10 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -22,6 +19,7 @@ import msgspec
 from ethogram.capture.draft import Draft
 from ethogram.capture.session_remote import RemoteSessions
 from ethogram.capture.session_store import GATEWAY
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.call import CallPolicy
 from ethogram.capture.wire.faults import ModelFaults, PromptFaults, ToolFaults
 from ethogram.capture.wire.gateway import Gateway
@@ -196,18 +194,24 @@ def _told(result: GatewayResult, store: RemoteSessions, episodes: OpenEpisodes, 
 
 def _until_over(command: Sequence[str], result: GatewayResult, ready: Callable[[GatewayResult], None]) -> int:
     """Wait for the end: that of the command, whose exit code this gives, or a signal."""
-    over = threading.Event()
-    with _signals(lambda number: over.set()) as divert:
+    over = StopEvent()
+    child: subprocess.Popen[bytes] | None = None
+
+    def take(number: int) -> None:
+        if child is None:
+            over.set(number)
+        else:
+            _pass_on(number, child)
+
+    with on_stop_signals(take):
         if not command:
             ready(result)
-            while not over.wait(0.5):
-                pass
+            over.wait()
             return 0
         try:
             child = subprocess.Popen(list(command), env={**os.environ, **result.variables})  # noqa: S603 - the user's own
         except OSError as error:
             raise BadUsage(f"the command {command[0]!r} cannot be started: {error.strerror}") from None
-        divert(lambda number: _pass_on(number, child))
         if over.is_set():
             _pass_on(signal.SIGTERM, child)
         ready(result)
@@ -219,25 +223,6 @@ def _pass_on(number: int, child: subprocess.Popen[bytes]) -> None:
     """Tell the command of a signal; Ctrl-C of a terminal reaches it by itself."""
     if child.poll() is None and not (number == signal.SIGINT and sys.stdin.isatty()):
         child.send_signal(number)
-
-
-@contextmanager
-def _signals(first: Callable[[int], None]) -> Iterator[Callable[[Callable[[int], None]], None]]:
-    """Take SIGINT and SIGTERM for the block; gives a function that changes what they do."""
-    does = [first]
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        does[0](number)
-
-    def divert(other: Callable[[int], None]) -> None:
-        does[0] = other
-
-    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield divert
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _policies(settings: GatewaySettings) -> Callable[[str, int], tuple[CallPolicy, ...]]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import sys
 import threading
 import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from urllib.parse import urlencode
 
 import msgspec
 
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.access import Access, ListenSettings
 from ethogram.capture.wire.server import ServerThread
 from ethogram.errors import BadUsage
@@ -77,28 +76,22 @@ def view_until_stopped(
     home, name = _chosen(home, settings.run)
     viewer = _viewer(home, settings)
     result = ViewResult(address=page_address(viewer.address, name), home=home.files.address, run=name)
-    over = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        over.set()
-
+    over = StopEvent()
     turns = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        viewer.start()
-        ready(result)
-        if open_browser:
-            with suppress(webbrowser.Error):
-                webbrowser.open(result.address)
-        try:
-            over.wait()
-        finally:
-            viewer.close()
+        with on_stop_signals(over.set):
+            viewer.start()
+            ready(result)
+            if open_browser:
+                with suppress(webbrowser.Error):
+                    webbrowser.open(result.address)
+            try:
+                over.wait()
+            finally:
+                viewer.close()
     finally:
         sys.setswitchinterval(turns)
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return result
 
 

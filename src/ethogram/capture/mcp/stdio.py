@@ -7,13 +7,12 @@ ours. When client or server ends, the other is ended as well.
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from contextlib import suppress
 
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.errors import BadUsage
 
 from .exchange import McpExchange, Passage
@@ -42,8 +41,7 @@ class StdioProxy:
         self._starting = threading.Lock()
         self._server: subprocess.Popen[bytes] | None = None
         self._following: threading.Thread | None = None
-        self._over = threading.Event()
-        self._signal = 0
+        self._over = StopEvent()
         self._client_ended = False
 
     def run(self) -> int:
@@ -51,27 +49,26 @@ class StdioProxy:
 
         Raises `BadUsage` for a server that cannot be started.
         """
-        with self._signals():
+        with on_stop_signals(self._over.set):
             if not self._lazy:
                 self._start()
             reader = threading.Thread(target=self._follow_client, name="mcp client", daemon=True)
             reader.start()
-            while not self._over.wait(0.5):  # a wait without an end would not notice signals on every platform
-                pass
+            self._over.wait()
             return self._finish()
 
     def _finish(self) -> int:
         server = self._server
         if server is None:
-            return SHELL_SIGNAL + self._signal if self._signal else 0
+            return SHELL_SIGNAL + self._over.signal if self._over.signal else 0
         _close_input(server)
-        if self._signal and server.poll() is None:
-            server.send_signal(self._signal)
+        if self._over.signal and server.poll() is None:
+            server.send_signal(self._over.signal)
         code = _ended(server)
         if self._following is not None:
             self._following.join(GRACE_SECONDS)  # what the server wrote last is still in the pipe
-        if self._signal:
-            return SHELL_SIGNAL + self._signal
+        if self._over.signal:
+            return SHELL_SIGNAL + self._over.signal
         ended_by_us = self._client_ended and code < 0
         return 0 if ended_by_us else code if code >= 0 else SHELL_SIGNAL - code
 
@@ -129,24 +126,6 @@ class StdioProxy:
     def _to_client(self, message: bytes) -> None:
         with self._writing, suppress(OSError):  # a client that is gone closes our input as well
             _write_all(self._write_to, message)
-
-    @contextmanager
-    def _signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT end both sides."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            self._signal = self._signal or number
-            self._over.set()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
 
 def _lines(descriptor: int) -> Iterator[tuple[bytes, bool]]:

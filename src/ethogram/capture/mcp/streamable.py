@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import signal
-import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from types import FrameType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.server import ServerThread
 from ethogram.errors import BadUsage
 
@@ -84,22 +82,15 @@ class HttpProxy:
 
     def run(self, result: ProxyResult, ready: Callable[[ProxyResult], None]) -> ProxyResult:
         """Serve until SIGINT or SIGTERM; gives what passed."""
-        over = threading.Event()
-
-        def stop(number: int, frame: FrameType | None) -> None:
-            over.set()
-
-        before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        self.start()
-        result.address = self.address
-        ready(result)
-        try:
-            while not over.wait(0.5):
-                pass
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self.close()
+        over = StopEvent()
+        with on_stop_signals(over.set):
+            self.start()
+            result.address = self.address
+            ready(result)
+            try:
+                over.wait()
+            finally:
+                self.close()
         result.unreadable = self.unreadable
         return result
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from collections.abc import Callable
 from importlib import import_module
-from types import FrameType
 from typing import Any
 
 import msgspec
 
 from ethogram.capture.intake import Skipped
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.access import Access, ListenSettings
 from ethogram.capture.wire.server import App, ServerThread
 from ethogram.result import Result
@@ -125,20 +123,12 @@ def serve_until_stopped(
     around: Around | None = None,
 ) -> ServeResult:
     """Serve until SIGINT or SIGTERM; `ready` is told the address. `around` as in `OtlpService`."""
-    over = threading.Event()
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        over.set()
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
+    over = StopEvent()
+    with on_stop_signals(over.set):
         service = OtlpService(home, settings, say, around)
         ready(service.start())
         try:
             over.wait()
         finally:
             result = service.close()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     return result

@@ -7,9 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Sequence
 
+from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.errors import BadUsage, EthogramError, MissingExtra
 from ethogram.loading import named_object
 from ethogram.worlds.local_model import MODEL, available, endpoint
@@ -80,13 +80,12 @@ def _run(command: Sequence[str], server: ModelServer) -> int:
 
 def _wait(server: ModelServer, name: str) -> None:
     """Say where the server is, and serve until SIGINT or SIGTERM."""
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, frame: stop.set())
-    print(f"{name} at {server.address}; Ctrl-C stops it", file=sys.stderr)
-    for variable, value in server.variables().items():
-        print(f"export {variable}={value}", flush=True)
-    stop.wait()
+    stop = StopEvent()
+    with on_stop_signals(stop.set):
+        print(f"{name} at {server.address}; Ctrl-C stops it", file=sys.stderr)
+        for variable, value in server.variables().items():
+            print(f"export {variable}={value}", flush=True)
+        stop.wait()
 
 
 if __name__ == "__main__":
