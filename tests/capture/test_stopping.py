@@ -35,7 +35,7 @@ def waits(kind: str, seconds: float) -> str:
 def test_no_moment_of_a_signal_hangs_the_wait() -> None:
     """The same with `threading.Event` hangs within a few dozen signals: the reason for a class of our own."""
     assert waits("ours", 60) == "ended every time"
-    assert waits("plain", 12) == "hangs"
+    assert waits("plain", 5) == "hangs"
 
 
 def test_signals_are_taken_and_given_back() -> None:

@@ -36,6 +36,14 @@ CASES = {
 """The change, and success without and with it."""
 
 
+def not_below(held: list[bool], rate: float) -> bool:
+    """Whether something holds as often as it should; one of 2,000 sound methods fails this.
+
+    Answers of the served model depend on which continuation asks first, so no two runs draw the same.
+    """
+    return float(reference.binomtest(sum(held), len(held), rate, alternative="less").pvalue) > 5e-4
+
+
 @pytest.mark.parametrize(("change", "before", "after"), [CASES[name] for name in CASES if LONG or name != "prompt"])
 def test_forks_of_one_trace(fork_world: Any, home: Home, change: str, before: float, after: float) -> None:
     fork_world.serve(fork_world.Shopper(170, right=RIGHT, wrong=WRONG, slips=0.5))
@@ -57,12 +65,12 @@ def test_forks_of_one_trace(fork_world: Any, home: Home, change: str, before: fl
             passed[arm][1] += rate.n or 0
     told = f"covers {np.mean(held):.3f}, found {np.mean(found):.3f}, {np.mean(pairs):.1f} pairs"
     print(f"\neffect {after - before:+.2f}: {told}")
-    assert np.mean(held) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / FORKS)
+    assert not_below(held, 0.95)
     if change == TEA:
-        assert np.mean(found) >= 0.8
+        assert not_below(found, 0.8)
         assert np.mean(pairs) < 16
     if change == SILENT:
-        assert np.mean(found) <= 0.025 + 3 * np.sqrt(0.025 / FORKS)
+        assert not_below([not f for f in found], 0.975)
     # early stops favour luck, so the rates lie near those of the world only roughly: one of 10,000 worlds is this far
     for arm, truth in (("unchanged", before), ("changed", after)):
         count, of = passed[arm]
@@ -81,5 +89,5 @@ def test_forks_of_several_traces(fork_world: Any, home: Home) -> None:
             held.append((done.effect.low or 0.0) <= truth <= (done.effect.high or 0.0))
             found.append(done.verdict == "raises")
         print(f"\n12 traces, effect {truth:+.2f}: covers {np.mean(held):.3f}, found {np.mean(found):.3f}")
-        assert np.mean(held) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / (max(FORKS // 3, 2)))
-        assert np.mean(found) >= 0.6 if change == TEA else np.mean(found) < 0.4
+        assert not_below(held, 0.95)
+        assert not_below(found, 0.8) if change == TEA else not_below([not f for f in found], 0.975)
