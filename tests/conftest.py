@@ -68,6 +68,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path.parent.name not in FIRST)
 
 
+def pytest_collection_finish() -> None:
+    """What the test files imported stays: garbage is looked for among newer objects only, in a tenth of the time."""
+    gc.collect()
+    gc.freeze()
+
+
 _sockets_made = 0
 
 

@@ -111,6 +111,11 @@ def test_tasks_are_kept():
     plain = eth.Field.from_arrays(made.points, made.outcomes, made.dimensions(), tasks=[*"aaaabbbbcccca"])
     assert report.tasks == 3
     assert report == plain.metrics().report(draws=99)
+    width = report.estimates["width"]
+    assert width.value == pytest.approx(5 / 6)
+    assert (width.low, width.high) == (None, None), "one run differs from the others, and carries all of the spread"
+    assert width.why is not None
+    assert "one run carries all of the spread" in width.why
 
 
 def test_the_front_door_has_generic_fields_too():

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
+
 ROOT = Path(__file__).parents[2]
 STATS = ROOT / "src" / "ethogram" / "stats"
 
@@ -24,16 +26,14 @@ def names_used(path: Path) -> set[str]:
     return used
 
 
-USED = {
-    name
-    for folder in ("src", "bench", "scripts")
-    for path in (ROOT / folder).rglob("*.py")
-    for name in names_used(path)
-}
+@pytest.fixture(scope="module")
+def used() -> set[str]:
+    files = (path for folder in ("src", "bench", "scripts") for path in (ROOT / folder).rglob("*.py"))
+    return set().union(*map(names_used, files))
 
 
 @pytest.mark.parametrize("path", sorted(STATS.glob("*.py")), ids=lambda p: p.name)
-def test_every_public_function_is_called(path: Path) -> None:
+def test_every_public_function_is_called(path: Path, used: set[str]) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert not {name for name in defined - USED if not name.startswith("_")}
+    assert not {name for name in defined - used if not name.startswith("_")}

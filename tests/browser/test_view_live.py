@@ -76,6 +76,7 @@ def test_a_server_that_dies_and_returns(open_page: Callable[..., Any], night_hom
     port = int(first.address.rpartition(":")[2])
     page = open_page(f"{first.address}/#/runs")
     page.wait_for_selector(".status.live")
+    page.wait_for_selector("td.name")
     first.close()
     page.wait_for_selector(".banner")
     assert "ethogram view" in page.locator(".banner").inner_text()

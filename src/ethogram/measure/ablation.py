@@ -286,6 +286,8 @@ def _width_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int)
     if any(not np.isfinite(w.log_variance) for w in widths):
         why = "some condition has too few runs per task; it needs 3 of every task, or 2 of each of 5 tasks"
         return Estimate(value=value, why=why, **common), None
+    if any(w.log_variance > twin.MOST_LOG_VARIANCE for w in widths):
+        return Estimate(value=value, why=f"in some condition {twin.ONE_RUN}", **common), None
     variances = [w * w * p.width.log_variance for w, p in used]
     df = spread.welch_df(variances, [p.width.df for _, p in used])
     low, high = spread.log_interval(value, sum(variances), df, level)

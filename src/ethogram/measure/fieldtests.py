@@ -200,6 +200,10 @@ def width_ratio(pair: Pair, level: float) -> tuple[Estimate, Test]:
     if not np.isfinite(found.log_variance):
         why = f"{found.rows} trajectories in {found.groups} tasks are too few; it needs 3 on each side of every task"
         return Estimate(value=found.value, why=why, **common), Test(of="width", p=None, method=method, why=why)
+    if found.log_variance > twin.MOST_LOG_VARIANCE:
+        return Estimate(value=found.value, why=twin.ONE_RUN, **common), Test(
+            of="width", p=None, method=method, why=twin.ONE_RUN
+        )
     low, high = spread.log_interval(found.value, found.log_variance, found.df, level)
     p = spread.log_test(found.value, found.log_variance, found.df)
     return Estimate(value=found.value, low=float(low), high=float(high), **common), Test(of="width", p=p, method=method)

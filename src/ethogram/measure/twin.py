@@ -37,6 +37,7 @@ MOST_DEALT = 40_000_000
 """Labels that a test deals at most: many trajectories need fewer draws."""
 MOST_LOG_VARIANCE = 25.0
 """Of the logarithm of a variance: an interval would reach over ten powers of e to either side."""
+ONE_RUN = "one run carries all of the spread, and nothing is left of it without that run; look at the one furthest out"
 MOST_FOR_TAILS = 20_000
 """Trajectories that tails are judged by, about: some tasks or evenly taken rows of more."""
 
@@ -138,13 +139,6 @@ def variance(field: Field, level: float) -> dict[str, Estimate]:
         squared = spread.distances(own, field.task_index, centres[:, [j]], np.ones(1))
         found = spread.width(squared, field.task_index, tasks)
         kind = "mean over tasks of the variance within, n - 1"
-        if np.isfinite(found.log_variance) and found.log_variance > MOST_LOG_VARIANCE:
-            # nothing is left of a spread that one run carries when that run is left out
-            bare = width_as_estimate(found._replace(log_variance=np.nan), level, kind)
-            out[name] = msgspec.structs.replace(
-                bare, why="one run carries all of the spread; look at the one furthest out"
-            )
-            continue
         estimate = width_as_estimate(found, level, kind)
         out[name] = _with_tails(estimate, found, own[some], field.task_index[some], level)
     return out
@@ -158,7 +152,7 @@ def _for_tails(field: Field) -> Ints:
 
 def _with_tails(estimate: Estimate, found: spread.Width, x: Floats, task: Ints, level: float) -> Estimate:
     """A width with the interval that its tails allow, or the reason why they allow none."""
-    if not np.isfinite(found.log_variance) or found.value <= ROUNDING:
+    if estimate.low is None or not np.isfinite(found.log_variance):
         return estimate
     seen = tails.tails(x, task, int(task.max()) + 1)
     ends = tails.width_interval(found, seen, level)
@@ -188,6 +182,8 @@ def width_as_estimate(found: spread.Width, level: float, kind: str) -> Estimate:
             "it needs 3 of every task, or 2 of each of 5 tasks"
         )
         return Estimate(value=found.value, why=why, **common)
+    if found.log_variance > MOST_LOG_VARIANCE:
+        return Estimate(value=found.value, why=ONE_RUN, **common)
     low, high = spread.log_interval(found.value, found.log_variance, found.df, level)
     return Estimate(value=found.value, low=float(low), high=float(high), **common)
 
