@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
@@ -36,7 +36,9 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
 # how long an example takes says more of the machine's load than of the test
 calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("repeatable", derandomize=True, max_examples=50, **calm)
+# without the phase that explains a failure, which traces every line of what is tested
+phases = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("repeatable", derandomize=True, max_examples=50, phases=phases, **calm)
 settings.register_profile("long", **calm)
 settings.load_profile("long" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
 

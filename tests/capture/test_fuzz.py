@@ -220,6 +220,15 @@ def test_made_up_values_in_real_places_break_no_reader(format: str, data: st.Dat
     check(_write(documents, SAMPLES[format]), format, f"{format} with {documents!r:.2000}")
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_half_characters_in_any_place_break_no_reader(format: str) -> None:
+    """Half of a surrogate pair is JSON to foreign tools, and cannot be encoded again."""
+    for path in _places(_documents(SAMPLES[format])):
+        documents = _documents(SAMPLES[format])
+        _put(documents, path, {"\ud800": ["\udfff"]})
+        check(_write(documents, SAMPLES[format]), format, f"{format} with half a character at {path}")
+
+
 # --- broken copies ----------------------------------------------------------------------------------------------
 
 

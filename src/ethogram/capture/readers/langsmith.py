@@ -97,7 +97,7 @@ def _read_runs(source: Source, intake: Intake) -> None:
         with intake.record(where):
             traces.setdefault(as_name(run.get("trace_id")) or as_name(run["id"]), []).append((where, run))
     for name, runs in traces.items():
-        runs.sort(key=lambda entry: as_name(entry[1].get("dotted_order")))
+        runs.sort(key=lambda entry: order if isinstance(order := entry[1].get("dotted_order"), str) else "")
         with intake.record(runs[0][0]):
             root = next((run for _, run in runs if run.get("parent_run_id") is None), runs[0][1])
             with intake.trace(name, worldwide=True) as trace:
