@@ -324,7 +324,7 @@ def test_workers_write_one_run_and_the_controller_judges_it(pytester: pytest.Pyt
 def test_sessions_without_a_mark_load_nothing_heavy(tmp_path: Path) -> None:
     (tmp_path / "test_plain.py").write_text("def test_plain():\n    pass\n")
     program = (
-        "import sys, pytest; code = pytest.main(['-q', '-p', 'no:langsmith']); "
+        "import sys, pytest; code = pytest.main(['-q', '-p', 'no:langsmith_plugin']); "
         "print([m for m in sys.modules if m.startswith('ethogram.')]); sys.exit(code)"
     )
     for ci in ({}, {"CI": "true"}):

@@ -33,7 +33,9 @@ from .testfiles import expected_failures, is_own, no_failures, own_names, restor
 from .workspace import clean_copy
 
 _RUNNER = str(Path(__file__).with_name("pytest_runner.py"))
-_PYTEST = ["{python}", "-P", _RUNNER, "-q", "-p", "no:cacheprovider", "--confcutdir={workspace}"]
+_WITHOUT = ["-p", "no:langsmith_plugin"]
+"""It comes with langchain, takes a second to load, and reports to a service: a check has no side effects."""
+_PYTEST = ["{python}", "-P", _RUNNER, "-q", "-p", "no:cacheprovider", *_WITHOUT, "--confcutdir={workspace}"]
 _PYTEST_PROBE = ["{python}", "-P", "-c", "import pytest"]
 _REPORTED = ["--rootdir={workspace}", "--junitxml={report}", "{files}"]
 
@@ -207,7 +209,7 @@ def _environment(rule: NamedTests, place: _Place) -> dict[str, str]:
     `command` that runs it."""
     kept = {k: v for k, v in clean_environment().items() if not k.startswith("PYTEST_")}
     if rule.command is not None:
-        kept["PYTEST_ADDOPTS"] = shlex.join(["-c", place.settings])
+        kept["PYTEST_ADDOPTS"] = shlex.join(["-c", place.settings, *_WITHOUT])
     return {**kept, **rule.env}
 
 

@@ -5,6 +5,8 @@ Jennison and Turnbull (2000), chapter 19: Simpson's rule on a grid that is dense
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from ._numeric import Floats, floats, normal_cdf, root
@@ -69,12 +71,20 @@ class Walk:
         return floats((bound * np.sqrt(information) - self._drifted(grown)) / np.sqrt(grown))
 
 
+@cache
+def _spacing(r: int) -> Floats:
+    """Nodes around 0: even within three standard deviations, further and further apart outside."""
+    tail = 3 + 4 * np.log(r / np.arange(1, r))
+    nodes = floats(np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]]))
+    nodes.flags.writeable = False
+    return nodes
+
+
 def _grid(centre: float, low: float, high: float, r: int, widest: float) -> tuple[Floats, Floats]:
     """Nodes and Simpson weights between two bounds, spaced for a normal density around a centre, no gap too wide."""
     if low >= high:
         return floats([high]), floats([0.0])
-    tail = 3 + 4 * np.log(r / np.arange(1, r))
-    nodes = centre + np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]])
+    nodes = centre + _spacing(r)
     nodes = np.concatenate([[low], nodes[(nodes > low) & (nodes < high)], [high]])
     gaps = np.diff(nodes)
     parts = np.ceil(gaps / widest).astype(np.int64)

@@ -121,8 +121,13 @@ def bisect(increasing: Callable[[Floats], Floats], low: Numbers, high: Numbers, 
     return floats(0.5 * (lower + upper))
 
 
-def root(increasing: Callable[[float], float], low: float, high: float, tolerance: float = 1e-9) -> float:
-    """Where an increasing function passes zero: false position as Illinois does it; an end where it never does."""
+def root(
+    increasing: Callable[[float], float], low: float, high: float, tolerance: float = 1e-9, close: float = 1e-14
+) -> float:
+    """Where an increasing function passes zero: false position as Illinois does it; an end where it never does.
+
+    A value within `close` of zero ends the search, and so does a bracket below `tolerance`.
+    """
     f_low, f_high = increasing(low), increasing(high)
     if f_low >= 0:
         return low
@@ -134,7 +139,7 @@ def root(increasing: Callable[[float], float], low: float, high: float, toleranc
         if not low < middle < high:
             middle = 0.5 * (low + high)
         value = increasing(middle)
-        if abs(value) < 1e-14 or high - low < tolerance:
+        if abs(value) < close or high - low < tolerance:
             return middle
         if value > 0:
             high, f_high = middle, value

@@ -56,7 +56,11 @@ def wang_tsiatis(fractions: Numbers, alpha: float, delta: float) -> Floats:
     low, high = 0.1, 8.0
     if np.all(shape >= 1):  # at least what one look needs, at most what independent looks need (Bonferroni)
         low, high = (float(normal_quantile(1 - alpha / n)) + e for n, e in ((1, -1e-6), (t.size, 1e-6)))
-    c = root(lambda c: alpha - float(crossing(t, c * shape, None, 0.0).upper.sum()), low, high, 1e-7)
+
+    def spare(c: float) -> float:  # the logarithm of a normal tail is nearly straight, so few integrations are needed
+        return float(np.log(alpha / crossing(t, c * shape, None, 0.0).upper.sum()))
+
+    c = root(spare, low, high, 1e-7, close=1e-9)
     return floats(c * shape)
 
 
