@@ -199,6 +199,13 @@ def test_calls_that_never_returned_and_calls_that_were_abandoned(scene: Any) -> 
     assert found["no_return:search"].step == 8
 
 
+def test_a_last_call_that_gives_the_work_in_need_not_return(scene: Any) -> None:
+    ended = scene().calls("search", {"a": 1}).calls("finish", {"message": "done"}, None)
+    assert "no_return:finish" not in by_name(ended.done())
+    went_on = scene().calls("finish", {"message": "done"}, None).calls("search", {"a": 1})
+    assert by_name(went_on.done())["no_return:finish"].step == 2
+
+
 def test_a_template_is_counted_over_its_steps(scene: Any) -> None:
     trace = scene()
     for number in range(3):

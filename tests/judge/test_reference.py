@@ -80,7 +80,19 @@ def test_a_wrong_argument_is_named_with_its_values_and_where_it_came_from(scene:
     assert (found.detail["expected"], found.detail["got"]) == ("Z7GOZK", "QQ2222")
     assert (found.detail["from"], found.detail["from_step"]) == ("get_user_details", 2)
     assert found.detail["decided_at"] == 4
-    assert "QQ2222" in found.text
+    said = "reservation_id: QQ2222, expected Z7GOZK; QQ2222 stands in step 2, get_user_details; cancel_reservation("
+    assert found.text.startswith(said)
+
+
+def test_a_short_value_or_one_that_was_not_given_says_no_more_than_is_known(scene: Any) -> None:
+    few = log(scene, {"name": "book_reservation", "kwargs": {"user_id": "u", "bags": 0, "insurance": "no"}})
+    bags, insurance = compared(few.calls("book_reservation", {"user_id": "u", "bags": 1}).done())
+    assert bags.text.startswith("bags: 1, expected 0; book_reservation(")
+    assert insurance.text.startswith("insurance: not given, expected no; book_reservation(")
+    made_up = log(scene, CANCEL).calls("cancel_reservation", {"reservation_id": "NOWHERE", "x": 1})
+    wrong, extra = compared(made_up.done())
+    assert wrong.text.startswith("reservation_id: NOWHERE, expected Z7GOZK; NOWHERE stands nowhere before; cancel_")
+    assert extra.text.startswith("x: 1, not expected; cancel_")
 
 
 @pytest.mark.parametrize(

@@ -374,6 +374,23 @@ def test_checks_need_no_suite(told: str, home: Home) -> None:
             rescore(told, checks=[wrong], home=home)
 
 
+def test_another_scale_and_traces_without_a_score_are_said(told: str, home: Home, tmp_path: Path) -> None:
+    first, second, third = (e.head.trace_id for e in load(told, home=home).entries)
+    (tmp_path / "said.csv").write_text(f"trace,value\n{first},4\n{second},1\n{third},0.2\n")
+    found = rescore(told, labels_csv=tmp_path / "said.csv", home=home)
+    (note,) = found.notes
+    assert (found.successes, note.startswith("scores go up to 4, and 0.5 or more counts as a success")) == (2, True)
+    silent = {"messages": [{"role": "user", "content": "Refund it."}], "metadata": {}}
+    (tmp_path / "silent.jsonl").write_text(json.dumps(silent))
+    import_logs(tmp_path / "silent.jsonl", home=home, run="silent", redact="none")
+    nothing = rescore("silent", checks=["contains=refunded"], home=home)
+    assert (nothing.scored, nothing.notes) == (
+        0,
+        ["traces that got no score: 1, e.g.: contains: the log has no final answer"],
+    )
+    assert rescore("silent", checks=["contains=refunded"], home=home).changed == 0, "it said the same twice"
+
+
 def test_outcomes_from_a_label_and_from_a_csv(told: str, home: Home, tmp_path: Path) -> None:
     entries = load(told, home=home).entries
     rows = [f"{e.head.trace_id},{'pass' if i else 'maybe'}" for i, e in enumerate(entries[:2])]

@@ -10,8 +10,9 @@ import msgspec
 import pytest
 
 import ethogram as eth
-from ethogram.errors import BadInput, NotFound
-from ethogram.lab import import_logs
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab import import_logs, load
+from ethogram.lab.outcomes.labelling import label_run
 from ethogram.lab.why.causes import find_causes
 from ethogram.lab.why.gathered import gather_findings
 from ethogram.lab.why.owners import DEFAULTS, owners_of
@@ -212,3 +213,27 @@ def test_a_run_that_never_fails(home: Home, tmp_path: Path) -> None:
     found = why("fine", home=home)
     assert (found.failed, found.explained, found.unexplained, found.causes) == (0, 0, 0, [])
     assert found.headline == "None of 4 scored runs failed."
+    assert found.contrast == "no run failed, so there is nothing to compare"
+
+
+def test_a_run_that_always_fails_is_not_said_to_be_like_successes(home: Home, tmp_path: Path) -> None:
+    put(home, tmp_path, "bad", [attempt(0, k, 0.0, GOOD) for k in range(4)])
+    assert why("bad", home=home).headline == (
+        "4 of 4 runs failed; no rule sees why, and no successful run is there to compare with."
+    )
+
+
+def test_runs_without_a_common_task_are_not_compared(rooms: Home, tmp_path: Path) -> None:
+    put(rooms, tmp_path, "elsewhere", [attempt(99, k, float(k % 2), GOOD) for k in range(4)])
+    with pytest.raises(BadUsage, match="'elsewhere' and 'rooms' have no task in common"):
+        why("rooms", against="elsewhere", home=rooms)
+
+
+def test_a_label_on_another_scale_is_no_way_to_score(home: Home, tmp_path: Path) -> None:
+    put(home, tmp_path, "open", [attempt(t, 0, None, GOOD) for t in range(3)])
+    for number, entry in enumerate(load("open", home=home).entries):
+        trace = entry.head.trace_id
+        label_run("open", trace, str(number + 1), name="quality", by="ada", home=home)
+        label_run("open", trace, str(number % 2), name="solved", by="ada", home=home)
+    ways = why("open", home=home).score_with
+    assert [way.rpartition(" ")[2] for way in ways if "label:" in way] == ["label:solved"]

@@ -139,7 +139,9 @@ def test_long_traces_and_texts_are_cut_around_what_matters(home: Home, tmp_path:
 
 def test_a_log_without_scores_shows_leads_and_how_to_score_it(home: Home, tmp_path: Path) -> None:
     put(home, tmp_path, "raw", [attempt(t, 0, None, BAD) for t in range(3)])
-    first = report_view("raw", home=home).sections[0]
+    first, *others = report_view("raw", home=home).sections
+    (attempts,) = [s for s in others if s.matrix]
+    assert attempts.tables == [], "what a scored attempt took, where none is scored"
     assert first.id == "why"
     assert first.lead.startswith("None of 3 runs has a score; most often:")
     assert {r.kind for r in first.reasons} == {"lead"}

@@ -62,6 +62,8 @@ def _print(result: ScoreResult) -> None:
     rows = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
     out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], rows))
     notes = stderr()
+    for note in result.notes:
+        notes.print(f"note: {note}", markup=False)
     if result.unmatched:
         shown = ", ".join(result.unmatched[:8]) + (", …" if len(result.unmatched) > 8 else "")
         notes.print(f"\nnot matched, and left as they were: {shown}", markup=False)

@@ -188,7 +188,9 @@ def _print_cause(cause: Cause, number: int, result: WhyResult) -> None:
         _print_settled(cause.settled)
     elif cause.experiment is not None and cause.experiment.command is not None:
         usd = f", about {dollars(cause.experiment.usd)}" if cause.experiment.usd is not None else ""
-        line = f"   settle it: {cause.experiment.command}  (at most {plural(cause.experiment.runs or 0, 'run')}{usd})"
+        when = ", once the agent is changed" if cause.experiment.kind == "gate" else ""
+        most = plural(cause.experiment.runs or 0, "run")
+        line = f"   settle it{when}: {cause.experiment.command}  (at most {most}{usd})"
         out.print(Text(printable(line)), soft_wrap=True)
 
 
@@ -223,7 +225,7 @@ def _print_point(point: DecisionPoint) -> None:
         rate = (branch.runs - branch.failed) / branch.runs
         line = f"  {mark} {_cut(printable(branch.choice), width):<{width}}  {branch.runs:>4} runs, {rate:.2f} succeed"
         if branch.choice == point.choice and point.fall.value is not None:
-            line += f"  ▼ {_signed(point.fall)}"
+            line += f"  ▼ {_signed(point.fall)} within tasks"
         out.print(Text(line), no_wrap=True, overflow="ellipsis")
 
 

@@ -47,7 +47,8 @@ def _failed_calls(words: TraceWords) -> Iterator[Finding]:
         if cls is None or (cls, step.name) in told:
             continue
         told.add((cls, step.name))
-        shown = f"{step.name}({quoted(step.arguments, 120)}): {error}" if is_call else error
+        call = f"{step.name}({quoted(step.arguments, 120)})"
+        shown = f"{quoted(error, 160)}; called as {call}" if is_call else error  # a narrow screen cuts the call
         yield Finding(
             name=f"{cls}:{step.name}",
             cls=cls,

@@ -87,9 +87,9 @@ def _left_behind(words: TraceWords) -> Iterator[Finding]:
     told: set[str] = set()
     worked: set[str] = set()
     logged = any(c.returned for c in words.calls)
-    for call in reversed(words.calls):
-        if not call.returned:
-            name = f"no_return:{call.name}" if logged else ""
+    for i, call in enumerate(reversed(words.calls)):
+        if not call.returned:  # nothing is returned to an agent that has ended
+            name = f"no_return:{call.name}" if logged and (i or not ends_by_name(call.name)) else ""
         elif call.failed:
             name = f"abandoned:{call.name}" if call.name not in worked else ""
         else:

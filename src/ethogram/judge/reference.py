@@ -22,6 +22,8 @@ from .settings import ExpectedCall
 from .toolcalls import ArgumentGap, MadeCall, argument_gaps, call_difference
 
 _NOT_EXPECTED, _NOT_GIVEN = "not expected", "not given"
+_TELLING = 3
+"""A shorter value, such as 1, stands in so many places that the last of them tells nothing."""
 
 
 def reference_findings(words: TraceWords, facts: Facts) -> list[Finding]:
@@ -82,7 +84,23 @@ def _wrong_arguments(
             "from_step": place,
         }
         name = f"wrong_arguments:{made.name}.{gap.argument}".rstrip(".")
-        yield call_finding(step, name, "reference", "bad_args", **detail)
+        text = quoted(f"{_gap_words(gap, place, who)}; {step.name}({step.arguments})")
+        yield msgspec.structs.replace(call_finding(step, name, "reference", "bad_args", **detail), text=text)
+
+
+def _gap_words(gap: ArgumentGap, place: int | None, who: str) -> str:
+    """Which argument has which value, what was expected, and where the value stood before the call."""
+    got, expected = _shown(gap.made, _NOT_GIVEN), _shown(gap.expected, _NOT_EXPECTED)
+    values = f"{gap.argument or 'the arguments'}: {quoted(str(got), 60)}"
+    values += f", {expected}" if expected == _NOT_EXPECTED else f", expected {quoted(str(expected), 60)}"
+    new = _new_in(gap)[:1]
+    if not new or len(new[0]) < _TELLING:
+        return values
+    if who == "nowhere":
+        return f"{values}; {quoted(new[0], 40)} stands nowhere before"
+    at = "" if place is None else f"step {place}, "
+    whose = "the agent's own words" if who == "agent" else who
+    return f"{values}; {quoted(new[0], 40)} stands in {at}{whose}"
 
 
 def _unpaired(missing: list[ExpectedCall], extra: list[StepWords]) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from ethogram.lab.outcomes.columns import UNKNOWN, chosen_entries, load_outcomes
 from ethogram.lab.outcomes.metrics import metric_means
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Entry, Run
+from ethogram.trace import Scored
 
 from .views import Card, Cell, MatrixRow, Section, clean_condition, metrics_table
 
@@ -35,14 +36,17 @@ def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
         paragraphs=[lead],
         matrix=rows,
         notes=notes,
-        tables=[metrics_table(metric_means(run, condition=clean_condition(run)))] if _is_one(conditions, run) else [],
+        tables=[metrics_table(metric_means(run, condition=clean_condition(run)))]
+        if _has_means(conditions, run)
+        else [],
     )
     return section, []
 
 
-def _is_one(conditions: Sequence[str], run: Run) -> bool:
-    """Whether means over attempts are of one behaviour: conditions mixed are none."""
-    return len(conditions) < 2 or clean_condition(run) is not None
+def _has_means(conditions: Sequence[str], run: Run) -> bool:
+    """Whether means over scored attempts can be told, and are of one behaviour: conditions mixed are none."""
+    scored = any(isinstance(e.head.outcome, Scored) for e in run.entries)
+    return scored and (len(conditions) < 2 or clean_condition(run) is not None)
 
 
 def _matrix(outcomes: Outcomes, entries: Sequence[Entry], under: str) -> list[MatrixRow]:

@@ -125,7 +125,7 @@ def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
     """Is it reliable?"""
     found = reliability(run, condition=clean_condition(run))
     if found.n == 0:
-        note = "no episode has a score yet; score the run with: ethogram score"
+        note = f"no episode has a score yet; the ways to score the run are listed by: ethogram why {run.name}"
         return Section(id="reliability", title="Is it reliable?", notes=[note]), []
     pictures = (
         [picture(marks.reliability_curve(_finite(found.rows()), found.same_tasks))] if len(found.pass_at) > 1 else []

@@ -160,7 +160,8 @@ def measure_traces(
     if not kept:
         told = ", ".join(f"{reason} {n}" for reason, n in gone.items()) or "it is empty"
         raise Refused(
-            f"run {runs[0].name!r} has no scored trace to measure ({told}); score it first with: ethogram score",
+            f"run {runs[0].name!r} has no scored trace to measure ({told}); "
+            f"the ways to score it are listed by: ethogram why {runs[0].name}",
             have=0,
             need=1,
             of="scored traces",

@@ -55,6 +55,7 @@ class ScoreResult(Result, kw_only=True):
     unmatched: list[str] = []
     skipped: list[Skipped] = []
     tasks: list[TaskRow] = []
+    notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task."""
@@ -324,8 +325,8 @@ class _Scoring:
 
     def store(self, suite: Suite | None) -> ScoreResult:
         """Add what is new, and say what the run looks like now."""
-        outcomes = {e.head.trace_id: e.head.outcome for e in self.run.entries}
-        changed = {trace: new for trace, new in self.outcomes.items() if new != outcomes[trace]}
+        before = {e.head.trace_id: e for e in self.run.entries}
+        changed = {trace: new for trace, new in self.outcomes.items() if new != self._outcome(before[trace], new)}
         fresh = [x for x in self.labels if not self._is_known(x)]
         append_outcomes(self.run, changed, fresh, self.redactor)
         entries = self.run.entries
@@ -344,7 +345,29 @@ class _Scoring:
             unmatched=sorted(self.unmatched),
             skipped=self.skipped,
             tasks=tasks,
+            notes=self._notes(threshold),
         )
+
+    def _notes(self, threshold: float) -> list[str]:
+        """What a reader of the new scores might not expect: another scale than 0 to 1, and traces that got no score."""
+        notes = []
+        most = max((o.value for o in self.outcomes.values() if isinstance(o, Scored)), default=0.0)
+        if most > 1:
+            notes.append(
+                f"scores go up to {most:g}, and {threshold:g} or more counts as a success; where that is not meant, "
+                "score with values from 0 to 1, such as those of a CSV (--labels)"
+            )
+        bare = [o for o in self.outcomes.values() if isinstance(o, Missing) and o.reason == "unscored"]
+        if bare:
+            why = Counter(o.detail for o in bare if o.detail).most_common(1)
+            notes.append(f"traces that got no score: {len(bare)}" + (f", e.g.: {why[0][0]}" if why else ""))
+        return notes
+
+    def _outcome(self, entry: Entry, new: Outcome) -> Outcome:
+        """The stored outcome; its words are read only where they decide whether a new one says the same."""
+        old = entry.head.outcome
+        alike = isinstance(old, Missing) and isinstance(new, Missing) and old.reason == new.reason
+        return self.run.head(entry).outcome if alike else old
 
     def _is_known(self, label: Label) -> bool:
         """Whether the newest label of this name and origin says the same: then there is nothing to add."""

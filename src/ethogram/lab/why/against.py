@@ -45,7 +45,7 @@ def compare_causes(now: AllFindings, before: AllFindings, name: str, tested: Cau
     for i, kind in enumerate(kinds):
         up, down = grew.contrasts[i], fell.contrasts[i]
         event, change = events[i].name, _change(up, down)
-        if change == "same" and event not in causes:
+        if change == "unsure" and event not in causes:
             continue
         changes.append(
             CauseChange(
@@ -79,4 +79,4 @@ def _change(up: EventContrast, down: EventContrast) -> Change:
         return "grew" if up.succeeded_with else "new"
     if down.is_cause:
         return "shrank" if down.succeeded_with else "gone"
-    return "same"
+    return "unsure"

@@ -33,7 +33,8 @@ __all__ = [
 
 CauseSource = Literal["reference", "class", "template", "decision", "event"]
 """Where the evidence comes from, the most telling first; `decision` is a choice at a decision point."""
-Change = Literal["new", "grew", "same", "shrank", "gone"]
+Change = Literal["new", "grew", "unsure", "shrank", "gone"]
+"""`unsure`: neither more nor less frequent by the test, which does not say that nothing changed."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):

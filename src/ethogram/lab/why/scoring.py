@@ -28,9 +28,7 @@ def ways_to_score(run: Run, home: Home) -> list[str]:
     command = f"ethogram score {shlex.quote(run.name)}{home_option(home)}"
     suite = own_suite(run)
     ways = [f"{command} --suite {shlex.quote(suite)}"] if suite is not None and Path(suite).exists() else []
-    told = (x for x in run.labels() if x.span_id is None and not less_is_better(x.name) and not is_rubric_label(x.name))
-    labels = Counter(x.name for x in told if _is_verdict(x.value))
-    ways += [f"{command} --outcome-from {shlex.quote(f'label:{name}')}" for name, _ in labels.most_common(MOST)]
+    ways += [f"{command} --outcome-from {shlex.quote(f'label:{name}')}" for name in _label_names(run)[:MOST]]
     ways += [f"{command} --outcome-from {shlex.quote(f'meta:{key}')}" for key in _keys(run.entries)[:MOST]]
     return [*ways, f"{command} --check 'regex=(?i)done|fixed|complete'"]
 
@@ -44,6 +42,23 @@ def _sheet(run: Run) -> str:
     """A file that is not there yet, so that nobody's labels are lost."""
     names = (f"{run.name}-outcomes{'' if i == 1 else f'-{i}'}.csv" for i in count(1))
     return shlex.quote(next(name for name in names if not Path(name).exists()))
+
+
+def _label_names(run: Run) -> list[str]:
+    """Labels of whole traces that read like verdicts wherever they stand, the most frequent first.
+
+    One value above 1 tells of another scale, such as 1 to 5, on which every value would count as a success.
+    """
+    times: Counter[str] = Counter()
+    odd: set[str] = set()
+    for label in run.labels():
+        if label.span_id is not None or less_is_better(label.name) or is_rubric_label(label.name):
+            continue
+        if _is_verdict(label.value):
+            times[label.name] += 1
+        elif isinstance(label.value, int | float):
+            odd.add(label.name)
+    return [name for name, _ in times.most_common() if name not in odd]
 
 
 def _keys(entries: Iterable[Entry]) -> list[str]:

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from ethogram.decide.layers import compare_layers
-from ethogram.errors import NotFound
+from ethogram.errors import BadUsage, NotFound
 from ethogram.judge.finding import quoted
 from ethogram.judge.findings import Category
 from ethogram.lab.gate.versions import comparable_tasks
@@ -68,7 +68,7 @@ def why(
     says what became more frequent since; of different versions of a suite only with `common_tasks`. In a run with
     scores, a cause is more frequent in failures than in successes of the same tasks by one test over all that was
     looked at, and everything else is a lead. A run without scores has leads only, and `score_with` says how to score
-    it. Raises `NotFound` for a run or a task that does not exist.
+    it. Raises `NotFound` for a run or a task that does not exist, `BadUsage` for runs without a common task.
 
     Example: `[cause.what for cause in why("night").causes]`
     """
@@ -78,6 +78,8 @@ def why(
         base = traced_run(against, lake, "why")
         same = comparable_tasks(base, found, common_tasks=common_tasks)
         earlier = [e for e in _entries(base, task) if same is None or task_name(e.head) in same]
+        if not {task_name(e.head) for e in earlier} & {row.task for row in gathered.rows}:
+            raise BadUsage(f"{base.name!r} and {found.name!r} have no task in common; compare runs of the same suite")
         before = gather_findings(base, earlier, facts_for(base, lake))
         against_it = compare_causes(gathered, before, base.name, tested, level)
         moved = compare_layers(_layers(base, earlier, before), placed, level=level)
@@ -85,6 +87,7 @@ def why(
     if result.failed is None:
         result.score_with = ways_to_score(found, lake)
         result.notes.append(f"to score it by hand, fill in a sheet: {way_by_hand(found, lake)}")
+        result.notes.append("the pattern below (regex=…) is an example: write what only the answer of a success says")
     return result
 
 
@@ -313,6 +316,8 @@ class _Answer:
         """On what the causes rest, in one sentence."""
         if not self.scored:
             return "no run has a score, so nothing can be compared with success: everything found is a lead"
+        if not self.failed:
+            return "no run failed, so there is nothing to compare"
         if not self.tested.mixed:
             return (
                 "no task has both failed and successful attempts: what differs between tasks is no cause, so "
@@ -329,13 +334,19 @@ class _Answer:
     def _headline(self, causes: list[Cause], leads: list[Cause], explained: int) -> str:
         if not self.scored:
             most = f"; most often: {_brief(leads[0].what)} (in {leads[0].runs_with})" if leads else ""
-            return f"None of {len(self.found.rows)} runs has a score{most}."
+            runs = len(self.found.rows)
+            none = "The only run has no score" if runs == 1 else f"None of {runs} runs has a score"
+            return f"{none}{most or '; no rule sees a sign of failure'}."
         failed = len(self.failed)
         if not failed:
-            return f"None of {self.scored} scored runs failed."
+            return (
+                "The only scored run succeeded." if self.scored == 1 else f"None of {self.scored} scored runs failed."
+            )
         start = f"{failed} of {self.scored} runs failed"
         top = next(iter((*causes, *leads)), None)
         if top is None:
+            if failed == self.scored:
+                return f"{start}; no rule sees why, and no successful run is there to compare with."
             return f"{start}; nothing that rules can see parts them from the successful ones."
         what = _brief(top.what)
         where = _of_tasks(top) + (f", e.g. {short_place(top.examples[0])}" if top.examples else "")
@@ -354,7 +365,7 @@ class _Answer:
             notes.append(f"classes set by hand (in no test): {len(said)}, e.g. {quoted(told, 200)}")
         unscored = len(self.found.rows) - self.scored
         if self.scored and unscored:
-            notes.append(f"{unscored} runs have no score and are in no contrast")
+            notes.append(f"runs without a score, which are in no contrast: {unscored}")
         if nameless := without_task(dict.fromkeys(r.task for r in self.found.rows)):
             notes.append(nameless)
         if self.run.batches:
