@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,17 @@ def test_audit_and_variance(call, document, night):
     assert said.code == 0
     assert "most of the spread of rubric/termination: agent" in said.out
     assert "no price of a label is known: give --label-usd" in said.out
+
+
+def test_a_score_that_never_varies_has_no_spread(call, tmp_path):
+    talk = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hi."}]
+    runs = [{"task_id": t, "trial": k, "reward": 1.0, "info": {}, "traj": talk} for t in range(3) for k in range(2)]
+    (tmp_path / "fine.json").write_text(json.dumps(runs))
+    assert call("import", str(tmp_path / "fine.json"), "--run", "fine").code == 0
+    told = call("variance", "fine")
+    assert told.code == 0, told
+    assert told.out.startswith("fine  outcome does not vary here: there is no spread to divide")
+    assert "mean 1.000, standard error 0.000; 3 tasks, 6 traces" in told.out
 
 
 def test_bad_input_is_one_sentence(call, night):

@@ -70,3 +70,16 @@ def test_the_own_suite_from_another_folder(call, document, shell, ran, tmp_path)
         assert shell(said.out.rpartition("next: ")[2].strip()).code == 0
     done = document("score", "here", "--home", home)
     assert (done["suite"], done["scored"], done["changed"]) == ("coins", 10, 0)
+
+
+def test_a_sheet_that_nobody_filled_in_is_said_to_be_empty(call, tmp_path):
+    talk = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hi."}]
+    (tmp_path / "log.json").write_text(
+        json.dumps([{"task_id": 0, "trial": 0, "reward": 0.0, "info": {}, "traj": talk}])
+    )
+    assert call("import", str(tmp_path / "log.json"), "--run", "one").code == 0
+    sheet = str(tmp_path / "sheet.csv")
+    assert call("label", "one", "-o", sheet).code == 0
+    told = call("label", "one", "--from", sheet)
+    assert (told.code, told.out) == (64, "")
+    assert "has a value yet; fill in its column value" in told.err

@@ -94,6 +94,19 @@ def options(server: ModelServer, **more: Any) -> JudgeOptions:
     return JudgeOptions(judge=f"model:judge-1@{server.address}/v1", metering=PRICED, **more)
 
 
+def test_verdicts_of_a_csv_that_fit_nothing_are_counted(night: str, home: Home, tmp_path: Path) -> None:
+    first, *_ = (e.head.trace_id.removeprefix("b2:") for e in home.resolve(night).entries)
+    rows = [f"{first},termination,no,", f"{first[:12]},termination,no,99", "zzz,termination,no,0"]
+    (tmp_path / "said.csv").write_text("\n".join(["trace,item,value,step", *rows]))
+    found = judge_run(night, JudgeOptions(judge=f"fixed:{tmp_path / 'said.csv'}"), home=home)
+    assert found.notes[-1] == (
+        f"verdicts that fit nothing: 2 of 3, e.g. termination is not asked about step 99 of {first[:12]}"
+    )
+    (tmp_path / "fits.csv").write_text("\n".join(["trace,item,value,step", rows[0]]))
+    fits = judge_run(night, JudgeOptions(judge=f"fixed:{tmp_path / 'fits.csv'}"), home=home)
+    assert not [note for note in fits.notes if "fit nothing" in note]
+
+
 def test_the_rule_judge_says_which_runs_read_back_what_they_changed(home: Home, night: str) -> None:
     found = judge_run(night, home=home)
     assert (found.judge, found.judged, found.kept, found.left) == ("rule", 8, 0, 0)

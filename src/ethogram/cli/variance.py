@@ -48,9 +48,12 @@ def command(
 def _print(result: VarianceResult) -> None:
     out, ledger = stdout(), result.ledger
     known = [e for e in ledger.entries if e.share is not None]
-    most = max(known, key=lambda e: e.share or 0.0)
+    most = max(known, key=lambda e: e.share or 0.0, default=None)
     buy = f"; buy {ledger.buy}" if ledger.buy else ""
-    told = f"most of the spread of {printable(result.what)}: {most.source} ({most.share:.0%}){buy}"
+    if most is None:
+        told = f"{printable(result.what)} does not vary here: there is no spread to divide"
+    else:
+        told = f"most of the spread of {printable(result.what)}: {most.source} ({most.share:.0%}){buy}"
     out.print(f"{', '.join(result.runs)}  {told}", style="bold", markup=False)
     error = ledger.variance_of_mean**0.5
     out.print(

@@ -7,7 +7,7 @@ claims of success) is taken out of the trace before, by the guards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Literal, NamedTuple, Protocol
 
 from ethogram.trace import Param, Trace
@@ -118,10 +118,26 @@ class FixedJudge:
 
     def _value(self, trace: str, item: str, step: int) -> bool | None:
         for (name, asked, at), value in self.known.items():
-            same = trace == name or trace.removeprefix("b2:").startswith(name)
-            if same and asked == item and at in (None, step):
+            if _is_start(name, trace) and asked == item and at in (None, step):
                 return value
         return self.default
+
+    def unused(self, traces: Sequence[str], asked: Mapping[str, Set[tuple[str, int]]]) -> list[str]:
+        """Known verdicts that decide nothing, each with why: `traces` are all there are, `asked` what was asked."""
+        found = []
+        for name, item, at in self.known:
+            own = [t for t in traces if _is_start(name, t)]
+            places = [place for t in own for place in asked.get(t, ())]
+            if not own:
+                found.append(f"no trace here begins with {name!r}")
+            elif places and not any(item == what and at in (None, step) for what, step in places):
+                where = "any step" if at is None else f"step {at}"
+                found.append(f"{item} is not asked about {where} of {name}")
+        return found
+
+
+def _is_start(name: str, trace: str) -> bool:
+    return trace == name or trace.removeprefix("b2:").startswith(name)
 
 
 class PanelJudge:

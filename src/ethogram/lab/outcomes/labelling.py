@@ -122,6 +122,8 @@ def label_run(
         said.append(_said(found, trace, value, name, step, why, by))
     if csv_file is not None:
         said.extend(_from_csv(found, Path(csv_file), name, by, skipped))
+        if not said and not skipped:
+            raise BadUsage(f"no row of {csv_file} has a value yet; fill in its column value")
     labels = [label for one in said if (label := _label(found, one, skipped, strict=csv_file is None)) is not None]
     if csv_file is not None and len(named := {x.name for x in labels}) == 1:
         (name,) = named

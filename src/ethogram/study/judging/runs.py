@@ -15,7 +15,7 @@ from ethogram.cost.budget import CapReached
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.estimate import Estimate
 from ethogram.judge.guards import Guard
-from ethogram.judge.judges import Judge
+from ethogram.judge.judges import FixedJudge, Judge
 from ethogram.judge.modeljudge import NoReply
 from ethogram.judge.rubric import Coverage, TraceVerdict, verdict_labels
 from ethogram.lab.judging.results import JudgeResult
@@ -92,6 +92,7 @@ class _Judging:
         self.removed: Counter[str] = Counter()
         self.coverage: list[Coverage] = []
         self.split: list[tuple[str, int, int]] = []
+        self.asked: dict[str, set[tuple[str, int]]] = {}
         self.judged = 0
         self._waiting: list[Label] = []
         self._stored_at = time.monotonic()
@@ -132,7 +133,7 @@ class _Judging:
         found.disagreement = self._disagreement()
         found.biases = biases
         found.stopped, found.skipped = self.stopped, self.skipped
-        found.notes = [*session.notes, *_notes(found)]
+        found.notes = [*session.notes, *_notes(found), *self._unused()]
         return found
 
     def _verdicts(self, left: Sequence[Entry]) -> Iterator[_Judged]:
@@ -202,6 +203,8 @@ class _Judging:
         self._waiting += verdict_labels(made.trace, self.session.rubric, made.verdict, version.by, version.version)
         self.judged += 1
         self.removed.update(Counter({str(guard): count for guard, count in made.removed.items()}))
+        if isinstance(self.session.judge, FixedJudge):
+            self.asked[made.entry.head.trace_id] = {(v.item, v.step) for v in made.verdict.verdicts}
         if made.verdict.coverage is not None:
             self.coverage.append(made.verdict.coverage)
         self.split.append((task_name(made.entry.head), len(made.verdict.split), len(made.verdict.verdicts)))
@@ -215,6 +218,14 @@ class _Judging:
         self.session.keep_calls()
         self._waiting = []
         self._stored_at = time.monotonic()
+
+    def _unused(self) -> list[str]:
+        """Verdicts of a CSV that decided nothing: a wrong id or step must not pass in silence."""
+        judge = self.session.judge
+        if not isinstance(judge, FixedJudge):
+            return []
+        unused = judge.unused([e.head.trace_id for e in self.session.run.entries], self.asked)
+        return [f"verdicts that fit nothing: {len(unused)} of {len(judge.known)}, e.g. {unused[0]}"] if unused else []
 
     def _disagreement(self) -> Estimate | None:
         if not self.session.judge.by.startswith("panel:") or not any(n for _, _, n in self.split):
