@@ -16,6 +16,8 @@ from ethogram.lab.calibration.samples import number_of, read_samples
 from ethogram.lab.gate.gating import gate
 from ethogram.lab.outcomes.labelling import label_run
 from ethogram.measure.variance import Prices
+from ethogram.store import Policy
+from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Label, Scored
 
 ITEM = "rubric/termination"
@@ -60,6 +62,34 @@ def test_from_verdicts_to_a_corrected_rate(night: Any, tmp_path: Path) -> None:
     assert item.confusion.both_yes == np.sum(night.truth[at] & night.verdict[at])
     assert item.sensitivity == item.recall
     assert label_run("night", csv_file=tmp_path / "more.csv", home=night.home).labelled == 0, "a sheet read again"
+
+
+def test_grades_are_compared_by_their_distance(night: Any, tmp_path: Path) -> None:
+    label(night, tmp_path / "pilot.csv", 50)
+    (item,) = calibrate_run("night", home=night.home).items
+    assert item.weighted_kappa is None, "yes and no are two grades: that is Cohen's kappa"
+    assert item.ac1.value is not None
+    assert item.agreement.value is not None
+    assert item.kappa.value is not None
+    assert item.kappa.value < item.ac1.value < item.agreement.value
+    # a judge and two people who grade from 1 to 5: the judge is one too high in every fifth trace
+    rng = np.random.default_rng(5)
+    given = rng.integers(1, 5, len(night.ids))
+    judge = np.where(np.arange(given.size) % 5 == 0, given + 1, given)
+    rows = [
+        Label(trace_id=t, name="quality", value=int(g), by="m", source="judge")
+        for t, g in zip(night.ids, judge, strict=True)
+    ]
+    append_outcomes(night.home.run("night"), {}, rows, night.home.redactor(Policy()))
+    sheet = tmp_path / "grades.csv"
+    said = [f"{t},quality,{g},{who}" for t, g in zip(night.ids, given, strict=True) for who in ("ada", "bob")]
+    sheet.write_text("\n".join(["trace,name,value,by", *said]))
+    (graded,) = calibrate_run("night", score="quality", labels_csv=sheet, home=night.home).items
+    assert graded.weighted_kappa is not None
+    mean = judge.mean() - given.mean()
+    chance = judge.var() + given.var() + mean**2
+    assert graded.weighted_kappa.value == pytest.approx(1 - np.mean((judge - given) ** 2) / chance, abs=1e-9)
+    assert graded.warnings[-1] == ("grades go up to 5: every figure but weighted kappa is of yes and no, not of grades")
 
 
 def test_samples_grow_and_keep_their_probabilities(night: Any, tmp_path: Path) -> None:

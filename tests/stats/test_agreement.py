@@ -113,6 +113,71 @@ def test_independent_programs_agree() -> None:
         assert agreement.krippendorff(ratings, alone(12), 0.95).value == pytest.approx(theirs, abs=1e-9)
 
 
+def test_gwet_by_hand() -> None:
+    # Gwet (2008): 118 agree on yes, 5 and 2 disagree, 0 agree on no; AC1 is .9408, and Cohen's kappa is below 0
+    f = np.repeat([1, 1, 0], [118, 5, 2])
+    y = np.repeat([1, 0, 1], [118, 5, 2])
+    share = (123 + 120) / 250
+    chance = 2 * share * (1 - share)
+    found = agreement.gwet(f, y, 1.0, alone(125), 0.95)
+    assert found.value == pytest.approx((118 / 125 - chance) / (1 - chance), abs=1e-12)
+    assert found.value == pytest.approx(0.9408, abs=5e-5)
+    kappa = agreement.cohen(f, y, 1.0, alone(125), 0.95)
+    assert kappa.value is not None
+    assert kappa.value < 0 < 0.85 < (found.low or 0)
+    # observed .7, shares of yes .5 and .6: chance .495
+    f = np.repeat([1, 1, 0, 0], [20, 5, 10, 15])
+    y = np.repeat([1, 0, 1, 0], [20, 5, 10, 15])
+    assert agreement.gwet(f, y, 1.0, alone(50), 0.95).value == pytest.approx((0.7 - 0.495) / 0.505, abs=1e-12)
+    never = agreement.gwet(np.zeros(20), np.zeros(20), 1.0, alone(20), 0.95)
+    assert (never.value, never.high) == (1.0, 1.0)
+    assert never.low is not None
+    assert 0.8 < never.low < 0.9
+    assert agreement.gwet([], [], 1.0, [], 0.95).why == "nothing was rated twice"
+
+
+def test_weighted_kappa_by_hand() -> None:
+    # grades 1, 2, 3; the table below: quadratic and linear weights worked out cell by cell
+    table = np.array([[10, 3, 0], [2, 8, 4], [1, 2, 10]])
+    first, second = (np.repeat(np.array(g).ravel(), table.ravel()) for g in np.mgrid[1:4, 1:4])
+    n, rows, columns = 40, [13, 14, 13], [13, 13, 14]
+    for power in (1, 2):
+        apart = [[abs(i - j) ** power for j in range(3)] for i in range(3)]
+        seen = sum(apart[i][j] * table[i, j] for i in range(3) for j in range(3)) / n
+        chance = sum(apart[i][j] * rows[i] * columns[j] for i in range(3) for j in range(3)) / n**2
+        found = agreement.weighted_kappa(first, second, 1.0, alone(n), 0.95, power=power)
+        assert found.value == pytest.approx(1 - seen / chance, abs=1e-12)
+        assert found.low is not None
+        assert found.high is not None
+        assert found.low < found.value < found.high
+    same = agreement.weighted_kappa([3, 3], [3, 3], 1.0, alone(2), 0.95)
+    assert (same.value, "nothing is left to agree on" in str(same.why)) == (None, True)
+    assert agreement.weighted_kappa([], [], 1.0, [], 0.95).why == "nothing was rated twice"
+
+
+@QUICK
+@given(pairs)
+def test_weighted_kappa_of_two_grades_is_kappa(said: list[tuple[bool, bool]]) -> None:
+    f, y = np.array(said, dtype=float).T
+    kappa = agreement.cohen(f, y, 1.0, alone(f.size), 0.95)
+    found = agreement.weighted_kappa(f, y, 1.0, alone(f.size), 0.95, power=1.0)
+    assert (found.value is None) == (kappa.value is None)
+    if kappa.value is not None:
+        assert found[:3] == pytest.approx(kappa[:3], abs=1e-9)
+
+
+def test_a_peer_gives_the_same_figures() -> None:
+    peer = pytest.importorskip("truescore.agreement", reason="the package truescore is not installed (dev extra)")
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        f, y = (rng.random((2, 30)) < rng.uniform(0.3, 0.9)).astype(float)
+        assert agreement.gwet(f, y, 1.0, alone(30), 0.95).value == pytest.approx(peer.gwet_ac1(f, y), abs=1e-9)
+        grades, others = rng.integers(1, 6, (2, 30))
+        theirs = peer.quadratic_weighted_kappa(grades, others)
+        ours = agreement.weighted_kappa(grades, others, 1.0, alone(30), 0.95)
+        assert ours.value == pytest.approx(theirs, abs=1e-9)
+
+
 def test_a_rater_who_never_says_yes_gets_an_answer() -> None:
     never, y = np.zeros(20), np.repeat([1.0, 0.0], [5, 15])
     assert agreement.cohen(never, y, 1.0, alone(20), 0.95).value == pytest.approx(0.0)

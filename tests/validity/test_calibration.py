@@ -140,17 +140,53 @@ def test_agreement_intervals_cover() -> None:
     passes = 0.7 * 0.95 + 0.3 * 0.2
     chance = 0.7 * passes + 0.3 * (1 - passes)
     kappa = (0.7 * 0.95 + 0.3 * 0.8 - chance) / (1 - chance)
+    share = (0.7 + passes) / 2
+    by_chance = 2 * share * (1 - share)
+    ac1 = (0.7 * 0.95 + 0.3 * 0.8 - by_chance) / (1 - by_chance)
     rng = np.random.default_rng(3)
-    inside = np.zeros(4)
+    inside = np.zeros(5)
     for _ in range(REPLICATES):
         found = calibrate(paired(rng, world, 400, 150, neyman=False))
         for i, (figure, truth) in enumerate(
-            ((found.j, 0.75), (found.kappa, kappa), (found.sensitivity, 0.95), (found.specificity, 0.8))
+            (
+                (found.j, 0.75),
+                (found.kappa, kappa),
+                (found.sensitivity, 0.95),
+                (found.specificity, 0.8),
+                (found.ac1, ac1),
+            )
         ):
             assert figure.low is not None
             assert figure.high is not None
             inside[i] += figure.low <= truth <= figure.high
     assert np.all(inside / REPLICATES >= 0.94 - SLACK), inside / REPLICATES
+
+
+def test_intervals_of_weighted_kappa_cover_and_know_their_tasks() -> None:
+    # attempts at a task have equal grades, so copies of them are no further evidence
+    rng = np.random.default_rng(6)
+
+    def graded(tasks: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        task = np.repeat(np.arange(tasks), 4)
+        truth = rng.choice([1, 3, 5], tasks, p=[0.45, 0.1, 0.45])
+        judge = np.where(rng.random(tasks) < 0.3, rng.choice([1, 2, 5], tasks), truth)
+        return judge[task], truth[task], task
+
+    known = agreement.weighted_kappa(*graded(100_000)[:2], 1.0, np.arange(400_000), 0.95).value
+    assert known is not None
+    inside = alone = 0
+    for _ in range(REPLICATES):
+        judge, truth, task = graded(60)
+        found = agreement.weighted_kappa(judge, truth, 1.0, task, 0.95)
+        ignored = agreement.weighted_kappa(judge, truth, 1.0, np.arange(240), 0.95)
+        assert found.low is not None
+        assert found.high is not None
+        assert ignored.low is not None
+        assert ignored.high is not None
+        inside += found.low <= known <= found.high
+        alone += ignored.low <= known <= ignored.high
+    assert inside / REPLICATES >= 0.94 - SLACK, inside / REPLICATES
+    assert alone / REPLICATES < 0.85, "without tasks it must cover too little"
 
 
 def test_alpha_intervals_cover_where_ratings_are_missing() -> None:

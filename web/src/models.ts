@@ -823,6 +823,7 @@ export interface ItemCalibration {
   confusion: ConfusionTable;
   agreement: Estimate;
   kappa: Estimate;
+  ac1: Estimate;
   precision: Estimate;
   recall: Estimate;
   sensitivity: Estimate;
@@ -841,6 +842,7 @@ export interface ItemCalibration {
   why: string;
   warnings: string[];
   people: People | null;
+  weighted_kappa: Estimate | null;
   item: string;
   judge: string;
   version: string;

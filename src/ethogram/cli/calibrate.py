@@ -165,6 +165,9 @@ def _print_item(out: Console, item: ItemCalibration, limit: int) -> None:
         out.print(table(columns, cells))
         figures = {name: getattr(item, name) for name in ("agreement", "precision", "sensitivity", "specificity")}
         out.print("  " + "; ".join(f"{name} {_cell(e)}" for name, e in figures.items()), markup=False)
+        beyond = f"  beyond chance: kappa {_cell(item.kappa)}, AC1 {_cell(item.ac1)}"
+        grades = "" if item.weighted_kappa is None else f", of grades: weighted kappa {_cell(item.weighted_kappa)}"
+        out.print(beyond + grades, markup=False)
         out.print(f"  {_worth(item)}", markup=False)
     if item.people is not None:
         p = item.people

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -27,12 +27,22 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 
+class Graded(NamedTuple):
+    """Grades where there are more than two: one row for each person who graded a labelled unit, with its weight."""
+
+    judge: Floats
+    person: Floats
+    weight: Floats
+    task: Ints
+
+
 @dataclass(frozen=True, eq=False)
 class Paired:
     """Verdicts (1 yes, 0 no) of all judged units with their tasks, and the labels of those that a sample drew.
 
     `place` says which units are labelled, `truth` the share of people who say yes, `probability` that of having been
-    drawn. `ratings` are (labelled units, people), NaN where a person said nothing.
+    drawn. `ratings` are (labelled units, people), NaN where a person said nothing. `graded` are the grades behind
+    yes and no, where there are more than two; a part of the units has none.
     """
 
     verdict: Floats
@@ -41,6 +51,7 @@ class Paired:
     truth: Floats
     probability: Floats
     ratings: Floats
+    graded: Graded | None = None
 
     def only(self, which: Any) -> Paired:
         """Some of the units, by a mask."""
@@ -80,7 +91,8 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
 
     `corrected` is the rate that people would give all judged runs, `raw` the one that the judge gives. `label_worth`:
     how many labels one label counts for because of the judge; `runs_multiplier`: 1 / J², and `gate_multiplier`: how
-    many times the runs a comparison of raw verdicts needs, at the rates seen here.
+    many times the runs a comparison of raw verdicts needs, at the rates seen here. `ac1` is Gwet's agreement beyond
+    chance, which has a value where nearly all answers are alike; `weighted_kappa` is of grades, by squared distance.
     """
 
     labels: int
@@ -89,6 +101,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     confusion: ConfusionTable
     agreement: Estimate
     kappa: Estimate
+    ac1: Estimate
     precision: Estimate
     recall: Estimate
     sensitivity: Estimate
@@ -107,6 +120,7 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     warnings: list[str] = []
     people: People | None = None
+    weighted_kappa: Estimate | None = None
 
 
 class LabelsForWidth(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +154,7 @@ def calibrate(paired: Paired, level: float = 0.95) -> Calibration:
         return _estimate(figure, method, level)
 
     kappa = agreement.cohen(f, y, w, task, level) if y.size else AgreementFigure(None, why=none)
+    ac1 = agreement.gwet(f, y, w, task, level) if y.size else AgreementFigure(None, why=none)
     return Calibration(
         labels=int(y.size),
         judged=int(paired.verdict.size),
@@ -152,6 +167,7 @@ def calibrate(paired: Paired, level: float = 0.95) -> Calibration:
         ),
         agreement=told(share(f * y + (1 - f) * (1 - y), np.ones_like(y), none), "wilson-neff"),
         kappa=told(kappa, "cohen, jackknife over tasks"),
+        ac1=told(ac1, "gwet, jackknife over tasks"),
         precision=told(share(f * y, f, "the judge never says yes"), "wilson-neff"),
         recall=told(sensitivity, "wilson-neff"),
         sensitivity=told(sensitivity, "wilson-neff"),
@@ -168,8 +184,9 @@ def calibrate(paired: Paired, level: float = 0.95) -> Calibration:
         automate=automate,
         decided=decided,
         why=why,
-        warnings=_warnings(int(y.size), kappa),
+        warnings=_warnings(int(y.size), kappa) + _scale_warning(paired.graded),
         people=_people(paired, level),
+        weighted_kappa=_weighted(paired.graded, level),
     )
 
 
@@ -246,6 +263,20 @@ def _warnings(labels: int, kappa: AgreementFigure) -> list[str]:
     if MIN_LABELS <= labels < KAPPA_LABELS and kappa.value is not None:
         told.append(f"kappa from {labels} labels is known to about ±.17; {KAPPA_LABELS} give ±.12")
     return told
+
+
+def _weighted(graded: Graded | None, level: float) -> Estimate | None:
+    """Agreement of grades, a disagreement by the square of its distance; None where there are no more than two."""
+    if graded is None:
+        return None
+    figure = agreement.weighted_kappa(graded.judge, graded.person, graded.weight, graded.task, level)
+    return _estimate(figure, "cohen, quadratic weights, jackknife over tasks", level)
+
+
+def _scale_warning(graded: Graded | None) -> list[str]:
+    """Grades such as 1 to 5 are all above the threshold of yes: rates and J then say nothing."""
+    most = 0.0 if graded is None else float(max(graded.judge.max(), graded.person.max()))
+    return [f"grades go up to {most:g}: every figure but weighted kappa is of yes and no, not of grades"] * (most > 1)
 
 
 def _people(paired: Paired, level: float) -> People | None:

@@ -86,6 +86,53 @@ def cohen(judge: Numbers, truth: Numbers, weight: Numbers, cluster: Numbers, lev
     return _beyond_chance(_per_cluster(cases, cluster), _cohen, f.size, level, "both raters always say the same")
 
 
+def gwet(judge: Numbers, truth: Numbers, weight: Numbers, cluster: Numbers, level: float) -> AgreementFigure:
+    """Gwet's AC1 (2008) of two raters: chance is 2p(1 - p), with p the mean share of yes of both.
+
+    It has a value where both always say the same, and does not fall towards 0 where nearly all answers are alike, as
+    kappa does.
+    """
+    f, y, w = np.broadcast_arrays(floats(judge), floats(truth), floats(weight))
+    columns = np.stack([w * (f * y + (1 - f) * (1 - y)), w, w * (f + y) / 2], axis=1)
+
+    def parts(totals: Floats) -> tuple[Floats, Floats]:
+        n = np.where(totals[..., 1] > 0, totals[..., 1], 1.0)
+        yes = totals[..., 2] / n
+        return totals[..., 0] / n, 2 * yes * (1 - yes)
+
+    return _beyond_chance(_per_cluster(columns, cluster), parts, f.size, level, "")
+
+
+def weighted_kappa(
+    first: Numbers, second: Numbers, weight: Numbers, cluster: Numbers, level: float, *, power: float = 2.0
+) -> AgreementFigure:
+    """Cohen's weighted kappa (1968) of two raters who give grades: a disagreement counts by its distance.
+
+    The distance of two grades is their difference to this `power`: 2 is the quadratic kappa, 1 the linear one. With
+    two grades it is Cohen's kappa.
+    """
+    f, y, w = np.broadcast_arrays(floats(first), floats(second), floats(weight))
+    if f.size == 0:
+        return AgreementFigure(None, n=0, why="nothing was rated twice")
+    grades, code = np.unique(np.concatenate([f, y]), return_inverse=True)
+    if grades.size < 2:
+        return AgreementFigure(
+            None, n=f.size, why="both raters always give one grade: nothing is left to agree on beyond chance"
+        )
+    near = 1 - (np.abs(grades[:, None] - grades) / (grades[-1] - grades[0])) ** power
+    one, two = code[: f.size], code[f.size :]
+    given = np.eye(grades.size)
+    columns = np.column_stack([w * near[one, two], w, w[:, None] * given[one], w[:, None] * given[two]])
+
+    def parts(totals: Floats) -> tuple[Floats, Floats]:
+        n = np.where(totals[..., 1] > 0, totals[..., 1], 1.0)
+        ours, theirs = totals[..., 2 : 2 + grades.size], totals[..., 2 + grades.size :]
+        return totals[..., 0] / n, np.sum(ours @ near * theirs, axis=-1) / n**2
+
+    constant = "both raters always give one grade"
+    return _beyond_chance(_per_cluster(columns, cluster), parts, f.size, level, constant)
+
+
 def fleiss(counts: Numbers, cluster: Numbers, level: float) -> AgreementFigure:
     """Fleiss' kappa (1971) from (units, categories) counts of raters; every unit has as many raters, at least two."""
     c = floats(counts)

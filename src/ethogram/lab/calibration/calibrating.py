@@ -17,6 +17,7 @@ from ethogram.estimate import Estimate
 from ethogram.judge.calibration import (
     MIN_LABELS,
     Calibration,
+    Graded,
     LabelsForWidth,
     Paired,
     calibrate,
@@ -216,6 +217,7 @@ class JudgeReading:
             truth=np.array([truth[u] for u in chosen], dtype=np.float64),
             probability=likely * answered,
             ratings=_ratings(item, chosen),
+            graded=_graded(item, chosen, 1 / (likely * answered), task.astype(np.int64)[place]),
         )
         return units, paired, [u for u in truth if u[0] not in drawn]
 
@@ -283,6 +285,19 @@ def _answered(drawn: Sequence[tuple[float, Any]], labelled: Sequence[tuple[float
     """Per labelled unit: the share of those drawn like it that have a label by now."""
     asked, told = Counter(drawn), Counter(labelled)
     return np.array([told[key] / asked[key] for key in labelled], dtype=np.float64)
+
+
+def _graded(item: Item, units: Sequence[Unit], weight: Any, task: Any) -> Graded | None:
+    """What judge and people gave labelled units in numbers; None where these are no more than two grades."""
+    rows = []
+    for i, unit in enumerate(units):
+        people = item.people_grades.get(unit, {})
+        if unit in item.grades:
+            rows += [(item.grades[unit], grade, weight[i] / len(people), task[i]) for grade in people.values()]
+    if len({grade for row in rows for grade in row[:2]}) <= 2:
+        return None
+    judge, person, weights, tasks = (np.array(column) for column in zip(*rows, strict=True))
+    return Graded(judge, person, weights, tasks)
 
 
 def _ratings(item: Item, units: Sequence[Unit]) -> Any:

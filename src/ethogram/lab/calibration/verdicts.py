@@ -47,6 +47,7 @@ class Item:
     """One judge on one item: its newest verdicts (None: could not be judged), and what each person said.
 
     `earlier` counts verdicts of other versions of the judge, which are not used; `at_ns` says when each was given.
+    `grades` and `people_grades` are the numbers behind yes and no.
     """
 
     name: str
@@ -56,6 +57,8 @@ class Item:
     people: dict[Unit, dict[str, float | None]] = field(default_factory=dict)
     at_ns: dict[Unit, int] = field(default_factory=dict)
     version_of: dict[Unit, str] = field(default_factory=dict)
+    grades: dict[Unit, float] = field(default_factory=dict)
+    people_grades: dict[Unit, dict[str, float]] = field(default_factory=dict)
     earlier: int = 0
 
 
@@ -92,6 +95,14 @@ def said_yes(value: object, threshold: float) -> float | None:
     return float(found.success(threshold)) if isinstance(found, Scored) else None
 
 
+def _grade(value: object) -> float | None:
+    """A value as a number: words like pass and fail are 1 and 0; None if it is neither."""
+    if value is None or str(value).strip().lower() in NOT_APPLICABLE:
+        return None
+    found = outcome_of(str(value), "")
+    return found.value if isinstance(found, Scored) else None
+
+
 class _Reading:
     """All labels of a run, read once."""
 
@@ -99,6 +110,7 @@ class _Reading:
         self.run, self.wanted, self.threshold = run, wanted, success_at(run)
         self.judged: dict[tuple[str, str], list[Label]] = {}
         self.people: dict[str, dict[Unit, dict[str, float | None]]] = {}
+        self.people_grades: dict[str, dict[Unit, dict[str, float]]] = {}
         self.other: Counter[str] = Counter()
         for label in run.labels():
             if (label.span_id is not None) != wanted.steps:
@@ -106,6 +118,10 @@ class _Reading:
             if label.source == "hand":
                 by_unit = self.people.setdefault(label.name, {})
                 by_unit.setdefault(_unit(label), {})[label.by] = said_yes(label.value, self.threshold)
+                grades = self.people_grades.setdefault(label.name, {}).setdefault(_unit(label), {})
+                grades.pop(label.by, None)
+                if (grade := _grade(label.value)) is not None:
+                    grades[label.by] = grade
             elif label.source == "judge" or wanted.score is not None:
                 self.judged.setdefault((label.name, label.by), []).append(label)
             else:
@@ -132,11 +148,15 @@ class _Reading:
                 if not self.wanted.versions:
                     continue
             item.verdicts[_unit(label)] = said_yes(label.value, self.threshold)
+            item.grades.pop(_unit(label), None)
+            if (grade := _grade(label.value)) is not None:
+                item.grades[_unit(label)] = grade
             item.at_ns[_unit(label)] = label.at_ns or 0
             item.version_of[_unit(label)] = label.version
         # labels that people gave in the place of the outcome are about a score that is asked for by name
         instead = self.people.get(OUTCOME, {}) if self.wanted.score == item.name else {}
         item.people = self.people.get(item.name) or instead
+        item.people_grades = self.people_grades.get(OUTCOME if item.people is instead else item.name, {})
         return item
 
     def _outcomes(self, score: str) -> list[Item]:
@@ -150,9 +170,11 @@ class _Reading:
             scorers.add(outcome.by)
             unit = (entry.head.trace_id, None)
             item.verdicts[unit] = float(outcome.success(self.threshold))
+            item.grades[unit] = outcome.value
             item.at_ns[unit] = entry.head.end_ns or 0
         item.judge = ", ".join(sorted(scorers)[:4])
-        item.people = self.people.get(score) or self.people.get(OUTCOME, {})
+        named = score if self.people.get(score) else OUTCOME
+        item.people, item.people_grades = self.people.get(named, {}), self.people_grades.get(named, {})
         return [item] if item.verdicts else []
 
     def known(self) -> Iterable[str]:
