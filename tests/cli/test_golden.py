@@ -67,6 +67,15 @@ def test_a_set_is_changed_in_the_open(shop: None, call: Any, document: Any) -> N
     refused = call("compare", "day", "edited")
     assert (refused.code, "--common-tasks to compare the 1 tasks" in refused.err) == (64, True)
     assert "only the 1 tasks that are the same in both" in call("compare", "day", "edited", "--common-tasks").out
+    for refused in (
+        call("judge", "edited", "--against", "day", "--judge", "fixed:yes"),
+        call("variance", "day", "edited"),
+    ):
+        assert (refused.code, "--common-tasks to compare the 1 tasks" in refused.err) == (64, True)
+    pairs = document("judge", "edited", "--against", "day", "--judge", "fixed:yes", "--common-tasks")
+    assert pairs["pairs"] == 1
+    alone = call("variance", "day", "edited", "--common-tasks")
+    assert (alone.code, "a spread needs scores of two tasks" in alone.err) == (64, True)
     assert document("golden", "freeze", "shop", "--why", "the price rose")["version"] == "2.0.0"
 
 

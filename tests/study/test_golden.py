@@ -95,6 +95,16 @@ def test_a_promoted_trace_guards_against_its_failure(shop: str, home: Home) -> N
     assert '{"item":"rum"}' in str(other.detail)
 
 
+def test_a_fixture_of_the_failure_alone_says_what_it_cannot_answer(shop: str, home: Home) -> None:
+    failing, passing = trace_of("night", home), trace_of("day", home)
+    made = promote(failing, shop, WantedCheck(expected="6", id="alone"), home=home)
+    (note,) = made.notes
+    assert "gets no score (deviation); --reference TRACE takes over the answers of a passing attempt" in note
+    run_suite(shop, fixed, tasks=("alone",), home=home, name="stuck")
+    assert isinstance(outcome("stuck", home), Missing)
+    assert promote(failing, shop, WantedCheck(reference=passing), home=home).notes == []
+
+
 SHOP = Path(__file__).parents[2] / "examples" / "mcp"
 
 

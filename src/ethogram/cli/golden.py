@@ -241,4 +241,6 @@ def _print_promoted(found: PromoteResult) -> None:
         out.print(f"{plural(found.observations, 'recorded observation')} in {found.fixture}", markup=False)
     for lost in found.lost:
         out.print(f"not taken over: {lost}", style="yellow", markup=False)
+    for note in found.notes:
+        out.print(f"note: {note}", style="dim", markup=False)
     _print_golden(found.golden)

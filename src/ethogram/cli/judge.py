@@ -16,6 +16,7 @@ from ethogram.study.judging.session import JudgeOptions
 
 from .out import (
     AgainstOption,
+    CommonTasksOption,
     HomeOption,
     JsonOption,
     at_home,
@@ -45,6 +46,7 @@ def command(
         str, typer.Option(help="What protects the judge: outcome, narration, family, windows; all or none.")
     ] = "all",
     against: AgainstOption = None,
+    common_tasks: CommonTasksOption = False,
     task: Annotated[str | None, typer.Option(help="Only attempts at this task.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Judge this number of traces; 0 judges all.")] = 0,
     measure: Annotated[
@@ -92,7 +94,7 @@ def command(
     if against is not None:
         if measure or repeat > 1:
             raise BadUsage("--against compares pairs in both orders; --measure and --repeat are for single traces")
-        pairs = judge_pairs(run, against, options, home=home, tell=tell)
+        pairs = judge_pairs(run, against, options, common_tasks=common_tasks, home=home, tell=tell)
         print_json(pairs) if json else _print_pairs(pairs)
         return _exit_code(pairs.order.found == "bias", pairs.stopped, pairs.preferred.value)
     result = judge_run(run, options, home=home, tell=tell)

@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab.calibration.ledger import Prices, VarianceEntry, VarianceResult, variance_of
 
-from .out import HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
+from .out import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
 
 
 def command(
@@ -26,6 +26,7 @@ def command(
         float | None, typer.Option("--label-usd", help="Dollars per label by hand.", show_default=False)
     ] = None,
     task_usd: Annotated[float, typer.Option("--task-usd", help="Dollars to write a new task.")] = 0.0,
+    common_tasks: CommonTasksOption = False,
     level: Annotated[float, typer.Option(help="The confidence level of the intervals.", min=0.5, max=0.999)] = 0.95,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -37,7 +38,7 @@ def command(
     Example: `ethogram variance monday tuesday --score model_graded_qa --label-usd 2`
     """
     prices = Prices(run=run_usd, label=label_usd, task=task_usd)
-    result = variance_of(runs, item=item, score=score, prices=prices, level=level, home=home)
+    result = variance_of(runs, item=item, score=score, prices=prices, common_tasks=common_tasks, level=level, home=home)
     if json:
         print_json(result)
     else:

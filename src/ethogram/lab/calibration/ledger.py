@@ -11,6 +11,7 @@ import numpy as np
 from ethogram.errors import BadUsage
 from ethogram.judge.calibration import calibrate
 from ethogram.lab.cost.kept import kept_costs
+from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.outcomes.names import task_name
 from ethogram.measure.variance import Ledger, ScoreRow, variance_ledger
 from ethogram.measure.variance import Prices as Prices
@@ -42,6 +43,7 @@ def variance_of(
     item: str | None = None,
     score: str | None = None,
     prices: Prices | None = None,
+    common_tasks: bool = False,
     level: float = 0.95,
     home: Home | str | None = None,
 ) -> VarianceResult:
@@ -49,7 +51,8 @@ def variance_of(
 
     Runs and conditions are sessions of the same tasks. Outcomes by default; `item` or `score` take the labels of that
     name, every one that every judge ever gave. `prices` say what a run, a label and a task cost; a run's price is
-    measured where it can be. Raises `BadUsage` where there is nothing to divide.
+    measured where it can be. Of different versions of a suite only `common_tasks` are taken. Raises `BadUsage` where
+    there is nothing to divide, or where versions differ.
 
     Example: `variance_of(["monday", "tuesday"]).ledger.buy`
     """
@@ -57,6 +60,9 @@ def variance_of(
     found = [r if isinstance(r, Run) else lake.resolve(r) for r in runs]
     name = item_name(item) if item is not None else score
     rows = [row for run in found for row in (_outcome_rows(run) if name is None else _verdict_rows(run, name))]
+    for other in found[1:]:
+        same = comparable_tasks(found[0], other, common_tasks=common_tasks)
+        rows = rows if same is None else [row for row in rows if row.task in same]
     if len({r.task for r in rows}) < 2:
         raise BadUsage(
             f"{', '.join(r.name for r in found)}: a spread needs scores of two tasks; "

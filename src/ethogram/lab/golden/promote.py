@@ -53,6 +53,7 @@ class PromoteResult(Result, kw_only=True):
     observations: int
     lost: list[str]
     golden: GoldenResult
+    notes: list[str] = []
 
 
 class WantedCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -144,6 +145,21 @@ def promote(
         observations=len(fixture.calls),
         lost=[*lost, *workspace.lost],
         golden=added,
+        notes=[_narrow(failing)] if reference is None and fixture.calls else [],
+    )
+
+
+def _narrow(failing: _Source) -> str:
+    """What a fixture of the failure alone cannot do, and the passing attempt that could be taken over, if there is."""
+    task, limit = task_name(failing.entry.head), success_at(failing.run)
+    passed = (
+        e.head.trace_id.removeprefix("b2:")[:12]
+        for e in failing.run.entries
+        if task_name(e.head) == task and isinstance(e.head.outcome, Scored) and e.head.outcome.success(limit)
+    )
+    return (
+        "tools answer only what the failing trace asked: an agent that asks for more gets no score (deviation); "
+        f"--reference {next(passed, 'TRACE')} takes over the answers of a passing attempt too"
     )
 
 

@@ -11,6 +11,7 @@ from ethogram.cost.budget import CapReached
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.judge.bias import Pairwise, order_bias
 from ethogram.judge.judges import Judge
+from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.judging.results import PairwiseResult
 from ethogram.lab.judging.verdicts import share_over_runs
@@ -33,6 +34,7 @@ def judge_pairs(
     against: str | Run,
     options: JudgeOptions | None = None,
     *,
+    common_tasks: bool = False,
     home: Home | str | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
@@ -41,15 +43,17 @@ def judge_pairs(
 ) -> PairwiseResult:
     """Which of two runs a judge prefers on the same tasks, each pair shown in both orders.
 
-    Attempts of a task are paired in their order. Arguments are those of `judge_run`, but for the second run. Raises
-    `BadUsage` where the runs share no task.
+    Attempts of a task are paired in their order. Arguments are those of `judge_run`, but for the second run, and
+    `common_tasks`, which takes the tasks that are the same in two versions of a suite. Raises `BadUsage` where the runs
+    share no task, or ran different versions.
 
     Example: `judge_pairs("new", "old", JudgeOptions(judge="rule")).preferred`
     """
     options = options or JudgeOptions()
     with JudgeSession(run, options, home=home, judge=judge, environment=environment, transport=transport) as session:
         other = sampled_run(against, session.home)
-        pairs = _paired(session, other)
+        same = comparable_tasks(other, session.run, common_tasks=common_tasks)
+        pairs = [pair for pair in _paired(session, other) if same is None or pair.task in same]
         if not pairs:
             raise BadUsage(f"runs {session.run.name!r} and {other.name!r} share no task, so no traces can be compared")
         work = _Comparing(session, other)
