@@ -56,6 +56,8 @@ def test_bad_input_is_refused_in_one_sentence(night: None, call: Call) -> None:
         (["--settle"], "say what they may cost, such as --max-usd 2"),
         (["--max-usd", "2"], "give them with --settle"),
         (["--settle", "--max-usd", "2", "--against", "night"], "leave out --settle"),
+        (["--settle", "--max-usd", "nan", *PRICE], "--max-usd must be more than 0, not nan"),
+        (["--settle", "--max-usd", "-1", *PRICE], "--max-usd must be more than 0, not -1"),
         (["--settle", "--max-usd", "2", "--smallest", "2", *PRICE], "between 0 and 1"),
     ):
         done = call("why", "night", *words)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.cost.budget import Unmetered
+from ethogram.errors import BadUsage
 
 
 def nested(**caps: Caps) -> tuple[Budget, Budget, Budget]:
@@ -148,3 +149,9 @@ def test_a_level_that_another_process_keeps_is_asked_for_every_call() -> None:
     with pytest.raises(CapReached, match="episode"):
         episode.reserve(Amounts(steps=1))
     assert asked == ["take", "spend", "take", "take", "give back"]
+
+
+@pytest.mark.parametrize("cap", [float("nan"), -1.0])
+def test_a_cap_that_could_stop_nothing_is_refused(cap: float) -> None:
+    with pytest.raises(BadUsage, match=r"the cap experiment\.usd must be a number from 0 on"):
+        Budget("experiment", Caps(usd=cap))

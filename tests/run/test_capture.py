@@ -22,7 +22,7 @@ from ethogram.run.options import AllCaps
 from ethogram.run.suites import resume_run, run_suite
 from ethogram.store import Home, Run
 from ethogram.study.switch import kill
-from ethogram.trace import Span, ToolResult
+from ethogram.trace import Missing, Scored, Span, ToolResult
 from ethogram.worlds.model_server import ModelServer, serve_model, text_reply, tool_reply
 
 AGENT = """
@@ -124,6 +124,35 @@ def test_a_command_is_recorded_and_priced(home: Home, server: ModelServer, agent
     for entry in run.entries:
         (command,) = [s for s in run.spans(entry) if s.kind == "agent"]
         assert {s.parent_id for s in run.spans(entry) if s.kind in ("model", "tool")} == {command.span_id}
+
+
+CARELESS = """
+import json, os, urllib.error, urllib.request
+
+def solve(task):
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": task.prompt}]}).encode()
+    request = urllib.request.Request(os.environ["OPENAI_BASE_URL"] + "/chat/completions", data=body)
+    try:
+        with urllib.request.urlopen(request) as response:
+            reply = json.load(response)
+    except urllib.error.HTTPError as error:
+        reply = json.load(error)
+    return reply["choices"][0]["message"]["content"][TASTE]
+"""
+
+
+def test_a_crash_upon_a_model_that_is_away_is_not_the_agents_fault(
+    home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "careless.py").write_text(CARELESS)
+    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, name="there", retries=0)
+    (own,) = home.resolve("there").entries
+    assert isinstance(own.head.outcome, Scored), "with a model it crashes by itself"
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, name="away", retries=0)
+    (entry,) = home.resolve("away").entries
+    assert isinstance(entry.head.outcome, Missing)
+    assert entry.head.outcome.reason == "infrastructure.network"
 
 
 def test_a_command_with_a_clean_environment_and_an_upstream_of_its_own(

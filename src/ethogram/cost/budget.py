@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
 
-from ethogram.errors import EthogramError
+from ethogram.errors import BadUsage, EthogramError
 
 Resource = Literal["steps", "tokens", "usd", "seconds"]
 RESOURCES: tuple[Resource, ...] = get_args(Resource)
@@ -112,9 +112,12 @@ class Budget:
     """One level of a budget: an experiment, a task or an episode."""
 
     def __init__(self, level: str, caps: Caps, parent: Budget | None = None, spent: Amounts | None = None) -> None:
-        """`spent` carries on what an earlier session of the same run used."""
+        """`spent` is what an earlier session of the same run used. Raises `BadUsage` for a cap below 0 or NaN."""
         self.level = level
         self.caps = caps.named()
+        for name, cap in self.caps.items():
+            if not cap >= 0:  # NaN is neither more nor less than anything, so it would stop nothing
+                raise BadUsage(f"the cap {level}.{name} must be a number from 0 on, not {cap}")
         self.parent = parent
         self.used = spent or Amounts()
         self.reserved = Amounts()

@@ -26,7 +26,7 @@ from .answers import SERVED_TOOLS, Answers
 from .crashes import Crash, crash_of
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .episode_meter import EpisodeMeter
-from .faults import Fault, OtherFault, fault_of, is_machine_failure
+from .faults import Fault, NetworkFault, OtherFault, fault_of, is_machine_failure
 from .fixtures import FixtureAnswers
 from .handle import EpisodeHandle
 from .processes import clipped
@@ -137,7 +137,7 @@ class Attempt:
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            if (fault := fault_of(error)) is not None and not (self.disturbed and self.disturbed.breaks_calls):
+            if (fault := self._fault(error)) is not None and not (self.disturbed and self.disturbed.breaks_calls):
                 return Missing(fault.reason, str(fault)[:500]), fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
@@ -156,6 +156,11 @@ class Attempt:
             self.builder.lasted(began_ns, executor.clock.now_ns())
             self.budget.settle(NOTHING, Amounts(seconds=time.monotonic() - began))
         return await self._outcome(answer, handle, workspace, blame)
+
+    def _fault(self, error: Exception) -> Fault | None:
+        """The fault behind an exception; a crash upon a model that could not be reached is none of the agent."""
+        unreached = None if self.capture is None else self.capture.unreached
+        return fault_of(error) or (None if unreached is None else NetworkFault(f"{unreached}; then {error!r}"))
 
     async def _outcome(
         self, answer: Answer, handle: EpisodeHandle, workspace: Workspace, blame: Blame

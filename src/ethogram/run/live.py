@@ -226,6 +226,11 @@ class EpisodeCapture:
         return self.refused is not None and self.refused.kind == KILLED
 
     @property
+    def unreached(self) -> str | None:
+        """Why its last model call got no reply from its upstream, where it got none."""
+        return self._joined.unreached
+
+    @property
     def calls(self) -> int:
         """Model calls that were captured."""
         return self._joined.calls

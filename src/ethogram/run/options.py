@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -127,7 +128,7 @@ def _put(levels: dict[str, dict[str, Any]], place: str, value: float | None) -> 
     level, _, resource = place.partition(".")
     if level not in LEVELS or resource not in RESOURCES:
         raise BadUsage(f"{place!r} cannot be capped; levels are {', '.join(LEVELS)}, resources {', '.join(RESOURCES)}")
-    if value is None or value <= 0:
+    if value is None or not 0 < value < math.inf:
         raise BadUsage(f"the cap {place} must be more than 0, not {value}")
     levels[level][resource] = int(value) if resource in ("steps", "tokens") else value
 

@@ -62,6 +62,8 @@ class SettleOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> SettleOptions:
         """The options themselves; raises `BadUsage` where they make no sense."""
+        if self.max_usd is not None and not self.max_usd > 0:
+            raise BadUsage(f"--max-usd must be more than 0, not {self.max_usd:g}")
         if not 0 < self.smallest < 1:
             raise BadUsage(f"--smallest is an effect between 0 and 1, not {self.smallest:g}")
         if self.causes < 1 or (self.k is not None and self.k < 1) or self.every < 1:

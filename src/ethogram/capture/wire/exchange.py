@@ -157,10 +157,11 @@ class Exchange:
         try:
             response = await connections.send(forwarded(client, upstream, path, body), upstream.origin)
         except httpx.TransportError as error:
-            why = f"the upstream {upstream.origin} failed: {broken(error)}"
+            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {broken(error)}"
             self.end(why, unsent=isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
             await self._answer(client, 502, UNREACHED, why)
             return
+        self.joined.unreached = None
         try:
             failure = await self._pass_on(client, response, decision.cut_after)
         finally:
