@@ -40,6 +40,21 @@ def test_the_effect_stands_beside_the_cause(night: None, call: Call) -> None:
     assert f"{settled['runs']} runs" in line
 
 
+def test_a_model_that_is_away_settles_nothing_and_is_asked_again(
+    night: None, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["why", "night", "--settle", "--max-usd", "2", "--causes", "1", *PRICE, "--json"]
+    with monkeypatch.context() as away:
+        away.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+        first = json.loads(call(*words).out)["causes"][0]["settled"]
+    assert (first["status"], first["effect"]["low"], first["effect"]["high"]) == ("not_settled", -1.0, 1.0)
+    assert "continuations without an outcome: infrastructure.network" in first["why"]
+    again = json.loads(call(*words).out)["causes"][0]["settled"]
+    assert again["run"] == first["run"]
+    assert again["effect"]["missing"] == {}
+    assert again["from"]["value"] is not None
+
+
 def test_the_printed_experiment_is_a_command(night: None, call: Call) -> None:
     said = call("why", "night")
     (printed, *_) = [line for line in said.out.splitlines() if "settle it: " in line]

@@ -222,6 +222,9 @@ def _judged(
         why = f"the interval contains 0 after {count} of {most} {units.of}"
         if hopeless[last] and count < most:
             why = f"{why}, and the {units.of} that are left could not change that"
+        if lost := {reason: n for reason, n in missing.items() if reason.startswith("infrastructure.")}:
+            told = ", ".join(f"{reason} {n}" for reason, n in lost.items())
+            why = f"{why}; continuations without an outcome: {told}; the same command runs them again"
     return ForkFinding(
         verdict=verdict,
         effect=arms.estimate(count, found, missing),

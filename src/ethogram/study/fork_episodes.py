@@ -145,6 +145,20 @@ class Continuations:
         """What is known to have been spent."""
         return 0.0 if self._bought is None else self._bought.at_least_usd
 
+    def _lost(self) -> dict[Episode, str]:
+        """Continuations that infrastructure spoiled in an earlier session, with the reason: these are run again."""
+        found: dict[Episode, str] = {}
+        for entry in self.home.run(self.name).entries:
+            head, outcome = entry.head, entry.head.outcome
+            if (
+                isinstance(outcome, Missing)
+                and outcome.reason.startswith("infrastructure.")
+                and head.condition in self._arms
+            ):
+                source, _ = self._arms[head.condition]
+                found[self._episode(source, head.condition, head.attempt)] = outcome.reason
+        return found
+
     def buy(self, counts: Mapping[str, int]) -> None:
         """Run what the ledger lacks of this many pairs of each trace, or continuations where nothing is changed."""
         episodes = [
@@ -154,14 +168,15 @@ class Continuations:
             for name in source.arms.values()
         ]
         if self.name in self.home.names():
+            lost = self._lost() if self._bought is None else {}
             self._bought = more_episodes(
                 self.name,
                 self.suite,
                 self.agent,
-                episodes,
+                list({e.id: e for e in (*episodes, *lost)}.values()),
                 self.options,
                 answers_for=self._answers,
-                retry=AGAIN,
+                retry=(*AGAIN, *sorted(set(lost.values()))),
                 resume=self._bought is None,
                 home=self.home,
             )
