@@ -123,16 +123,73 @@ def test_bad_rows_are_listed_and_good_ones_kept(home: Home, tmp_path: Path) -> N
         ("a,b\n1,2\n", "no column that is surely the task or the score; it has a, b: name it with --columns"),
         ("task,b\nx,2\n", "no column that is surely the score; it has task, b"),
         ("task,score\nx,3\ny,5\n", "score goes from 3 to 5, which is neither 0 to 1 nor percent"),
+        ("task,score\n", "the table has a header and no rows"),
+        ("Caf\xe9,score\nx,1\n", "line 1 is not UTF-8 (byte 0xe9); save the text as UTF-8"),
     ],
 )
 def test_a_table_without_task_or_score_is_one_sentence(home: Home, tmp_path: Path, data: str, why: str) -> None:
     path = tmp_path / "r.csv"
-    path.write_text(data)
-    result = import_logs(path, home=home)
-    assert result.traces == 0
-    assert len(result.skipped) == 1
-    assert why in result.skipped[0].why
+    path.write_text(data, "latin-1")
+    for given in (import_logs(path, home=home), import_logs(path, home=home, format="table")):
+        assert given.traces == 0
+        assert len(given.skipped) == 1
+        assert why in given.skipped[0].why
     assert home.names() == []
+
+
+def test_one_bad_row_of_json_lines_does_not_hide_the_table(home: Home, tmp_path: Path) -> None:
+    path = as_lines(
+        [{"task": "a", "score": 1}, {"task": ["x"], "score": 0}, {"task": "b", "score": 0}], tmp_path / "r.jsonl"
+    )
+    result = import_logs(path, home=home)
+    assert result.traces == 2
+    assert [s.why for s in result.skipped] == ['task is ["x"], not one word or number']
+
+
+def test_scores_outside_the_scale_of_the_first_rows_are_listed(home: Home, tmp_path: Path) -> None:
+    """The scale is guessed from the first rows: a later 95 is no score of 95."""
+    rows: Rows = [{"task": f"t{i % 5}", "score": i % 2} for i in range(100)]
+    path = as_lines([*rows, {"task": "t0", "score": 95}, {"task": "t0", "score": "150%"}], tmp_path / "r.jsonl")
+    result = import_logs(path, home=home)
+    assert result.traces == 100
+    assert [s.why.partition(";")[0] for s in result.skipped] == [
+        "score is 95, outside of 0 to 1",
+        "score is 150%, outside of 0 to 1",
+    ]
+    kept = import_logs(path, home=home, run="kept", columns="score=score/1")
+    assert kept.traces == 102
+    again = kept.files[0].columns.removeprefix("--columns ")
+    assert import_logs(path, home=home, run="kept", columns=again).unchanged == 102
+
+
+def test_the_same_attempt_twice_is_counted_and_noted(home: Home, tmp_path: Path) -> None:
+    path = as_csv([{"task": "a", "attempt": 0, "score": 1}] * 3, tmp_path / "r.csv")
+    result = import_logs(path, home=home)
+    assert result.traces == 3
+    assert (
+        "2 rows have the task and attempt of an earlier row: each counts as one more attempt" in result.files[0].notes
+    )
+
+
+def test_a_letter_that_is_not_utf8_after_the_first_look_is_counted(home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "r.csv"
+    path.write_bytes(b"task,score\n" + b"a,1\n" * 2_000 + "T\xfcr,1\n".encode("latin-1"))
+    assert import_logs(path, home=home).lost == {"characters that are not UTF-8": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ([1, None, "nan", "nan", "n/a"], "a score from 0 to 1"),
+        (["95%", "40%"], "percent"),
+        (["pass", "fail", ""], "pass or fail"),
+        ([True, False], "pass or fail"),
+        (["pass", 0.3], "pass or fail or a score from 0 to 1"),
+    ],
+)
+def test_how_scores_are_read_is_said_rightly(given: list[object], note: str) -> None:
+    table = sample(*({"task": f"t{i}", "score": value} for i, value in enumerate(given)))
+    assert find_columns(table, {}).notes == [f"score is read as {note}"]
 
 
 def test_tables_in_a_folder_are_read_only_when_named(home: Home, tmp_path: Path) -> None:

@@ -50,13 +50,14 @@ _UNREADABLE = 0.5
 
 
 class OutcomeColumn(NamedTuple):
-    """A column by its name, and what its numbers are divided by."""
+    """A column by its name, what its numbers are divided by, and whether they are kept whatever their scale."""
 
     name: str
     divisor: float = 1.0
+    as_it_is: bool = False
 
     def __str__(self) -> str:
-        return self.name if self.divisor == 1 else f"{self.name}/{self.divisor:g}"
+        return self.name if self.divisor == 1 and not self.as_it_is else f"{self.name}/{self.divisor:g}"
 
     def number(self, row: Row) -> float | None:
         """The number in this column of a row, divided; None if there is none."""
@@ -106,6 +107,11 @@ def why_no_table(sample: RowSample) -> str:
     return _lacking(sample, _roles(sample, {}))
 
 
+def is_header(names: Sequence[str]) -> bool:
+    """Whether one of these names is that of a task or a score, so that a line of them is a header and not prose."""
+    return any(_plain(name) in NAMES[role] for name in names for role in ("task", "score"))
+
+
 def _roles(sample: RowSample, said: Mapping[str, str]) -> dict[str, OutcomeColumn]:
     roles: dict[str, OutcomeColumn] = {}
     for role in NAMES:
@@ -117,6 +123,8 @@ def _roles(sample: RowSample, said: Mapping[str, str]) -> dict[str, OutcomeColum
 
 def _lacking(sample: RowSample, roles: Mapping[str, OutcomeColumn]) -> str:
     lacking = [role for role in ("task", "score") if role not in roles]
+    if not sample.rows:
+        return "the table has a header and no rows"
     if not lacking:
         return ""
     there = ", ".join(sample.names[:30]) + (", …" if len(sample.names) > 30 else "")
@@ -128,8 +136,15 @@ def _lacking(sample: RowSample, roles: Mapping[str, OutcomeColumn]) -> str:
 
 
 def outcome_in(column: OutcomeColumn, row: Row) -> Outcome:
-    """The outcome that a row states; raises `Unreadable` for what is neither a number nor a verdict."""
-    value = row.get(column.name)
+    """The outcome that a row states; raises `Unreadable` for what is neither a verdict nor a number of its scale."""
+    found = _outcome_in(column, row.get(column.name))
+    if isinstance(found, Scored) and not column.as_it_is and not 0 <= found.value <= 1:
+        scale = "" if column.divisor > 1 else f"; another scale: --columns score={column.name}/N"
+        raise Unreadable(f"{column.name} is {row[column.name]}, outside of 0 to {column.divisor:g}{scale}")
+    return found
+
+
+def _outcome_in(column: OutcomeColumn, value: object) -> Outcome:
     if isinstance(value, str):
         word = value.strip().lower()
         if word in PASS or word in FAIL:
@@ -157,7 +172,7 @@ def _said(role: str, text: str, sample: RowSample) -> OutcomeColumn | None:
     name, slash, divisor = text.rpartition("/")
     number = as_float(divisor) if slash else None
     if number and name in sample.names and role in _DIVIDED:
-        return OutcomeColumn(name, number)
+        return OutcomeColumn(name, number, as_it_is=number == 1)
     raise BadUsage(f"--columns {role}={text}: the table has no such column; it has {', '.join(sample.names[:30])}")
 
 
@@ -186,7 +201,7 @@ def _fits(role: str, name: str, rows: Sequence[Row]) -> bool:
     """Whether the first rows hold what a role needs."""
     values = [v for row in rows if (v := row.get(name)) is not None]
     if role == "task":
-        return len(values) > len(rows) / 2 and not any(isinstance(v, list | dict | bool) for v in values)
+        return sum(not isinstance(v, list | dict | bool) for v in values) > len(rows) / 2
     if role == "score":
         bad = sum(not _is_score(name, row) for row in rows)
         return bool(values) and bad <= _UNREADABLE * len(rows)
@@ -197,7 +212,7 @@ def _fits(role: str, name: str, rows: Sequence[Row]) -> bool:
 
 def _is_score(name: str, row: Row) -> bool:
     try:
-        outcome_in(OutcomeColumn(name), row)
+        outcome_in(OutcomeColumn(name, as_it_is=True), row)
     except Unreadable:
         return False
     return True
@@ -216,8 +231,7 @@ def _scaled(column: OutcomeColumn, sample: RowSample, notes: list[str]) -> Outco
     given = [row.get(name) for row in sample.rows]
     values = [v for v in map(as_float, given) if v is not None]
     if not values or (min(values) >= 0 and max(values) <= 1):
-        words = sum(isinstance(v, bool | str) and as_float(v) is None for v in given)
-        notes.append(f"{name} is read as {'pass or fail' if words > len(values) else 'a score from 0 to 1'}")
+        notes.append(f"{name} is read as {_spelling(given)}")
         return column
     low, high = f"{min(values):g}", f"{max(values):g}"
     if min(values) >= 0 and 10 < max(values) <= 100:
@@ -227,6 +241,16 @@ def _scaled(column: OutcomeColumn, sample: RowSample, notes: list[str]) -> Outco
         f"{name} goes from {low} to {high}, which is neither 0 to 1 nor percent; say what a full score is with "
         f"--columns score={name}/N, or keep the numbers as they are with score={name}/1"
     )
+
+
+def _spelling(given: Sequence[object]) -> str:
+    """In which spellings scores are given; numbers here are from 0 to 1."""
+    words = [v.strip().lower() for v in given if isinstance(v, str)]
+    verdicts = any(isinstance(v, bool) for v in given) or any(w in PASS or w in FAIL for w in words)
+    found = ["pass or fail"] if verdicts else []
+    found += ["percent"] if any(w.endswith("%") for w in words) else []
+    found += ["a score from 0 to 1"] if any(not isinstance(v, bool) and as_float(v) is not None for v in given) else []
+    return " or ".join(found) or "missing in every row"
 
 
 def _quoted(part: str) -> str:

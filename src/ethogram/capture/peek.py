@@ -98,6 +98,23 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
+def why_not_utf8(data: bytes) -> str:
+    """Where text is in another encoding, in one sentence; empty for UTF-8 and for what is not text at all."""
+    start = data[:4096]
+    if (
+        _is_text(start)
+        or sum(byte < 9 or 13 < byte < 32 for byte in start)
+        or sum(b > 127 for b in start) > len(start) / 3
+    ):
+        return ""
+    try:
+        start.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = start.count(b"\n", 0, error.start) + 1
+        return f"line {line} is not UTF-8 (byte 0x{start[error.start]:02x}); save the text as UTF-8 and import it again"
+    return ""
+
+
 def _lines(data: bytes) -> list[Any]:
     """Objects among the first lines; the last line may be cut and is then left out.
 

@@ -15,6 +15,8 @@ from .intake import SourceReport
 from .source import Source
 
 FILES_PER_NOTE = 2000
+RENUMBERED = "attempt (renumbered)"
+"""What is lost where a trace has the task, condition, agent and attempt of another one."""
 
 
 class _Known(msgspec.Struct, gc=False):
@@ -78,7 +80,7 @@ class Register:
             attempt = known.attempt
         elif attempt < 0 or attempt in used:
             if attempt >= 0:
-                report.lose("attempt (renumbered)")
+                report.lose(RENUMBERED)
             attempt = self.next.get(_group(head), 0)
         self._use(_group(head), attempt)
         self.episodes[head.episode] = _Known(head.trace_id, spans, attempt, _group(head))

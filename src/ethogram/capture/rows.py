@@ -109,6 +109,8 @@ def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str,
                 if fields:
                     intake.skip(where, f"the row has {len(fields)} fields where the header has {len(names)}")
             else:
+                if any("\ufffd" in field for field in fields):
+                    intake.lose("characters that are not UTF-8")
                 yield where, dict(zip(names, map(_cell, fields), strict=True))
 
 

@@ -87,13 +87,13 @@ def _print(result: ImportResult) -> None:
     if len(rows) > len(shown):
         out.print(f"… and {len(rows) - len(shown)} more files", style="dim")
     if result.traces + result.unchanged + result.labels:
-        added = f"{result.traces} traces, {result.spans:,} spans"
+        added = f"{result.traces:,} traces, {result.spans:,} spans"
         if result.formats.keys() <= OUTCOMES:
-            added = f"{result.traces} outcomes without traces"
+            added = "1 outcome without a trace" if result.traces == 1 else f"{result.traces:,} outcomes without traces"
         added += f", {result.labels} labels of other files" if result.labels else ""
         out.print(
             f"\nrun [bold]{result.run}[/bold]: {added} added; "
-            f"{result.unchanged} unchanged, {result.superseded} superseded"
+            f"{result.unchanged:,} unchanged, {result.superseded:,} superseded"
         )
     for line in dict.fromkeys(f.columns for f in result.files if f.columns):
         out.print(f"columns: {line}", markup=False)

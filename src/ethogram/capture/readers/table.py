@@ -14,11 +14,12 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.columns import OutcomeColumns, find_columns, outcome_in, why_no_table
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_int, as_name, as_text, iso_ns, to_json
-from ethogram.capture.peek import Peek, peek_at
+from ethogram.capture.peek import Peek, peek_at, why_not_utf8
+from ethogram.capture.register import RENUMBERED
 from ethogram.capture.rows import Row, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.trace import OUTCOME_ONLY, Scored, digest
+from ethogram.trace import OUTCOME_ONLY, digest
 
 FORMAT = "table"
 _AMOUNTS = {"cost": "cost_usd", "seconds": "seconds"}
@@ -37,30 +38,33 @@ def read(source: Source, intake: Intake) -> None:
     peek = peek_at(source)
     sample = sample_of(peek)
     if sample is None:
-        raise Unreadable("not a table: neither CSV with a header, nor JSON lines, nor Parquet")
+        why = why_not_utf8(peek.data)
+        raise Unreadable(why or "not a table: neither CSV with a header, nor JSON lines, nor Parquet")
     columns = find_columns(sample, intake.columns)
-    intake.report.columns = columns.line()
+    named, line = {column.name for column in columns.roles.values()}, columns.line()
+    intake.report.columns = line
     intake.report.notes.extend(columns.notes)
-    named = {column.name for column in columns.roles.values()}
     for number, (where, row) in enumerate(rows_of(source, peek, intake)):
         intake.expect(row)
-        content = digest(to_json(row), columns.line())
+        content = digest(to_json(row), line)
         with intake.record(where), intake.trace(f"row {number}", content=content) as trace:
             read_row(trace, row, columns, named)
+    if repeated := intake.report.lost.get(RENUMBERED):
+        rows = "1 row has" if repeated == 1 else f"{repeated:,} rows have"
+        intake.report.notes.append(f"{rows} the task and attempt of an earlier row: each counts as one more attempt")
 
 
 def read_row(trace: TraceBuilder, row: Row, columns: OutcomeColumns, named: set[str]) -> None:
     """Fill a trace with what a row states."""
     roles = columns.roles
+    if isinstance(task := row.get(roles["task"].name), list | dict):
+        raise Unreadable(f"{roles['task'].name} is {as_text(task)[:60]}, not one word or number")
     words = {role: as_text(row.get(roles[role].name)) for role in ("task", "agent", "condition") if role in roles}
     if not words["task"].strip():
         raise Unreadable(f"{roles['task'].name} is empty")
     trace.task, trace.agent = words["task"].strip(), words.get("agent", "")
     trace.condition = words.get("condition", "")
     trace.outcome = outcome_in(roles["score"], row)
-    if roles["score"].divisor > 1 and isinstance(trace.outcome, Scored) and not 0 <= trace.outcome.value <= 1:
-        given = row[roles["score"].name]
-        raise Unreadable(f"{roles['score'].name} is {given}, outside of 0 to {roles['score'].divisor:g}")
     for role in ("attempt", "seed"):
         if role in roles:
             setattr(trace, role, as_int(row.get(roles[role].name)))

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from ethogram.capture.columns import parse_columns, why_no_table
+from ethogram.capture.columns import is_header, parse_columns, why_no_table
 from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
-from ethogram.capture.peek import peek_at
+from ethogram.capture.peek import peek_at, why_not_utf8
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.register import Register, mark_of
 from ethogram.capture.register import read_files as read_files
@@ -414,9 +414,13 @@ def _unknown(source: Source) -> str:
     if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "the text is in UTF-16; save it as UTF-8 and import it again"
     sample = sample_of(peek_at(source))
-    if sample is not None and sample.rows:
+    if sample is not None and (sample.rows or is_header(sample.names)):
         return why_no_table(sample)
-    return source.damage or "no reader recognises this content; name its format with --format if you know it"
+    return (
+        source.damage
+        or why_not_utf8(source.peek)
+        or "no reader recognises this content; name its format with --format if you know it"
+    )
 
 
 def _clean_name(name: str, redactor: Redactor) -> str:
