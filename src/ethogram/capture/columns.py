@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -127,7 +128,7 @@ def _lacking(sample: RowSample, roles: Mapping[str, OutcomeColumn]) -> str:
         return "the table has a header and no rows"
     if not lacking:
         return ""
-    there = ", ".join(sample.names[:30]) + (", …" if len(sample.names) > 30 else "")
+    there = textwrap.shorten(", ".join(sample.names), 300, placeholder=" …")
     example = ",".join(f"{role}=COLUMN" for role in lacking)
     return (
         f"the table has no column that is surely the {' or the '.join(lacking)}; it has {there}: "
@@ -186,7 +187,7 @@ def _guess(role: str, sample: RowSample, roles: Mapping[str, OutcomeColumn]) -> 
         found = by_name.get(name)
         if found is not None and found not in taken and _fits(role, found, sample.rows):
             return OutcomeColumn(found, divisor)
-    if role == "score":  # by content: the only column of verdicts
+    if role == "score":  # by content: the only column of words such as pass and fail
         verdicts = [n for n in sample.names if n not in taken and _all_verdicts(n, sample.rows)]
         return OutcomeColumn(verdicts[0]) if len(verdicts) == 1 else None
     return None
@@ -219,10 +220,10 @@ def _is_score(name: str, row: Row) -> bool:
 
 
 def _all_verdicts(name: str, rows: Sequence[Row]) -> bool:
+    """Whether a column says of every attempt how it ended; `true` and `yes` may answer any question."""
+    words = (PASS | FAIL) - {"true", "false", "yes", "no", "c", "i"}
     values = [row.get(name) for row in rows]
-    return bool(values) and all(
-        isinstance(v, bool) or (isinstance(v, str) and v.lower() in PASS | FAIL and len(v) > 1) for v in values
-    )
+    return bool(values) and all(isinstance(v, str) and v.lower() in words for v in values)
 
 
 def _scaled(column: OutcomeColumn, sample: RowSample, notes: list[str]) -> OutcomeColumn:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ethogram.errors import Unreadable
 
 from .intake import Intake
-from .peek import Peek
+from .peek import Peek, why_not_utf8
 from .records import objects, records
 from .source import MAX_DOCUMENT, PEEK, Source
 
@@ -45,6 +46,16 @@ def sample_of(peek: Peek) -> RowSample | None:
     return RowSample(names, rows) if names and len(rows) == len(peek.records) else None
 
 
+def why_no_sample(peek: Peek) -> str:
+    """What keeps text from being a table, in one sentence; empty where nothing says that it ought to be one."""
+    sign = separator_of(peek.data) if peek.shape == "text" else None
+    names = [] if sign is None else next(csv.reader([_first_line(peek.data)], delimiter=sign), [])
+    repeated = [name for name, count in Counter(map(str.strip, names)).items() if name and count > 1]
+    if repeated:
+        return f"more than one column is named {' or '.join(repeated[:5])}; if this is a table, rename them"
+    return why_not_utf8(peek.data)
+
+
 def rows_of(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, Row]]:
     """Place and values of every row; empty cells are None."""
     if peek.shape == "text":
@@ -67,10 +78,14 @@ def flat_row(row: Row, before: str = "", depth: int = DEPTH) -> Row:
 
 def separator_of(data: bytes) -> str | None:
     """The sign between the fields of the first line; None if there is none."""
-    first = data.decode("utf-8", "replace").partition("\n")[0]
+    first = _first_line(data)
     counts = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
     best = max(counts, key=lambda sign: counts[sign])
     return best if counts[best] > 1 else None
+
+
+def _first_line(data: bytes) -> str:
+    return data.partition(b"\n")[0].decode("utf-8", "replace")
 
 
 def _csv_sample(data: bytes) -> RowSample | None:

@@ -86,6 +86,17 @@ def test_deepeval(samples: dict[str, bytes]) -> None:
     assert [(x.name, x.value) for x in trace.labels] == [("Loud", 1.0)]
 
 
+def test_deepeval_latest_test_run(samples: dict[str, bytes]) -> None:
+    """What `evaluate` leaves in `.deepeval` where no folder of results is set has the test run one level down."""
+    (trace,), _ = read(samples["deepeval"])
+    (below,), _ = read(b'{"testRunData": ' + samples["deepeval"] + b"}")
+    assert (below.head.task, below.head.agent, below.head.outcome) == (
+        trace.head.task,
+        trace.head.agent,
+        trace.head.outcome,
+    )
+
+
 def test_deepeval_conversations_and_names_by_place(samples: dict[str, bytes]) -> None:
     def change(document: Any) -> None:
         case = document["testCases"].pop()

@@ -27,17 +27,24 @@ FORMAT = "deepeval"
 
 def sniff(peek: Peek) -> int:
     """A list of test cases with data of metrics."""
-    cases = [*as_list(peek.first.get("testCases")), *as_list(peek.first.get("conversationalTestCases"))]
+    run = _test_run(peek.first)
+    cases = [*as_list(run.get("testCases")), *as_list(run.get("conversationalTestCases"))]
     return 95 if cases and "metricsData" in as_dict(cases[0]) else 0
 
 
 def read(source: Source, intake: Intake) -> None:
     """One trace per test case."""
     for _, document in objects(records(source, intake), intake):
-        settings = as_dict(document.get("hyperparameters"))
-        for where, case in _cases(document):
+        run = _test_run(document)
+        settings = as_dict(run.get("hyperparameters"))
+        for where, case in _cases(run):
             with intake.record(where):
                 _read_case(as_object(case, "the test case"), where, settings, intake)
+
+
+def _test_run(document: dict[str, Any]) -> dict[str, Any]:
+    """The test run itself; `.deepeval/.latest_test_run.json` has it one level down."""
+    return as_dict(document.get("testRunData")) or document
 
 
 def _cases(document: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -14,9 +14,9 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.columns import OutcomeColumns, find_columns, outcome_in, why_no_table
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_int, as_name, as_text, iso_ns, to_json
-from ethogram.capture.peek import Peek, peek_at, why_not_utf8
+from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.register import RENUMBERED
-from ethogram.capture.rows import Row, rows_of, sample_of
+from ethogram.capture.rows import Row, rows_of, sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
 from ethogram.trace import OUTCOME_ONLY, digest
@@ -38,8 +38,7 @@ def read(source: Source, intake: Intake) -> None:
     peek = peek_at(source)
     sample = sample_of(peek)
     if sample is None:
-        why = why_not_utf8(peek.data)
-        raise Unreadable(why or "not a table: neither CSV with a header, nor JSON lines, nor Parquet")
+        raise Unreadable(why_no_sample(peek) or "not a table: neither CSV with a header, nor JSON lines, nor Parquet")
     columns = find_columns(sample, intake.columns)
     named, line = {column.name for column in columns.roles.values()}, columns.line()
     intake.report.columns = line

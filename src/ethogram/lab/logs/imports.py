@@ -15,11 +15,11 @@ import msgspec
 from ethogram.capture.columns import is_header, parse_columns, why_no_table
 from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
-from ethogram.capture.peek import peek_at, why_not_utf8
+from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.register import Register, mark_of
 from ethogram.capture.register import read_files as read_files
-from ethogram.capture.rows import sample_of
+from ethogram.capture.rows import sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
 from ethogram.display import Drawing, Presentation
@@ -416,11 +416,8 @@ def _unknown(source: Source) -> str:
     sample = sample_of(peek_at(source))
     if sample is not None and (sample.rows or is_header(sample.names)):
         return why_no_table(sample)
-    return (
-        source.damage
-        or why_not_utf8(source.peek)
-        or "no reader recognises this content; name its format with --format if you know it"
-    )
+    unknown = "no reader recognises this content; name its format with --format if you know it"
+    return source.damage or why_no_sample(peek_at(source)) or unknown
 
 
 def _clean_name(name: str, redactor: Redactor) -> str:
