@@ -27,7 +27,9 @@ from ethogram.lab.home.exports import export_run
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.lab.why.why import why
+from ethogram.show.report import report
 from ethogram.store import Home, Policy
+from ethogram.study.judging.runs import judge_run
 from ethogram.trace import Missing, Scored
 
 Rows = list[dict[str, object]]
@@ -281,11 +283,26 @@ def test_what_needs_traces_says_so(home: Home, tmp_path: Path) -> None:
         lambda: divergence("r", home=home),
         lambda: why("r", home=home),
         lambda: diff(first, second, home=home),
+        lambda: judge_run("r", home=home),
     ]
     for ask in questions:
         with pytest.raises(Refused, match=r"without (a )?trace") as said:
             ask()
         assert (said.value.have, said.value.of) == (0, "traces with steps")
+
+
+@pytest.mark.parametrize("ending", ["html", "md"])
+def test_a_report_has_what_outcomes_answer(home: Home, tmp_path: Path, ending: str) -> None:
+    for name, rate in (("base", 0.9), ("worse", 0.3)):
+        import_logs(as_csv(results(rate, 3), tmp_path / f"{name}.csv"), home=home)
+    alone = report("worse", tmp_path / f"one.{ending}", home=home)
+    assert {"why", "attempts", "reliability", "cost"} <= set(alone.sections)
+    both = report("base", tmp_path / f"two.{ending}", candidate="worse", home=home)
+    assert both.sections[0] == "compare"
+    assert both.attempts == 0
+    text = (tmp_path / f"two.{ending}").read_text()
+    assert "outcomes without traces" in text
+    assert "Choose a dot" not in text.partition("<script")[0]
 
 
 @pytest.mark.parametrize("to", ["csv", "parquet"])

@@ -8,7 +8,7 @@ from ethogram.lab.outcomes.columns import UNKNOWN, chosen_entries, load_outcomes
 from ethogram.lab.outcomes.metrics import metric_means
 from ethogram.measure.outcomes import Outcomes
 from ethogram.store import Entry, Run
-from ethogram.trace import Scored
+from ethogram.trace import Scored, is_outcome_only
 
 from .views import Card, Cell, MatrixRow, Section, clean_condition, metrics_table
 
@@ -29,7 +29,9 @@ def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
         tasks += len(outcomes.tasks)
     rows = rows[:MOST_TASKS]
     notes = [] if len(rows) == tasks else [f"{len(rows)} of {tasks} tasks are drawn"]
-    lead = "● passed, ○ failed, · no score. Choose a dot to read the attempt; failed ones stand beside one that passed."
+    lead = "● passed, ○ failed, · no score."
+    if any(cell.trace for row in rows for cell in row.cells):
+        lead += " Choose a dot to read the attempt; failed ones stand beside one that passed."
     section = Section(
         id=ID,
         title=TITLE,
@@ -64,7 +66,8 @@ def _matrix(outcomes: Outcomes, entries: Sequence[Entry], under: str) -> list[Ma
 
 def _cell(outcomes: Outcomes, i: int, entry: Entry | None) -> Cell:
     attempt, reason = int(outcomes.attempt[i]), outcomes.reason[i]
-    trace = "" if entry is None or entry.forgotten else entry.head.trace_id
+    is_open = entry is not None and not entry.forgotten and not is_outcome_only(entry.head)
+    trace = entry.head.trace_id if entry is not None and is_open else ""
     if reason is not None:
         return Cell(mark="missing", words=f"attempt {attempt}: {reason}", trace=trace)
     passed = bool(outcomes.success[i])

@@ -31,16 +31,20 @@ def sampled_run(run: Run | str, home: Home | str | None = None) -> Run:
 
 def traced_run(run: Run | str, home: Home | str | None, question: str) -> Run:
     """A sampled run for a question about steps; raises `Refused` for outcomes without traces, as a table gives them."""
-    found = sampled_run(run, home)
-    if found.entries and all(is_outcome_only(e.head) for e in found.entries):
+    return need_traces(sampled_run(run, home), question)
+
+
+def need_traces(run: Run, question: str) -> Run:
+    """The run itself; raises `Refused` where all its episodes are outcomes without traces."""
+    if run.entries and all(is_outcome_only(e.head) for e in run.entries):
         raise Refused(
-            f"run {found.name!r} holds outcomes without traces, as a table gives them, and {question} needs the steps "
-            "of traces; stats, compare, gate, plan and cost work on it",
+            f"run {run.name!r} holds outcomes without traces, as a table gives them, and {question} needs the steps "
+            "of traces; stats, compare, gate, plan, cost and report work on it",
             have=0,
             need=1,
             of="traces with steps",
         )
-    return found
+    return run
 
 
 def need_trace(entry: Entry, question: str) -> Entry:

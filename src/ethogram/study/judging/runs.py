@@ -18,6 +18,7 @@ from ethogram.judge.guards import Guard
 from ethogram.judge.judges import FixedJudge, Judge
 from ethogram.judge.modeljudge import NoReply
 from ethogram.judge.rubric import Coverage, TraceVerdict, verdict_labels
+from ethogram.lab.home.samples import need_traces
 from ethogram.lab.judging.results import JudgeResult
 from ethogram.lab.judging.verdicts import judge_result, share_over_runs, verdicts_by
 from ethogram.lab.outcomes.names import task_name
@@ -70,6 +71,7 @@ def judge_run(
     Raises:
         BadUsage: the judge makes no sense, a cap cannot be kept, or judge and agent are of one family.
         NotFound: there is no such run or task.
+        Refused: the run holds outcomes without traces.
 
     Traces that were judged with the same version are kept; labels are added, never edited. Where a cap is reached,
     what was judged is stored and `stopped` says so: the same command goes on.
@@ -78,6 +80,7 @@ def judge_run(
     """
     options = options or JudgeOptions()
     with JudgeSession(run, options, home=home, judge=judge, environment=environment, transport=transport) as session:
+        need_traces(session.run, "judge")
         work = _Judging(session, tell or (lambda _: None))
         work.go()
         return work.result()
