@@ -37,9 +37,20 @@ if [ "$UPDATE" = true ] || [ ! -f "$ETHOGRAM_HOME/runs/$BASELINE/run.json" ]; th
         output verdict undecided
         undecided
     fi
-    if [ -f "$ETHOGRAM_HOME/runs/$BASELINE/run.json" ]; then $ETHOGRAM rm "$BASELINE" --yes; fi
-    $ETHOGRAM run "$SUITE" --agent "$AGENT" -k "$K" --run "$BASELINE" ${MAX_USD:+--max-usd "$MAX_USD"}
-    say "baseline recorded" "\`$BASELINE\` holds $K attempts per task."
+    place="$ETHOGRAM_HOME/runs/$BASELINE" before="$ETHOGRAM_HOME/$BASELINE.before" code=0
+    rm -rf "$before"
+    if [ -f "$place/run.json" ]; then mv "$place" "$before"; fi
+    told=$($ETHOGRAM run "$SUITE" --agent "$AGENT" -k "$K" --run "$BASELINE" ${MAX_USD:+--max-usd "$MAX_USD"}) || code=$?
+    printf '%s\n' "$told"
+    counts=$(printf '%s\n' "$told" | head -n 1)
+    if [ "$code" != 0 ]; then # nothing can be held against a run without scores: the baseline before it stays
+        rm -rf "$place"
+        if [ -d "$before" ]; then mv "$before" "$place"; fi
+        say "no baseline recorded" "$counts"
+        exit "$code"
+    fi
+    rm -rf "$before"
+    say "baseline recorded" "$counts"
     output verdict recorded
     exit 0
 fi

@@ -109,6 +109,30 @@ def test_the_action_is_one_that_github_accepts() -> None:
     assert set(re.findall(r"inputs\.([a-z-]+)", text)) == set(ACTION["inputs"])
 
 
+def test_an_outage_while_recording_keeps_the_baseline_before_it(checkout: Path) -> None:
+    (checkout / "down.py").write_text("def solve(task):\n    raise ConnectionError('the provider is down')\n")
+    script = ["sh", str(ROOT / "examples" / "ci" / "gate.sh")]
+
+    def record(agent: str) -> tuple[int, str]:
+        env = {**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "SUITE": "suite", "AGENT": agent, "K": "2"}
+        done = subprocess.run(
+            script, cwd=checkout, env={**env, "UPDATE": "true"}, capture_output=True, text=True, timeout=240
+        )
+        return done.returncode, done.stdout
+
+    place = checkout / ".ethogram" / "runs" / "baseline"
+    code, said = record("down.py:solve")
+    assert code == 2
+    assert "no baseline recorded" in said
+    assert not place.exists()
+    code, said = record("agent.py:solve")
+    assert code == 0
+    assert "### Ethogram: baseline recorded\n\nrun baseline: 6 planned, 6 scored, 0 missing" in said
+    kept = (place / "run.json").read_bytes()
+    assert record("down.py:solve")[0] == 2
+    assert (place / "run.json").read_bytes() == kept
+
+
 def test_a_push_records_and_a_pull_request_is_judged(checkout: Path) -> None:
     common = {"suite": "suite", "margin": "0.2", "install": "", "baseline-branch": "kept"}
     first = Job(checkout, "pull_request", agent="changed.py:solve", **common)
