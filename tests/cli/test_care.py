@@ -188,13 +188,20 @@ def test_doctor(call, document, lake, monkeypatch):
 
 
 def test_rm_asks(shell, document, lake):
-    for stdin in ("n\n", ""):
+    for stdin in ("n\n", "\n"):
         said = shell("ethogram rm desk", stdin=stdin)
         assert said.code == 130
         assert said.out.strip() == ""
     assert document("runs")["runs"][0]["run"] == "desk"
     assert shell("ethogram rm desk", stdin="y\n").code == 0
     assert document("runs")["runs"] == []
+
+
+def test_rm_where_nobody_can_answer_names_the_option(shell, document, lake):
+    said = shell("ethogram rm desk < /dev/null")
+    assert said.code == 64
+    assert "--yes" in said.err
+    assert document("runs")["runs"][0]["run"] == "desk"
 
 
 def test_rm_with_yes(call, document, lake, home):

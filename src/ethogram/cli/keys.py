@@ -9,7 +9,7 @@ import typer
 from ethogram.errors import BadUsage
 from ethogram.lab.home.upkeep import KeyList, drop_key, list_keys, new_key, rotate_keys
 
-from .out import HomeOption, JsonOption, YesOption, print_json, stdout, table
+from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, stdout, table
 
 
 def command(
@@ -31,8 +31,7 @@ def command(
     elif action == "rotate":
         result = rotate_keys(run or (), home=home)
     elif action == "drop" and key:
-        if not yes and not typer.confirm(f"Forget everything sealed with {key}, for ever?", err=True):
-            raise typer.Abort
+        asked_first(f"Forget everything sealed with {key}, for ever?", yes)
         result = drop_key(key, home=home)
     else:
         raise BadUsage("say: keys list, keys new, keys rotate, or keys drop KEY")

@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.result import Result
 from ethogram.store.shown import shown, shown_json
@@ -45,6 +46,21 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="How many rows of a table to show; 0 shows all.")]
 
 T = TypeVar("T")
+
+
+def asked_first(question: str, yes: bool) -> None:
+    """Ask before something is lost; raises `typer.Abort` for a no, and `BadUsage` where nobody can answer."""
+    if yes:
+        return
+    try:
+        end_sign()
+        print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+        answer = input()
+    except EOFError:
+        print(file=sys.stderr)
+        raise BadUsage(f"{question} Nobody is here to answer: say so with --yes") from None
+    if answer.strip().lower() not in ("y", "yes"):
+        raise typer.Abort
 
 
 class _Console(Console):

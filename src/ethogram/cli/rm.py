@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab import remove_run
 
-from .out import HomeOption, JsonOption, YesOption, print_json, size, stdout
+from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, size, stdout
 
 
 def command(
@@ -21,8 +21,7 @@ def command(
 
     Example: `ethogram rm night --yes`
     """
-    if not yes and not typer.confirm(f"Remove run {run!r} with all its traces?", err=True):
-        raise typer.Abort
+    asked_first(f"Remove run {run!r} with all its traces?", yes)
     result = remove_run(run, home=home)
     if json:
         print_json(result)
