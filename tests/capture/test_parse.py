@@ -199,3 +199,8 @@ def test_chat_messages() -> None:
     )
     assert old.tool_calls == (ToolCall("ring", "{}"),)
     assert parse.chat_message({}) == Message("other")
+
+
+def test_half_of_a_surrogate_pair_stays_escaped() -> None:
+    assert parse.to_json({"a": "\ud800"}) == '{"a": "\\ud800"}'
+    assert parse.as_name(["\udfff"]) == '["\\udfff"]'

@@ -81,6 +81,14 @@ def test_csv_lines_and_parquet_say_the_same(home: Home, tmp_path: Path) -> None:
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.parametrize("data", [",task,score\n0,a,1\n1,b,0\n", "task,score,\na,1,\nb,0,\n"])
+def test_an_index_of_pandas_and_a_comma_at_the_end_have_no_name(home: Home, tmp_path: Path, data: str) -> None:
+    (tmp_path / "r.csv").write_text(data)
+    result = import_logs(tmp_path / "r.csv", home=home)
+    assert (result.traces, result.files[0].columns) == (2, "--columns task=task,score=score")
+    assert {t.task: t.score for t in show_run("r", home=home).traces} == {"a": 1.0, "b": 0.0}
+
+
 def test_the_same_rows_again_change_nothing(home: Home, tmp_path: Path) -> None:
     rows = results(0.7)
     path = as_csv(rows[:-4], tmp_path / "r.csv")

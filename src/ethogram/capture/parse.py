@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from datetime import UTC, datetime
@@ -82,8 +83,11 @@ def as_name(value: Any) -> str:
 
 
 def to_json(value: Any) -> str:
-    """JSON text of a foreign value."""
-    return msgspec.json.encode(value, enc_hook=str).decode()
+    """JSON text of a foreign value; half of a surrogate pair, which is no character, stays escaped."""
+    try:
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    except UnicodeEncodeError:
+        return json.dumps(value, default=str)
 
 
 def from_json(value: str | bytes) -> Any:

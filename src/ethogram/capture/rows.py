@@ -95,7 +95,7 @@ def _csv_sample(data: bytes) -> RowSample | None:
     whole = data if len(data) < PEEK else data[: data.rfind(b"\n") + 1]
     lines = csv.reader(io.StringIO(whole.decode("utf-8", "replace"), newline=""), delimiter=sign)
     try:
-        names = [name.strip() for name in next(lines)]
+        names = _header(next(lines))
         rows = [dict(zip(names, map(_cell, fields), strict=True)) for fields in lines if len(fields) == len(names)]
     except csv.Error:
         return None
@@ -119,7 +119,7 @@ def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str,
             if fields is None:
                 return
             if not names:
-                names = [name.strip() for name in fields]
+                names = _header(fields)
             elif len(fields) != len(names):
                 if fields:
                     intake.skip(where, f"the row has {len(fields)} fields where the header has {len(names)}")
@@ -127,6 +127,14 @@ def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str,
                 if any("\ufffd" in field for field in fields):
                     intake.lose("characters that are not UTF-8")
                 yield where, dict(zip(names, map(_cell, fields), strict=True))
+
+
+def _header(fields: list[str]) -> list[str]:
+    """The names of the columns; one without a name is the index of pandas at the start, a stray comma at the end."""
+    names = [name.strip() for name in fields]
+    for place in {0, len(names) - 1}:
+        names[place] = names[place] or f"column {place + 1}"
+    return names
 
 
 def _cell(value: str) -> str | None:
