@@ -27,6 +27,7 @@ from ethogram.lab.home.exports import export_run
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.lab.why.why import why
+from ethogram.show.parts import report_view
 from ethogram.show.report import report
 from ethogram.store import Home, Policy
 from ethogram.study.judging.runs import judge_run
@@ -308,6 +309,8 @@ def test_a_report_has_what_outcomes_answer(home: Home, tmp_path: Path, ending: s
     both = report("base", tmp_path / f"two.{ending}", candidate="worse", home=home)
     assert both.sections[0] == "compare"
     assert both.attempts == 0
+    view = report_view("base", "worse", home=home)
+    assert all(isinstance(cell, str) for table in view.sections[0].tables for row in table.rows for cell in row)
     text = (tmp_path / f"two.{ending}").read_text()
     assert "outcomes without traces" in text
     assert "Choose a dot" not in text.partition("<script")[0]

@@ -7,6 +7,7 @@ from functools import cached_property
 from ethogram.lab.why.results import Example, WhyResult
 from ethogram.lab.why.why import short_place, why
 from ethogram.store import Home, Run
+from ethogram.trace import is_outcome_only
 
 from .views import PagePlace
 
@@ -27,6 +28,11 @@ class RunAnswers:
     def told(self) -> WhyResult:
         """Why the run fails."""
         return why(self.run, against=self.base, common_tasks=self.common_tasks, home=self.home)
+
+    @cached_property
+    def has_traces(self) -> bool:
+        """Whether an attempt can be opened; those that a table gave have no steps."""
+        return any(not is_outcome_only(entry.head) for entry in self.run.entries)
 
     def place(self, example: Example) -> PagePlace:
         """A place that is written as `ethogram trace` takes it, and leads there."""

@@ -57,4 +57,6 @@ def _place(task: MovedTask, answers: RunAnswers) -> PagePlace | str:
     """The failing attempt, at the first step where it differs."""
     if task.trace is None:
         return "–"
+    if not answers.has_traces:
+        return short_id(task.trace)
     return PagePlace(text=short_id(task.trace), trace=task.trace, step=task.step.at if task.step else None)

@@ -15,7 +15,6 @@ from ethogram.measure.field import Field
 from ethogram.measure.horizon import Rule
 from ethogram.result import Result
 from ethogram.store import Home, Run
-from ethogram.trace import is_outcome_only
 
 from .answers import RunAnswers
 from .markdown import report_markdown
@@ -118,7 +117,7 @@ def _format(place: Path, wanted: ReportFormat | None) -> ReportFormat:
 def _page(view: ReportView, answers: RunAnswers, *, with_attempts: bool) -> PaperFile:
     if not with_attempts or not answers.run.entries:
         return paper_page(view, [], 0)
-    if all(is_outcome_only(entry.head) for entry in answers.run.entries):  # as a table gives them
+    if not answers.has_traces:
         return paper_page(view, [], 0, pages=overview_inside(answers))
     opened = open_traces(answers.run, answers.told, base=answers.base, most=MOST_CHARACTERS)
     return paper_page(view, opened.traces, sum(opened.left_out.values()), pages=overview_inside(answers))
