@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -43,8 +43,8 @@ class RunResult(Result, kw_only=True):
     and `at_least_tokens` are what was recorded. `why` says more about `stopped`. `executed` counts episodes of this
     session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of these said
     and `crash_at` where, its last frames; both are redacted. `replays` is the run that answered, if one did, and
-    `failures` are then the episodes that deviated from it, or did not pass their checks. `warnings` tell what makes its
-    scores incomparable: a frozen suite that was edited without a new version.
+    `failures` are then the episodes that deviated from it, or no longer pass. `warnings` tell what makes its scores
+    incomparable: a frozen suite that was edited without a new version.
     """
 
     presentation: ClassVar[Presentation] = Presentation(
@@ -390,8 +390,13 @@ class Session:
             crash=None if self.first_crash is None else self.first_crash.crash,
             crash_at=() if self.first_crash is None else self.first_crash.crash_at,
             replays=None if self.options.replay is None else self.options.replay.run,
-            failures=() if self.options.replay is None else failures_of(self.run, planned, threshold),
+            failures=self._failures(planned, threshold),
         )
+
+    def _failures(self, planned: Collection[str], success_at: float) -> tuple[ReplayFailure, ...]:
+        if self.options.replay is None:
+            return ()
+        return failures_of(self.run, self.home.resolve(self.options.replay.run), planned, success_at)
 
 
 def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:

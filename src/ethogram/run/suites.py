@@ -145,7 +145,7 @@ def replay_run(
     """Run the episodes of a recorded run once more, answered from it: offline and free, and never samples.
 
     Suite, agent and options are those of the run, as far as `changes` (fields of `RunOptions`) does not say otherwise.
-    The result's `failures` are the episodes that deviated, that failed their checks, or that the run has no record of.
+    The result's `failures` are the episodes that deviated, that no longer passed, or that the run has no record of.
     Raises `BadUsage` for a run that has no plan or no episodes, and for a suite or an agent that must be named again.
 
     Example: `replay_run("nightly", agent="agent.py:solve").failures`
