@@ -17,10 +17,13 @@ HEAD = "// Written by scripts/generate.py from the view models of ethogram.show.
 def models_text(structs: Callable[[list[type]], list[Any]]) -> str:
     """The text of `web/src/models.ts`; `structs` gives all records that some records hold."""
     from ethogram.show.api import api_routes
+    from ethogram.show.paper import Inside
+    from ethogram.show.paper_trace import PaperTrace
     from ethogram.show.server import ApiProblem, HomeChange
 
     routes = api_routes()
-    kinds = [kind for route in routes for kind in (route.query, route.answer)] + [HomeChange, ApiProblem]
+    kinds = [kind for route in routes for kind in (route.query, route.answer)]
+    kinds += [HomeChange, ApiProblem, Inside, PaperTrace]
     _, parts = msgspec.json.schema_components(kinds, ref_template="{name}")
     partial = {route.query.__name__ for route in routes}
     partial |= {kind.__name__ for kind in structs(kinds) if kind.__struct_config__.omit_defaults}

@@ -76,10 +76,10 @@ def test_the_overview_is_inside_and_its_grid_opens_attempts(opened: Opened) -> N
     assert shaped == "grid", "styles of other pages, which the file holds too, leave this one alone"
     assert page.get_by_label("Filter attempts").count() == 0, "a filter needs a server"
     page.locator(".matrix .dots a").nth(2).click()
-    page.wait_for_selector(".attempt .steps")
+    page.wait_for_selector(".trace .step")
     page.go_back()
     page.locator(".reasons .examples a").first.click()
-    page.wait_for_selector(".attempt .steps")
+    page.wait_for_selector(".trace .step.current")
 
 
 def test_without_scripts_the_headline_and_the_tables_are_there(opened: Opened) -> None:
@@ -95,7 +95,7 @@ def test_narrow_screens_do_not_scroll_sideways(opened: Opened) -> None:
     page = opened(viewport={"width": 380, "height": 700})
     page.wait_for_selector(".report-head nav")
     page.locator(".tries a:has(i.fail)").first.click()
-    page.wait_for_selector(".attempt .steps")
+    page.wait_for_selector(".passing .step")
     assert page.evaluate("document.documentElement.scrollWidth") <= 380
 
 
@@ -104,26 +104,43 @@ def test_a_dot_opens_its_attempt_beside_one_that_passed(opened: Opened) -> None:
     page.wait_for_selector(".report-head nav")
     assert page.locator("pre").count() == 0, "words are unpacked when they are asked for"
     page.locator(".tries a:has(i.fail)").first.click()
-    page.wait_for_selector(".attempt .steps")
-    assert page.locator(".attempt li.first").count() == 1
-    assert page.locator(".attempt pre", has_text=REFUSED).first.is_visible(), "one click reads the words"
-    assert "found it" in page.locator(".attempt li.first").inner_text()
+    page.wait_for_selector(".passing .step.differs")
+    assert page.locator(".cards-pane pre", has_text=REFUSED).first.is_visible(), "one click reads the words"
+    assert page.locator(".passing pre", has_text="found it").first.is_visible()
+    assert page.locator(".step.current .tag", has_text="the first difference").count() == 2, "on both sides"
+    assert "First difference: step " in page.locator(".beside-line").inner_text()
     before = page.url
     page.keyboard.press("ArrowRight")
     page.wait_for_function("before => location.href !== before", arg=before)
     again = opened(before[before.index("#") :])
-    again.wait_for_selector(".attempt .steps")
-    assert again.locator(".tries a[aria-current]").count() == 1, "the address holds what is open"
+    again.wait_for_selector(".passing .step.differs")
+    page.keyboard.press("b")
+    page.wait_for_selector(".outline .outline-row")
+    assert page.locator(".passing").count() == 0
 
 
-def test_the_headline_leads_to_the_step_that_it_quotes(opened: Opened) -> None:
+def test_an_attempt_is_searched_and_filtered_in_the_file(opened: Opened) -> None:
     page = opened()
     page.locator(".lead a").first.click()
-    page.wait_for_selector(".attempt .steps")
+    page.wait_for_selector(".trace .step.current")
     step = page.url.partition("step=")[2].partition("&")[0]
-    assert page.locator(f'.attempt [data-step="{step}"]').is_visible()
-    page.locator(".attempt h3 a").click()
-    page.wait_for_selector(".attempt", state="detached")
+    assert page.locator(f"#step-{step}.current").is_visible(), "the headline leads to the step that it quotes"
+    rows = page.locator(".outline .outline-row").count()
+    page.keyboard.press("/")
+    page.keyboard.type("DICTIONARY is")
+    page.wait_for_selector("text=1 of 1")
+    assert page.locator(".step mark", has_text="dictionary is").count() >= 1
+    page.get_by_role("button", name="Tools", exact=True).click()
+    page.wait_for_selector(".hidden-steps")
+    assert page.locator(".card .step:not(.tool)").count() == 0
+    assert 0 < page.locator(".outline .outline-row").count() < rows
+    page.get_by_role("button", name="All", exact=True).click()
+    page.wait_for_selector(".step.model")
+    assert page.locator(".siblings a").count() == 4
+    assert page.get_by_text("of 24", exact=False).count() == 1
+    page.keyboard.press("Escape")
+    page.locator(".siblings a").first.click()
+    page.wait_for_selector(".verdict.passed")
 
 
 def test_it_prints_as_pdf(night_home: Path, chromium: Any) -> None:
@@ -137,5 +154,5 @@ def test_the_same_page_on_glass(open_page: Opened, serve_home: Callable[[Path], 
     page = open_page(f"{serve_home(night_home)}/#/report?run=night")
     page.wait_for_selector("figure svg")
     page.locator(".tries a:has(i.fail)").first.click()
-    page.wait_for_selector(".attempt .steps")
-    assert page.locator(".attempt pre", has_text=REFUSED).first.is_visible()
+    page.wait_for_selector(".passing .step.differs")
+    assert page.locator(".cards-pane pre", has_text=REFUSED).first.is_visible()

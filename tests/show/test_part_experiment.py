@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ethogram.display.chart import Chart, can_draw
-from ethogram.lab.why.opened import open_traces
+from ethogram.lab.why.beside import BesideReader
 from ethogram.lab.why.why import why
 from ethogram.plan import Task
 from ethogram.run.suites import run_suite
@@ -115,9 +115,12 @@ def test_the_headlines_say_what_the_damage_cost(home: Home, table: Path) -> None
         "t-csv · row_duplicate": "0/3",
         "t-csv · unit_change": "0/3",
     }
-    opened = open_traces(home.run("x"), why(home.run("x"), home=home)).traces
-    failed = [t for t in opened if t.state == "failed"]
-    assert {(t.condition != "", t.passing_condition) for t in failed} == {(True, "")}, "beside a clean attempt"
+    reader = BesideReader(home.run("x"), why(home.run("x"), home=home))
+    besides = [(entry.head.condition, reader.of(entry)) for entry in reader.run.entries]
+    failed = [(under != "", one.passing) for under, one in besides if one.state == "failed"]
+    beside = {(damaged, passing.condition) for damaged, passing in failed if passing is not None}
+    assert beside == {(True, "")}, "beside a clean attempt"
+    assert all(passing is not None for _, passing in failed)
 
 
 def test_an_agent_without_steps_has_no_distances_to_show(home: Home, table: Path) -> None:

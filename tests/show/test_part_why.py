@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from ethogram.lab import import_logs
-from ethogram.lab.why.opened import open_trace, open_traces
+from ethogram.lab.why.beside import AttemptBeside, BesideReader
 from ethogram.lab.why.why import why
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.suites import run_suite
+from ethogram.show.library import Library
+from ethogram.show.models.trace import BesideQuery, beside_view
+from ethogram.show.paper_trace import PaperLimits, PaperTrace, paper_traces
 from ethogram.show.parts import report_view
 from ethogram.show.report import report
 from ethogram.show.views import PagePlace
@@ -81,60 +84,94 @@ def test_every_dot_leads_to_its_attempt(rooms: Home, tmp_path: Path) -> None:
     assert "&lt;i&gt;12&lt;/i&gt;" in text
 
 
-def test_one_attempt_opens_as_it_does_among_all(rooms: Home) -> None:
-    found = run_of("rooms", rooms)
-    told = why(found, home=rooms)
-    for whole in open_traces(found, told).traces[:3]:
-        assert open_trace(found, told, whole.trace[:15]) == whole
+def reader_of(home: Home, name: str, base: str | None = None) -> BesideReader:
+    found, other = run_of(name, home), None if base is None else run_of(base, home)
+    return BesideReader(found, why(found, against=other, home=home), other)
+
+
+def besides(home: Home, name: str) -> dict[tuple[str, int], AttemptBeside]:
+    reader = reader_of(home, name)
+    return {(entry.head.task, entry.head.attempt): reader.of(entry) for entry in reader.run.entries}
+
+
+def held(home: Home, name: str, limits: PaperLimits | None = None, base: str | None = None) -> list[list[PaperTrace]]:
+    other = None if base is None else run_of(base, home)
+    return list(paper_traces(reader_of(home, name, base), other, limits or PaperLimits()))
+
+
+def test_a_report_says_of_an_attempt_what_the_viewer_says(rooms: Home) -> None:
+    library = Library(rooms)
+    for one in [one for group in held(rooms, "rooms") for one in group][:4]:
+        asked = beside_view(library, BesideQuery(run="rooms", trace=one.trace[:15]))
+        # the one that passed is held to be read beside another: why it might fail is not asked
+        assert one.beside == asked
 
 
 def test_a_failed_attempt_stands_beside_one_that_passed(rooms: Home) -> None:
-    found = run_of("rooms", rooms)
-    opened = {(t.task, t.attempt): t for t in open_traces(found, why(found, home=rooms)).traces}
-    failed = opened["0", 2]
-    assert (failed.state, failed.passing) == ("failed", opened["0", 0].trace)
-    (first,) = [row for row in failed.rows if row.differs]
-    assert first.own is not None
-    assert first.passing is not None
-    assert (first.sign, first.own.step, first.own.what, first.passing.what) == ("~", 4, "book fails", "book")
-    assert NO_ROOM in [t.text for t in first.own.texts]
-    assert all(row.sign == "=" for row in failed.rows[: first.own.step])
-    quiet = opened["6", 0]
-    (first,) = [row for row in quiet.rows if row.differs]
-    assert first.own is not None
-    assert (first.sign, first.own.step) == ("≈", 4), "the same steps, and other arguments"
-    assert opened["7", 0].passing is None, "no attempt at this task passed"
-    assert opened["0", 0].passing is None, "what passed needs nothing beside it"
+    found = besides(rooms, "rooms")
+    failed = found["0", 2]
+    assert failed.passing is not None
+    assert (failed.state, failed.passing.trace, failed.passing.run) == ("failed", found["0", 0].trace, "rooms")
+    at = failed.differs
+    assert at is not None
+    assert (failed.signs[at], failed.own[at], failed.other[at]) == ("~", 4, 4)
+    assert failed.first == "step 4: book fails, where the one that passed has book"
+    assert set(failed.signs[:at]) == {"="}
+    quiet = found["6", 0]
+    assert quiet.differs is not None
+    assert (quiet.signs[quiet.differs], quiet.own[quiet.differs]) == ("≈", 4), "the same steps, and other arguments"
+    assert quiet.first == "step 4 calls book with other arguments"
+    assert found["7", 0].passing is None, "no attempt at this task passed"
+    assert found["0", 0].passing is None, "what passed needs nothing beside it"
 
 
-def test_what_does_not_fit_is_counted_failed_attempts_first(rooms: Home) -> None:
-    found = run_of("rooms", rooms)
-    told = why(found, home=rooms)
-    whole = open_traces(found, told)
-    assert whole.left_out == {}
-    some = open_traces(found, told, most=12_000)
-    assert {t.state for t in some.traces} == {"failed"}
-    assert len(some.traces) + sum(some.left_out.values()) == 30
-    assert some.left_out["passed"] == 15
+def test_failed_attempts_come_first_each_with_the_one_that_passed(rooms: Home) -> None:
+    groups = held(rooms, "rooms")
+    names = [one.trace for group in groups for one in group]
+    assert len(names) == len(set(names)) == 30
+    states = [group[0].head.state for group in groups]
+    assert states == sorted(states), "failed before passed"
+    told = why(run_of("rooms", rooms), home=rooms)
     quoted = {e.trace for c in (*told.causes, *told.leads) for e in c.examples}
-    rest = [t.task for t in open_traces(found, told, most=40_000).traces if t.trace not in quoted]
+    rest = [group[0].head.attempt.task for group in groups if group[0].trace not in quoted]
     assert rest[:5] == ["0", "1", "2", "3", "4"], "after those that are quoted, tasks take turns"
+    seen: set[str] = set()
+    for group in groups:
+        seen |= {one.trace for one in group}
+        passing = group[0].beside.passing
+        assert passing is None or passing.trace in seen
+
+
+def test_an_attempt_in_a_report_is_what_its_page_shows(rooms: Home) -> None:
+    one = held(rooms, "rooms")[0][0]
+    steps = [step for card in one.cards for step in card.steps]
+    assert [step.step for step in steps] == list(range(one.head.steps))
+    assert [step for step in one.outline.step if step is not None] == list(range(one.head.steps))
+    assert NO_ROOM in [part.text for step in steps for part in step.parts]
+    assert not any(part.kind == "read" for step in steps for part in step.parts)
+    assert one.turns.turns == len(one.cards)
 
 
 def test_long_traces_and_texts_are_cut_around_what_matters(home: Home, tmp_path: Path) -> None:
     long = [("look", "{}", f"room {i} " + "x" * 5000) for i in range(100)]
     put(home, tmp_path, "long", [attempt(0, 0, 0.0, [*long, ("book", "{}", "Error: no such room"), *long])])
-    found = run_of("long", home)
-    told = why(found, home=home)
-    (trace,) = open_traces(found, told, steps=30).traces
-    assert len(trace.rows) <= 30
-    assert trace.steps == 404
-    assert sum(row.left_out for row in trace.rows) == trace.steps - len(trace.rows)
-    shown = {row.own.step for row in trace.rows if row.own is not None}
-    assert told.traces[0].step in shown
-    cut = next(t for row in trace.rows if row.own is not None for t in row.own.texts if t.left_out)
+    ((one,),) = held(home, "long", PaperLimits(text=2_000, steps=30))
+    steps = [step for card in one.cards for step in card.steps]
+    assert len(steps) <= 30
+    assert one.head.steps == 404
+    assert sum(card.left_out for card in one.cards) == 404 - len(steps)
+    assert one.beside.step in [step.step for step in steps]
+    cut = next(part for step in steps for part in step.parts if part.left_out)
     assert len(cut.text) < 2100
-    assert "characters left out" in cut.text
+    assert cut.chars == len(cut.text)
+    assert f"{cut.left_out:,} characters left out" in cut.text
+    assert (one.outline.of, one.outline.spans) == (len(steps), 404)
+
+
+def test_the_more_attempts_share_a_file_the_less_of_each_is_held() -> None:
+    assert PaperLimits.sharing(7_500_000, 10) == PaperLimits(text=2_000, steps=120)
+    assert PaperLimits.sharing(7_500_000, 250) == PaperLimits(text=750, steps=60)
+    assert PaperLimits.sharing(7_500_000, 100_000) == PaperLimits(text=200, steps=24)
 
 
 def test_a_log_without_scores_shows_leads_and_how_to_score_it(home: Home, tmp_path: Path) -> None:
@@ -170,6 +207,8 @@ def test_two_runs_put_the_failing_attempt_beside_one_of_the_first_run(home: Home
     cells = [c for row in view.sections[0].tables[0].rows for c in row if isinstance(c, PagePlace)]
     assert cells
     assert all(c.trace for c in cells)
-    base, worse = run_of("base", home), run_of("worse", home)
-    opened = open_traces(worse, why(worse, against=base, home=home), base=base)
-    assert {t.passing_run for t in opened.traces} == {"base"}
+    groups = held(home, "worse", base="base")
+    passing = [group[0].beside.passing for group in groups]
+    assert {one.run for one in passing if one is not None} == {"base"}
+    assert [one for one in passing if one is None] == []
+    assert {one.head.state for group in groups for one in group[1:]} == {"passed"}

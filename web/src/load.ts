@@ -1,36 +1,18 @@
 // Answers come from one of two sources: data inside the page (a report on disk), or the API of a server.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { href, type Given } from "./address";
 import { revision } from "./live";
-import type { ApiProblem, Routes } from "./models";
+import type { ApiProblem, AttemptsView, Inside, PaperTrace, Routes } from "./models";
+import { answerOf, neighbours } from "./paper";
 
 export type Path = keyof Routes;
 export type Query<P extends Path> = Routes[P]["query"];
 export type Answer<P extends Path> = Routes[P]["answer"];
-
-interface Embedded {
-  path: string;
-  query: Record<string, unknown>;
-  answer: unknown;
-}
-
-/** What a report holds: answers, and where further ones are, which are unpacked when somebody asks for them. */
-interface Inside {
-  answers: Embedded[];
-  later: { path: string; query: Record<string, unknown>; chunk: number }[];
-}
 
 const inside = document.getElementById("ethogram-data");
 
 /** Whether the page is a report: everything it can show is inside. */
 export const offline = inside !== null;
 const held = inside ? unpacked<Inside>(inside) : null;
-
-/** Where an attempt is read: on its page, or inside a report, which holds the most telling ones. */
-export function attemptHref(params: Given): string {
-  const { run, trace, step } = params;
-  return offline ? href("report", { run, attempt: trace, step }) : href("trace", params);
-}
 
 /** Deflated JSON that stands in the page in base64. */
 async function unpacked<T>(element: Element): Promise<T> {
@@ -79,15 +61,38 @@ async function failureOf(reply: Response): Promise<Failure> {
   }
 }
 
+const chunks = new Map<number, Promise<PaperTrace[]>>();
+
+/** The attempts of one chunk, unpacked when the first of them is opened. */
+function chunkOf(number: number): Promise<PaperTrace[]> {
+  const element = document.getElementById(`ethogram-words-${number}`);
+  if (!chunks.has(number)) chunks.set(number, element ? unpacked<PaperTrace[]>(element) : Promise.resolve([]));
+  return chunks.get(number)!;
+}
+
 async function stored<P extends Path>(report: Inside, path: P, query: Query<P>): Promise<Answer<P>> {
   const wanted = query as Record<string, unknown>;
+  const answer = path.startsWith("/api/trace") ? await ofTrace(report, path, wanted) : plain(report, path, wanted);
+  if (answer === undefined) throw new Failure("This report does not hold it; open the run with: ethogram view", 404);
+  return answer as Answer<P>;
+}
+
+function plain(report: Inside, path: string, query: Record<string, unknown>): unknown {
   const fits = (one: { path: string; query: Record<string, unknown> }) =>
-    one.path === path && Object.entries(one.query).every(([name, value]) => wanted[name] === value);
-  const later = report.later.find(fits);
-  const chunk = later ? document.getElementById(`ethogram-words-${later.chunk}`) : null;
-  const found = report.answers.find(fits) ?? (chunk ? (await unpacked<Embedded[]>(chunk)).find(fits) : undefined);
-  if (!found) throw new Failure("This report does not hold it; open the run with: ethogram view", 404);
-  return found.answer as Answer<P>;
+    one.path === path && Object.entries(one.query).every(([name, value]) => query[name] === value);
+  return report.answers.find(fits)?.answer;
+}
+
+async function ofTrace(report: Inside, path: string, query: Record<string, unknown>): Promise<unknown> {
+  const trace = String(query.trace);
+  const chunk = report.chunks[trace];
+  if (chunk === undefined) return undefined;
+  if (path === "/api/trace/neighbours") {
+    const grid = report.answers.find((one) => one.path === "/api/run/attempts")?.answer;
+    return neighbours(grid as AttemptsView | undefined, report.chunks, trace);
+  }
+  const attempt = (await chunkOf(chunk)).find((one) => one.trace === trace);
+  return attempt && answerOf(attempt, path, query);
 }
 
 function words(query: object): string {

@@ -1,8 +1,8 @@
+import "./style.css"; // before the sheets of pages, which may say otherwise
 import { render } from "preact";
 import { listenToKeys } from "./keys";
 import { listen } from "./live";
 import { Shell } from "./shell";
-import "./style.css";
 import "./theme";
 
 listen();

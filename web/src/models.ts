@@ -51,19 +51,28 @@ export interface ApiProblem {
   error: string;
 }
 
+/** What helps to read an attempt. `step` is where to begin, `said` what the checks said of it. `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another result. `differs` is the first pair that is not the same, and `first` says so in words. */
+export interface AttemptBeside {
+  trace: string;
+  state: "failed" | "missing" | "passed" | "unscored";
+  classes: string[];
+  step: number | null;
+  said: string;
+  passing: PassingAttempt | null;
+  own: (number | null)[];
+  other: (number | null)[];
+  signs: string;
+  differs: number | null;
+  first: string;
+  note: string;
+}
+
 /** One attempt: its trace, how it ended, and what to say of it. */
 export interface AttemptCell {
   trace: string;
   attempt: number;
   state: "failed" | "missing" | "passed";
   words: string;
-}
-
-/** An attempt of a run, by the start of its trace's id; `against` as in the report that it is opened from. */
-export interface AttemptQuery {
-  run?: string;
-  trace: string;
-  against?: string;
 }
 
 /** A task under one condition, and its attempts. */
@@ -111,6 +120,13 @@ export interface BaselinesQuery {
 export interface BaselinesView {
   curves: BaselineCurve[];
   command: string;
+}
+
+/** A trace, and another run whose passing attempts may stand beside it where its own run has none. */
+export interface BesideQuery {
+  run: string;
+  trace: string;
+  against?: string;
 }
 
 /** The mean success rate of the tasks if every missing attempt had failed, and if every one had passed. */
@@ -469,6 +485,13 @@ export interface EditCounts {
   deletions: number;
 }
 
+/** An answer as `web/src/load.ts` finds it: of a path, for every query that says at least this. */
+export interface Embedded {
+  path: string;
+  query: Record<string, unknown>;
+  answer: unknown;
+}
+
 /** What was planned and what came of it. */
 export interface EpisodeCounts {
   planned: number;
@@ -799,6 +822,12 @@ export interface IncidentGuard {
   said: string;
 }
 
+/** What `web/src/load.ts` reads: answers of pages, and in which chunk each attempt is. */
+export interface Inside {
+  answers: Embedded[];
+  chunks: Record<string, number>;
+}
+
 /** One judge on one item since it was calibrated; `alarm_at` counts labels until the alarm. `due` traces belong to the audit and have no label yet. `limit` is the agreement that the judge must not fall below: the lower end of what the calibration measured. */
 export interface ItemAudit {
   item: string;
@@ -1043,55 +1072,6 @@ export interface NotApplied {
   file: string | null;
 }
 
-/** One position of the reading: a step of this attempt, and the step of the passing one at the same place. `sign` is that of a diff from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another result. `differs` marks the first step that is not the same. `left_out` counts positions that were left out before this one. */
-export interface OpenRow {
-  own: OpenStep | null;
-  passing: OpenStep | null;
-  sign: "+" | "-" | "=" | "~" | "≈" | "≠";
-  differs: boolean;
-  left_out: number;
-}
-
-/** One step: what it is, its first words on one line, and its texts. */
-export interface OpenStep {
-  step: number;
-  kind: string;
-  what: string;
-  line: string;
-  failed: boolean;
-  blamed: boolean;
-  texts: OpenText[];
-}
-
-/** One text of a step; `left_out` characters of its middle are gone. */
-export interface OpenText {
-  kind: "arguments" | "call" | "error" | "file" | "input" | "message" | "read" | "reasoning" | "result";
-  name: string;
-  text: string;
-  left_out: number;
-}
-
-/** One attempt to read. `said` is what the checks said of it, `passing` the attempt beside it, if there is one. */
-export interface OpenTrace {
-  trace: string;
-  task: string;
-  attempt: number;
-  condition: string;
-  state: "failed" | "missing" | "passed" | "unscored";
-  outcome: string;
-  steps: number;
-  rows: OpenRow[];
-  classes: string[];
-  step: number | null;
-  said: string;
-  answer: string;
-  passing: string | null;
-  passing_run: string | null;
-  passing_attempt: number | null;
-  passing_condition: string | null;
-  note: string;
-}
-
 /** One operator on one task, over delivered pairs: how many changed their answer or crashed, and the score lost. `changed` counts among `comparable` pairs, those with answers or a crash to go by; `score_lost` is null without scores on both sides. */
 export interface OperatorTask {
   operator: string;
@@ -1166,19 +1146,38 @@ export interface PairRow {
   tail_probability: number | null;
 }
 
+/** One attempt as `web/src/paper.ts` reads it: the answers of every route of its page. */
+export interface PaperTrace {
+  trace: string;
+  head: TraceView;
+  turns: TurnsView;
+  outline: OutlineView;
+  cards: TurnCard[];
+  beside: AttemptBeside;
+}
+
 /** How much of the variation of the failure rate one or two parameters explain. */
 export interface ParameterEffect {
   parameters: string[];
   share: Estimate;
 }
 
-/** One text of a step: the beginning of it, and how long it is. A part of kind `read` was written by `step`. */
+/** One text of a step: the beginning of it, and how long it is. A part of kind `read` was written by `step`. Of a text inside a report `left_out` characters of the middle are gone, and the text says so where they were. */
 export interface PartView {
   kind: "arguments" | "call" | "error" | "file" | "input" | "message" | "read" | "reasoning" | "result";
   name: string;
   text: string;
   chars: number;
   step: number | null;
+  left_out: number;
+}
+
+/** The attempt beside another one; `run` is that which holds it. */
+export interface PassingAttempt {
+  trace: string;
+  run: string;
+  attempt: number;
+  condition: string;
 }
 
 /** How far people agree with each other: no judge can be held to more. `twice` units have two labels or more. */
@@ -1778,10 +1777,11 @@ export interface TreeBranch {
   ended: string[];
 }
 
-/** A turn: a call of a model, or a message of a user, and the steps that follow it. */
+/** A turn: a call of a model, or a message of a user, and the steps that follow it. A report may leave `left_out` steps out, of this turn and before it. */
 export interface TurnCard {
   turn: number;
   steps: StepView[];
+  left_out: number;
 }
 
 /** The turns of a trace as columns, several to a point where there are many: the first step, the largest context (all input tokens) and all output tokens of each point, and whether something failed. */
@@ -1828,10 +1828,10 @@ export interface Routes {
   "/api/run/reliability": { method: "GET"; query: RunQuery; answer: ReliabilityView };
   "/api/run/cost": { method: "GET"; query: RunQuery; answer: CostView };
   "/api/report": { method: "GET"; query: ReportQuery; answer: ReportView };
-  "/api/report/attempt": { method: "GET"; query: AttemptQuery; answer: OpenTrace };
   "/api/run/attempts": { method: "GET"; query: AttemptsQuery; answer: AttemptsView };
   "/api/trace": { method: "GET"; query: TraceQuery; answer: TraceView };
   "/api/trace/neighbours": { method: "GET"; query: NeighboursQuery; answer: NeighboursView };
+  "/api/trace/beside": { method: "GET"; query: BesideQuery; answer: AttemptBeside };
   "/api/trace/outline": { method: "GET"; query: OutlineQuery; answer: OutlineView };
   "/api/trace/turns": { method: "GET"; query: TraceQuery; answer: TurnsView };
   "/api/trace/cards": { method: "GET"; query: CardsQuery; answer: CardsView };

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from hashlib import sha256
 from html import escape
 from pathlib import Path
@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from ethogram.lab.why.opened import OpenTrace
-
 from .paper_run import Embedded
+from .paper_trace import PaperTrace
 from .part_attempts import ID as ATTEMPTS
 from .static_html import report_html
 from .views import Cell, MatrixRow, ReportView, Section
@@ -27,7 +26,10 @@ from .views import Cell, MatrixRow, ReportView, Section
 MOST_BYTES = 3_000_000
 """The size of a file that mails and pull requests still take."""
 CHUNK = 24
-"""Attempts that are packed together."""
+CHUNK_BYTES = 300_000
+"""Attempts that are packed together, and from how many bytes on before they are deflated fewer are."""
+OF_AN_ATTEMPT = 100
+"""Bytes that the index takes for an attempt."""
 _APP = Path(__file__).parent / "paper_static"
 
 
@@ -38,55 +40,63 @@ class PaperFile(msgspec.Struct, frozen=True):
     attempts: int
 
 
+class Inside(msgspec.Struct, frozen=True):
+    """What `web/src/load.ts` reads: answers of pages, and in which chunk each attempt is."""
+
+    answers: list[Embedded]
+    chunks: dict[str, int]
+
+
 def paper_page(
     view: ReportView,
-    attempts: Sequence[OpenTrace],
-    left_out: int,
+    attempts: Iterable[Sequence[PaperTrace]],
+    names: Set[str],
     *,
     pages: Sequence[Embedded] = (),
     most: int = MOST_BYTES,
 ) -> PaperFile:
-    """The whole file; `pages` are answers of other pages that it holds, and `left_out` attempts were never opened.
+    """The whole file; `pages` are answers of other pages that it holds, `names` are all attempts of the run.
 
-    What does not fit into `most` bytes is left out too.
+    Groups of attempts are taken until `most` bytes are full; the others are not even read.
     """
-    frame = len(_page(view, "", []))
-    packed = len(_packed(_inside(view, pages, [])))
-    chunks: list[tuple[list[OpenTrace], str]] = []
-    room = most - frame - packed - 100 * len(attempts)  # 100: the entry of an attempt in the index
+    answers = [Embedded(path="/api/report", query={}, answer=view), *pages]
+    room = most - len(_page(view, "", []).encode()) - len(_packed(Inside(answers, {})))
+    held: dict[str, int] = {}
+    chunks: list[str] = []
     for own, data in _chunks(attempts):
-        if len(data) > room:
+        room -= len(data) + OF_AN_ATTEMPT * len(own)
+        if room < 0:
             break
-        room -= len(data)
-        chunks.append((own, data))
-    held = [attempt for own, _ in chunks for attempt in own]
-    shown = _stated(view, {attempt.trace for attempt in held}, left_out + len(attempts) - len(held))
-    head = _packed(_inside(shown, pages, [own for own, _ in chunks]))
-    return PaperFile(_page(shown, head, [data for _, data in chunks]), len(held))
+        held |= dict.fromkeys(own, len(chunks))
+        chunks.append(data)
+    shown = _stated(view, held.keys(), len(names - held.keys()))
+    answers[0] = Embedded(path="/api/report", query={}, answer=shown)
+    return PaperFile(_page(shown, _packed(Inside(answers, held)), chunks), len(names & held.keys()))
 
 
-def _chunks(attempts: Sequence[OpenTrace]) -> Iterator[tuple[list[OpenTrace], str]]:
-    for start in range(0, len(attempts), CHUNK):
-        own = attempts[start : start + CHUNK]
-        answers = [Embedded(path="/api/report/attempt", query={"trace": a.trace}, answer=a) for a in own]
-        yield list(own), _packed(answers)
-
-
-def _inside(view: ReportView, pages: Sequence[Embedded], chunks: Sequence[Sequence[OpenTrace]]) -> dict[str, Any]:
-    """What `web/src/load.ts` reads: answers, and in which chunk the others are."""
-    later = [
-        {"path": "/api/report/attempt", "query": {"trace": attempt.trace}, "chunk": number}
-        for number, own in enumerate(chunks)
-        for attempt in own
-    ]
-    return {"answers": [Embedded(path="/api/report", query={}, answer=view), *pages], "later": later}
+def _chunks(attempts: Iterable[Sequence[PaperTrace]]) -> Iterator[tuple[list[str], str]]:
+    """Attempts packed together, those of a group in one chunk."""
+    names: list[str] = []
+    parts: list[bytes] = []
+    for group in attempts:
+        names += [attempt.trace for attempt in group]
+        parts += [msgspec.json.encode(attempt) for attempt in group]
+        if len(parts) >= CHUNK or sum(map(len, parts)) >= CHUNK_BYTES:
+            yield names, _deflated(b"[%b]" % b",".join(parts))
+            names, parts = [], []
+    if parts:
+        yield names, _deflated(b"[%b]" % b",".join(parts))
 
 
 def _packed(content: Any) -> str:
-    return base64.b64encode(zlib.compress(msgspec.json.encode(content), 9)).decode()
+    return _deflated(msgspec.json.encode(content))
 
 
-def _stated(view: ReportView, held: set[str], left_out: int) -> ReportView:
+def _deflated(data: bytes) -> str:
+    return base64.b64encode(zlib.compress(data, 9)).decode()
+
+
+def _stated(view: ReportView, held: Set[str], left_out: int) -> ReportView:
     """The report without ways to attempts that the file does not hold; it says how many those are."""
     if not left_out:
         return view
@@ -97,12 +107,12 @@ def _stated(view: ReportView, held: set[str], left_out: int) -> ReportView:
     return msgspec.structs.replace(view, sections=[_held(s, held, note) for s in view.sections])
 
 
-def _held(section: Section, held: set[str], note: str) -> Section:
+def _held(section: Section, held: Set[str], note: str) -> Section:
     notes = [*section.notes, note] if section.id == ATTEMPTS else section.notes
     return msgspec.structs.replace(section, matrix=[_row(r, held) for r in section.matrix], notes=notes)
 
 
-def _row(row: MatrixRow, held: set[str]) -> MatrixRow:
+def _row(row: MatrixRow, held: Set[str]) -> MatrixRow:
     return msgspec.structs.replace(row, cells=[c if c.trace in held else _closed(c) for c in row.cells])
 
 

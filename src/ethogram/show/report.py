@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from ethogram.display.chart import can_draw
 from ethogram.errors import BadUsage, MachineFailure
-from ethogram.lab.why.opened import open_traces
+from ethogram.lab.why.beside import BesideReader
 from ethogram.measure.field import Field
 from ethogram.measure.horizon import Rule
 from ethogram.result import Result
@@ -21,13 +21,14 @@ from .markdown import report_markdown
 from .models.report import with_pictures
 from .paper import MOST_BYTES, PaperFile, paper_page
 from .paper_run import overview_inside
+from .paper_trace import PaperLimits, paper_traces
 from .part_field import FieldReading
 from .parts import report_of, run_answers
 from .views import ReportView
 
 ReportFormat = Literal["html", "md", "pdf"]
 MOST_CHARACTERS = 5 * MOST_BYTES // 2
-"""Characters of attempts that are opened: deflated and in base64 words take about half, or less."""
+"""Characters of attempts that a file holds, about: deflated and in base64 words take about half, or less."""
 PDF_SECONDS = 120
 PAINT_MILLISECONDS = 10_000
 
@@ -116,11 +117,13 @@ def _format(place: Path, wanted: ReportFormat | None) -> ReportFormat:
 
 def _page(view: ReportView, answers: RunAnswers, *, with_attempts: bool) -> PaperFile:
     if not with_attempts or not answers.run.entries:
-        return paper_page(view, [], 0)
+        return paper_page(view, [], set())
     if not answers.has_traces:
-        return paper_page(view, [], 0, pages=overview_inside(answers))
-    opened = open_traces(answers.run, answers.told, base=answers.base, most=MOST_CHARACTERS)
-    return paper_page(view, opened.traces, sum(opened.left_out.values()), pages=overview_inside(answers))
+        return paper_page(view, [], set(), pages=overview_inside(answers))
+    reader = BesideReader(answers.run, answers.told, answers.base)
+    limits = PaperLimits.sharing(MOST_CHARACTERS, reader.most_failed)
+    attempts = paper_traces(reader, answers.base, limits)
+    return paper_page(view, attempts, reader.traces, pages=overview_inside(answers))
 
 
 def _chromium() -> str:

@@ -23,7 +23,7 @@ export const PAGES: Page[] = [
   { path: "runs", title: "Runs", place: "home", load: () => import("./runs") },
   { path: "run", title: "Overview", place: "run", load: () => import("./run"), onPaper: true },
   { path: "report", title: "Report", place: "run", load: () => import("./report"), onPaper: true },
-  { path: "trace", title: "Trace", place: "below", load: () => import("./trace") },
+  { path: "trace", title: "Trace", place: "below", load: () => import("./trace"), onPaper: true },
   { path: "task", title: "Task", place: "below", load: () => import("./task") },
   { path: "diff", title: "Diff", place: "below", load: () => import("./diff") },
   { path: "perturbation", title: "Perturbation", place: "run", load: () => import("./perturbation"), applies: (run) => run.experiment },

@@ -1,14 +1,17 @@
 // Everything about a run on one page, in the order in which people ask. On paper this is the page that opens.
-import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { change, href, type Params } from "../address";
-import { useKeys } from "../keys";
+import { href } from "../address";
 import { offline, useAnswer } from "../load";
 import type { Card, Cell, MatrixRow, PagePlace, Picture, Reason, ReportView, TableView, Section as Part } from "../models";
-import { AttemptBeside, type Here } from "../parts/attempt";
 import { Command, Empty, Failed, Loading } from "../parts/states";
 import type { PageProps } from "./registry";
 import "./report.css";
+
+/** The report that an attempt is opened from. */
+interface Here {
+  run: string;
+  against: string | null;
+}
 
 const SIGNS = { pass: "●", fail: "○", missing: "·" };
 /** Up to this number of characters a headline figure is set large; from the second on a cell wraps. */
@@ -24,24 +27,11 @@ export default function ReportPage({ params }: PageProps) {
   if (failure) return <Failed failure={failure} />;
   if (!answer) return <Loading lines={8} />;
   if (!answer.sections.length) return <Empty title="There is nothing to report" hint="Import logs or run a suite first." />;
-  return <Report view={answer} params={params} />;
+  return <Report view={answer} />;
 }
 
-function Report({ view, params }: { view: ReportView; params: Params }) {
+function Report({ view }: { view: ReportView }) {
   const here = { run: view.run, against: view.against };
-  const opened = openable(view);
-  const at = opened.indexOf(params.attempt ?? "");
-  const step = (by: number) => {
-    const next = opened[at < 0 ? 0 : at + by];
-    if (next) change({ attempt: next, step: null });
-  };
-  useKeys(
-    [
-      { keys: ["ArrowRight"], label: "→", does: "the next attempt of the grid", act: () => step(1) },
-      { keys: ["ArrowLeft"], label: "←", does: "the attempt before it", act: () => step(-1) },
-    ],
-    [view, at],
-  );
   return (
     <div class="page report">
       <header class="report-head">
@@ -64,9 +54,7 @@ function Report({ view, params }: { view: ReportView; params: Params }) {
         ))}
       </div>
       {view.sections.map((part) => (
-        <PartOf key={part.id} part={part} here={here} open={params.attempt}>
-          {part.matrix.length > 0 && params.attempt && <AttemptBeside here={here} trace={params.attempt} step={params.step} />}
-        </PartOf>
+        <PartOf key={part.id} part={part} here={here} />
       ))}
       {offline && (
         <p class="note">
@@ -75,11 +63,6 @@ function Report({ view, params }: { view: ReportView; params: Params }) {
       )}
     </div>
   );
-}
-
-/** The attempts that can be opened, as the grid has them. */
-function openable(view: ReportView): string[] {
-  return view.sections.flatMap((part) => part.matrix.flatMap((row) => row.cells.map((cell) => cell.trace))).filter(Boolean);
 }
 
 function Headline({ card }: { card: Card }) {
@@ -92,7 +75,7 @@ function Headline({ card }: { card: Card }) {
   );
 }
 
-function PartOf({ part, here, open, children }: { part: Part; here: Here; open?: string; children: ComponentChildren }) {
+function PartOf({ part, here }: { part: Part; here: Here }) {
   return (
     <section id={part.id}>
       <h2>{part.title}</h2>
@@ -111,8 +94,7 @@ function PartOf({ part, here, open, children }: { part: Part; here: Here; open?:
       {part.paragraphs.map((words) => (
         <p key={words}>{words}</p>
       ))}
-      {part.matrix.length > 0 && <Matrix rows={part.matrix} here={here} open={open} />}
-      {children}
+      {part.matrix.length > 0 && <Matrix rows={part.matrix} here={here} />}
       {part.pictures.length > 0 && (
         <div class="pictures">
           {part.pictures.map((picture) => (
@@ -173,10 +155,10 @@ function ReasonOf({ reason, here }: { reason: Reason; here: Here }) {
 function Linked({ place, here }: { place: string | PagePlace; here: Here }) {
   if (typeof place === "string") return <>{place}</>;
   if (!place.trace) return <code>{place.text}</code>;
-  return <a href={href("report", { ...here, attempt: place.trace, step: place.step })}>{place.text}</a>;
+  return <a href={href("trace", { ...here, trace: place.trace, step: place.step })}>{place.text}</a>;
 }
 
-function Matrix({ rows, here, open }: { rows: MatrixRow[]; here: Here; open?: string }) {
+function Matrix({ rows, here }: { rows: MatrixRow[]; here: Here }) {
   return (
     <ul class="tries">
       {rows.map((row) => (
@@ -184,7 +166,7 @@ function Matrix({ rows, here, open }: { rows: MatrixRow[]; here: Here; open?: st
           <span title={row.task}>{row.task}</span>
           <span>
             {row.cells.map((cell, i) => (
-              <Dot key={i} cell={cell} here={here} open={cell.trace === open} />
+              <Dot key={i} cell={cell} here={here} />
             ))}
           </span>
           <span>{row.rate}</span>
@@ -194,7 +176,7 @@ function Matrix({ rows, here, open }: { rows: MatrixRow[]; here: Here; open?: st
   );
 }
 
-function Dot({ cell, here, open }: { cell: Cell; here: Here; open: boolean }) {
+function Dot({ cell, here }: { cell: Cell; here: Here }) {
   const sign = (
     <i class={cell.mark} title={cell.words}>
       {SIGNS[cell.mark]}
@@ -202,7 +184,7 @@ function Dot({ cell, here, open }: { cell: Cell; here: Here; open: boolean }) {
   );
   if (!cell.trace) return sign;
   return (
-    <a href={href("report", { ...here, attempt: cell.trace })} aria-label={cell.words} aria-current={open || undefined}>
+    <a href={href("trace", { ...here, trace: cell.trace, beside: cell.mark === "fail" && "yes" })} aria-label={cell.words}>
       {sign}
     </a>
   );

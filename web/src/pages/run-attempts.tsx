@@ -2,9 +2,10 @@
 import { useRef, useState } from "preact/hooks";
 import { change, go, href, type Params } from "../address";
 import { useKeys } from "../keys";
-import { attemptHref, offline, useAnswer } from "../load";
+import { offline, useAnswer } from "../load";
 import type { AttemptCell, AttemptRow, AttemptsQuery } from "../models";
 import { Dot } from "../parts/dot";
+import { Search } from "../parts/search";
 import { Failed, Loading } from "../parts/states";
 import { count, percent, plural } from "../words";
 
@@ -17,12 +18,11 @@ export function Attempts({ run, params }: { run: string; params: Params }) {
   const [picking, setPicking] = useState(false);
   const [picked, setPicked] = useState<AttemptCell[]>([]);
   const field = useRef<HTMLInputElement>(null);
-  const timer = useRef(0);
   const sort = (params.sort ?? "task") as Sort;
   const list = { filter: params.filter ?? "", sort, down: params.down === "yes" };
   const { answer, failure, loading } = useAnswer("/api/run/attempts", { run, ...list, count: shown });
   const first = answer?.rows[0]?.cells[0];
-  const link = (cell: AttemptCell) => attemptHref({ run, trace: cell.trace, filter: params.filter, sort: params.sort, down: params.down });
+  const link = (cell: AttemptCell) => href("trace", { run, trace: cell.trace, filter: params.filter, sort: params.sort, down: params.down });
   useKeys(
     [
       { keys: ["/", "f"], label: "f", does: "filter attempts", act: () => field.current?.focus() },
@@ -35,10 +35,6 @@ export function Attempts({ run, params }: { run: string; params: Params }) {
     const [a, b] = next;
     if (a && b) go("diff", { run, trace: a.trace, other: b.trace });
     else setPicked(next);
-  };
-  const type = (text: string) => {
-    clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => change({ filter: text }, true), 250);
   };
   const clicked = (event: MouseEvent, cell: AttemptCell) => {
     if (!picking && !event.shiftKey) return;
@@ -58,7 +54,7 @@ export function Attempts({ run, params }: { run: string; params: Params }) {
         </button>}
       </h2>
       {!offline && <div class={answer?.problem ? "filter wrong with-sort" : "filter with-sort"}>
-        <input ref={field} type="search" value={params.filter ?? ""} spellcheck={false} placeholder="Filter: is:failed, task:7, steps>20, errors>0, cost>0.1" aria-label="Filter attempts" onInput={(event) => type(event.currentTarget.value)} />
+        <Search field={field} text={params.filter ?? ""} label="Filter attempts" hint="Filter: is:failed, task:7, steps>20, errors>0, cost>0.1" set={(filter) => change({ filter }, true)} />
         <label>
           sort{" "}
           <select value={sort} onChange={(event) => change({ sort: event.currentTarget.value === "task" ? null : event.currentTarget.value, down: event.currentTarget.value === "task" ? null : "yes" }, true)}>

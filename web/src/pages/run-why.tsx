@@ -1,7 +1,6 @@
 // The answer of `ethogram why`: the sentence first, then causes and leads with places to read and what to try.
 import { useState } from "preact/hooks";
 import { href } from "../address";
-import { attemptHref, offline } from "../load";
 import type { ReasonView, WhyView } from "../models";
 import { Command } from "../parts/states";
 import { clean } from "../text";
@@ -57,7 +56,7 @@ function ReadFirstList({ run, why }: { run: string; why: WhyView }) {
       <ul class="examples">
         {why.read.map((one) => (
           <li key={one.trace}>
-            <a class="mono" href={attemptHref({ run, trace: one.trace, step: one.step })}>
+            <a class="mono" href={href("trace", { run, trace: one.trace, step: one.step })}>
               {shortId(one.trace)}
               {one.step !== null && `:${one.step}`}
             </a>
@@ -73,7 +72,7 @@ function ReadFirstList({ run, why }: { run: string; why: WhyView }) {
               {one.passing && (
                 <>
                   {" · "}
-                  <a href={offline ? attemptHref({ run, trace: one.trace }) : href("diff", { run, trace: one.trace, other: one.passing })}>beside one that passed</a>
+                  <a href={href("trace", { run, trace: one.trace, beside: "yes" })}>beside one that passed</a>
                 </>
               )}
             </span>
@@ -125,7 +124,7 @@ function Reason({ run, reason, why, number }: { run: string; reason: ReasonView;
         <ul class="examples">
           {reason.examples.map((example) => (
             <li key={`${example.trace}:${example.step}`}>
-              <a class="mono" href={attemptHref({ run, trace: example.trace, step: example.step })}>
+              <a class="mono" href={href("trace", { run, trace: example.trace, step: example.step })}>
                 {shortId(example.trace)}
                 {example.step !== null && `:${example.step}`}
               </a>

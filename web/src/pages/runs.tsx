@@ -5,6 +5,7 @@ import { useKeys } from "../keys";
 import { useAnswer } from "../load";
 import type { RunOverview, RunsQuery } from "../models";
 import { Rate } from "../parts/estimate";
+import { Search } from "../parts/search";
 import { Empty, Failed, Loading } from "../parts/states";
 import { count, dollars, NONE, plural, short, when } from "../words";
 import type { PageProps } from "./registry";
@@ -164,22 +165,15 @@ function Line({ row, active, picked, pick }: { row: RunOverview; active: boolean
 }
 
 function FilterField({ value, problem, fields, field }: { value: string; problem: string | null; fields: string[]; field: { current: HTMLInputElement | null } }) {
-  const timer = useRef(0);
-  const type = (text: string) => {
-    clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => change({ filter: text, first: null }, true), 250);
-  };
   return (
     <div class={problem ? "filter wrong" : "filter"}>
-      <input
-        ref={field}
-        type="search"
-        value={value}
-        spellcheck={false}
-        placeholder="Filter: a name, pass<0.5, cost>1, tag:nightly, words:refund, -kind:import"
-        aria-label="Filter runs"
-        aria-invalid={problem !== null}
-        onInput={(event) => type(event.currentTarget.value)}
+      <Search
+        field={field}
+        text={value}
+        label="Filter runs"
+        hint="Filter: a name, pass<0.5, cost>1, tag:nightly, words:refund, -kind:import"
+        wrong={problem !== null}
+        set={(filter) => change({ filter, first: null }, true)}
       />
       {problem ? <p role="alert">{problem}</p> : <p class="muted small">fields: {fields.join(", ")}</p>}
     </div>

@@ -1,15 +1,23 @@
 // A card is a turn: what the model was told and said, and the tools that it called, with what they gave back.
 import { useEffect, useMemo, useState } from "preact/hooks";
+import { href } from "../address";
+import { shows, type Only } from "../kinds";
 import { load } from "../load";
 import type { PartView, StepView, TurnCard } from "../models";
 import { clean, matches, pretty } from "../text";
-import { count, dollars, seconds, short } from "../words";
+import { count, dollars, plural, seconds, short, shortId } from "../words";
 import { Labelled } from "./trace-head";
-import type { Only } from "./trace";
 
-interface Place {
+export interface Place {
   run: string;
   trace: string;
+}
+
+/** What is said of a step: that reading begins here, and how it differs from the step beside it. */
+export interface StepMark {
+  begin: boolean;
+  sign: string;
+  first: boolean;
 }
 
 interface CardProps {
@@ -20,6 +28,9 @@ interface CardProps {
   hits: Set<number>;
   only: Only | null;
   select: (step: number) => void;
+  marks?: Map<number, StepMark>;
+  /** What the ids of steps begin with. */
+  prefix?: string;
 }
 
 const FOLD_AT = 560;
@@ -28,33 +39,30 @@ const SLICE = 100_000;
 
 /** A card that is drawn anew only when something of it changed: it stands in a list that is drawn while it scrolls. */
 export function Card(props: CardProps) {
-  const { card, now, find, hits, only } = props;
+  const { card, now, find, hits, only, marks } = props;
   const own = card.steps.some((step) => step.step === now) ? now : null;
-  return useMemo(() => <Turn {...props} now={own} />, [card, own, find, hits, only]);
+  return useMemo(() => <Turn {...props} now={own} />, [card, own, find, hits, only, marks]);
 }
 
-function Turn({ card, place, now, find, hits, only, select }: CardProps) {
+function Turn({ card, place, now, find, hits, only, select, marks, prefix = "step" }: CardProps) {
   const wanted = card.steps.filter((step) => shows(step, only));
   const hidden = card.steps.length - wanted.length;
   const called = new Set(card.steps.filter((step) => step.kind !== "model").map((step) => step.name));
   return (
     <article class={card.steps.some((step) => step.step === now) ? "card now" : "card"}>
+      {card.left_out > 0 && <p class="hidden-steps">… {plural(card.left_out, "step")} left out before this</p>}
       {wanted.map((step) => (
-        <Step key={step.step} step={step} place={place} current={step.step === now} find={find} hit={hits.has(step.step)} called={called} select={select} />
+        <Step key={step.step} id={`${prefix}-${step.step}`} step={step} place={place} current={step.step === now} find={find} hit={hits.has(step.step)} called={called} mark={marks?.get(step.step)} select={select} />
       ))}
       {hidden > 0 && <p class="hidden-steps">{count(hidden)} other {hidden === 1 ? "step" : "steps"} of turn {card.turn} hidden by the filter</p>}
     </article>
   );
 }
 
-function shows(step: StepView, only: Only | null): boolean {
-  if (only === "errors") return step.failed;
-  if (only === "tools") return ["tool", "retrieval", "memory"].includes(step.kind);
-  return only === null || step.kind === "model";
-}
-
 interface StepProps {
+  id: string;
   step: StepView;
+  mark: StepMark | undefined;
   place: Place;
   current: boolean;
   find: string;
@@ -63,19 +71,22 @@ interface StepProps {
   select: (step: number) => void;
 }
 
-function Step({ step, place, current, find, hit, called, select }: StepProps) {
+function Step({ id, step, mark, place, current, find, hit, called, select }: StepProps) {
   const parts = step.parts.map((part, i) => ({ part, i })).filter(({ part }) => part.kind !== "read" && !(part.kind === "call" && called.has(part.name)));
   const model = step.kind === "model";
   // a judge says yes to nearly every step: those are counted, everything else is shown with its words
   const fine = step.labels.filter((label) => label.source === "judge" && label.value === true);
   const said = step.labels.filter((label) => !fine.includes(label));
   return (
-    <section id={`step-${step.step}`} class={`step ${step.kind}${current ? " current" : ""}${step.failed ? " bad-step" : ""}`} onClick={() => select(step.step)}>
+    <section id={id} class={`step ${step.kind}${current ? " current" : ""}${step.failed ? " bad-step" : ""}${mark?.sign ? " differs" : ""}`} onClick={() => select(step.step)}>
       <header>
         <span class={`kind ${step.kind}`}>{step.kind}</span>
         <b>{clean(model ? (step.model ?? step.name) : step.name)}</b>
         {step.agent && <span class="muted small">{clean(step.agent)}</span>}
         {step.failed && <span class="tag fail">✕ error</span>}
+        {mark?.begin && <span class="tag fail">◆ read this first</span>}
+        {mark?.first && <span class="tag fail">the first difference</span>}
+        {mark?.sign && <span class="tag">{mark.sign}</span>}
         {said.map((label, i) => (
           <Labelled key={i} label={label} />
         ))}
@@ -90,7 +101,7 @@ function Step({ step, place, current, find, hit, called, select }: StepProps) {
           {step.cost_usd !== null && <span>{dollars(step.cost_usd)}</span>}
           {step.seconds !== null && <span>{seconds(step.seconds)}</span>}
           {step.stop_reason && step.stop_reason !== "stop" && <span>{clean(step.stop_reason)}</span>}
-          <a class="mono" href={`#/trace?${new URLSearchParams({ ...place, step: String(step.step) })}`} title="Link to this step">
+          <a class="mono" href={href("trace", { ...place, step: step.step })} title="Link to this step">
             {step.step}
           </a>
         </span>
@@ -98,7 +109,7 @@ function Step({ step, place, current, find, hit, called, select }: StepProps) {
       {parts.map(({ part, i }) => (
         <Part key={i} part={part} number={i} step={step.step} place={place} find={find} hit={hit} />
       ))}
-      {step.more > 0 && <p class="hidden-steps">{count(step.more)} more texts: ethogram trace {place.trace.replace("b2:", "").slice(0, 10)} --step {step.step}</p>}
+      {step.more > 0 && <p class="hidden-steps">{count(step.more)} more texts: ethogram trace {shortId(place.trace)} --step {step.step}</p>}
       {said
         .filter((label) => label.why)
         .map((label, i) => (

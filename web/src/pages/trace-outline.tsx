@@ -1,6 +1,7 @@
 // The tree of spans beside a clock: every row has its place in time. Only rows in view are in the page.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { change } from "../address";
+import type { Only } from "../kinds";
 import { load } from "../load";
 import type { OutlineView } from "../models";
 import { Failed } from "../parts/states";
@@ -8,7 +9,6 @@ import { Virtual } from "../parts/virtual";
 import { clean } from "../text";
 import { useWindows, type Window } from "../windows";
 import { count, plural, seconds } from "../words";
-import type { Only } from "./trace";
 
 const ROWS = 200;
 const HEIGHT = 25;

@@ -14,7 +14,7 @@ from ethogram.lab.outcomes.labelling import label_trace
 from ethogram.show.library import Library
 from ethogram.store import Run
 
-from .trace import CardsQuery, CardsView, cards_view
+from .cards import CardsQuery, CardsView, cards_view
 
 MOST_WHY = 4_000
 MOST_NAME = 100

@@ -73,31 +73,36 @@ def outline_view(library: Library, query: OutlineQuery) -> OutlineView:
         first = max(query.first, 0)
         if query.step is not None:
             first = max(outline.place(places, query.step) - count // 2, 0)
-        shown = places[first : first + count]
-        rows = outline.row[shown]
-        begin, lasts, whole = outline.clock
-        names: dict[str, int] = {}
-        name = [names.setdefault(word, len(names)) for word in outline.names(rows)]
-        return OutlineView(
-            first=first,
-            of=int(places.size),
-            spans=len(outline),
-            errors=int(outline.failed.sum()),
-            timed=outline.is_timed,
-            whole=whole,
-            kinds=[*KINDS, "other"],
-            names=list(names),
-            at=shown.tolist(),
-            depth=outline.depth[shown].tolist(),
-            kind=outline.kind[rows].tolist(),
-            name=name,
-            failed=outline.failed[rows].tolist(),
-            step=[None if step < 0 else int(step) for step in outline.step[rows]],
-            begin=begin[rows].round(4).tolist(),
-            seconds=_known(lasts[rows]),
-            tokens=_counted(outline.numbers("output_tokens")[rows]),
-            inside=(outline.end[shown] - shown - 1).tolist(),
-        )
+        return outline_rows(outline, places, first, count)
+
+
+def outline_rows(outline: TraceOutline, places: Any, first: int, count: int) -> OutlineView:
+    """A window of some places of the outline."""
+    shown = places[first : first + count]
+    rows = outline.row[shown]
+    begin, lasts, whole = outline.clock
+    names: dict[str, int] = {}
+    name = [names.setdefault(word, len(names)) for word in outline.names(rows)]
+    return OutlineView(
+        first=first,
+        of=int(places.size),
+        spans=len(outline),
+        errors=int(outline.failed.sum()),
+        timed=outline.is_timed,
+        whole=whole,
+        kinds=[*KINDS, "other"],
+        names=list(names),
+        at=shown.tolist(),
+        depth=outline.depth[shown].tolist(),
+        kind=outline.kind[rows].tolist(),
+        name=name,
+        failed=outline.failed[rows].tolist(),
+        step=[None if step < 0 else int(step) for step in outline.step[rows]],
+        begin=begin[rows].round(4).tolist(),
+        seconds=_known(lasts[rows]),
+        tokens=_counted(outline.numbers("output_tokens")[rows]),
+        inside=(outline.end[shown] - shown - 1).tolist(),
+    )
 
 
 class TurnsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,15 +120,20 @@ class TurnsView(msgspec.Struct, frozen=True, kw_only=True):
 def turns_view(library: Library, query: TraceQuery) -> TurnsView:
     """Context and tokens over turns."""
     with opened_outline(library, query.run, query.trace) as outline:
-        points = outline.points(MOST_POINTS)
-        return TurnsView(
-            turns=int(outline.turns.size),
-            step=points.step.tolist(),
-            context=_counted(points.context),
-            output=_counted(points.output),
-            cost_usd=_known(points.cost_usd),
-            failed=points.failed.tolist(),
-        )
+        return turns_of(outline)
+
+
+def turns_of(outline: TraceOutline) -> TurnsView:
+    """Context and tokens over the turns of an opened trace."""
+    points = outline.points(MOST_POINTS)
+    return TurnsView(
+        turns=int(outline.turns.size),
+        step=points.step.tolist(),
+        context=_counted(points.context),
+        output=_counted(points.output),
+        cost_usd=_known(points.cost_usd),
+        failed=points.failed.tolist(),
+    )
 
 
 @contextmanager

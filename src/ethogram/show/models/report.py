@@ -1,13 +1,10 @@
-"""The page with everything about a run, and an attempt of it beside one that passed: the same on paper and on glass."""
+"""The page with everything about a run: the same on paper and on glass."""
 
 from __future__ import annotations
 
 import msgspec
 
 from ethogram.display.chart import Chart, can_draw
-from ethogram.lab.why.opened import OpenTrace, open_trace
-from ethogram.lab.why.results import WhyResult
-from ethogram.lab.why.why import why
 from ethogram.show.library import Library
 from ethogram.show.parts import report_view
 from ethogram.show.views import Picture, ReportView, Section
@@ -29,25 +26,6 @@ def report_page(library: Library, query: ReportQuery) -> ReportView:
         return with_pictures(report_view(first, second, home=library.home))
 
     return library.answer(query.run, ("report", query.against), compute)
-
-
-class AttemptQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt of a run, by the start of its trace's id; `against` as in the report that it is opened from."""
-
-    run: str = "latest"
-    trace: str
-    against: str = ""
-
-
-def attempt_page(library: Library, query: AttemptQuery) -> OpenTrace:
-    """An attempt with its words; a failed one beside the attempt that passed and is nearest to it."""
-    base = library.run(query.against) if query.against else None
-
-    def told(run: Run) -> WhyResult:
-        return why(run, against=base, home=library.home)
-
-    causes = library.answer(query.run, ("told", query.against), told)
-    return open_trace(library.run(query.run), causes, query.trace, base=base)
 
 
 def with_pictures(view: ReportView) -> ReportView:

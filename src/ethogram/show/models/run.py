@@ -110,7 +110,8 @@ class WhyView(msgspec.Struct, frozen=True, kw_only=True):
 
 def why_view(library: Library, query: RunQuery) -> WhyView:
     """The answer of `ethogram why`."""
-    return library.answer(query.run, ("why",), lambda run: why_answer(run, why(run, home=library.home)))
+    told = library.answer(query.run, ("told", ""), lambda run: why(run, home=library.home))
+    return library.answer(query.run, ("why",), lambda run: why_answer(run, told))
 
 
 def why_answer(run: Run, told: WhyResult) -> WhyView:
