@@ -36,7 +36,9 @@ SHOTS = (
     Shot("view-trace.png", "#/trace?run=desk&trace={trace}&step={step}", ".step.current"),
     Shot("view-trace-dark.png", "#/trace?run=desk&trace={trace}&step={step}", ".step.current", "dark"),
 )
-REPORT = Shot("report.png", "#/trace?run=desk&trace={trace}&step={step}&beside=yes", ".passing .step", width=1240, height=1100)
+REPORT = Shot(
+    "report.png", "#/trace?run=desk&trace={trace}&step={step}&beside=yes", ".passing .step", width=1240, height=1100
+)
 
 
 def main() -> int:

@@ -7,7 +7,6 @@ import json
 import random
 import re
 import zlib
-from pathlib import Path
 from typing import Any
 
 import msgspec

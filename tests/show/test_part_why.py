@@ -125,6 +125,19 @@ def test_a_failed_attempt_stands_beside_one_that_passed(rooms: Home) -> None:
     assert found["0", 0].passing is None, "what passed needs nothing beside it"
 
 
+def test_where_all_steps_are_the_same_the_words_of_the_model_differ(home: Home, tmp_path: Path) -> None:
+    silent = attempt(0, 1, 0.0, GOOD)
+    silent["traj"][-1]["content"] = "No room."
+    same = [attempt(1, k, float(k < 1), GOOD) for k in range(2)]
+    put(home, tmp_path, "words", [attempt(0, 0, 1.0, GOOD), silent, *same])
+    found = besides(home, "words")
+    assert found["0", 1].differs == 5
+    assert found["0", 1].signs == "=====≠"
+    assert found["0", 1].first.startswith("step 5: the model says something else")
+    assert found["1", 1].differs is None
+    assert found["1", 1].first.startswith("both took the same steps")
+
+
 def test_failed_attempts_come_first_each_with_the_one_that_passed(rooms: Home) -> None:
     groups = held(rooms, "rooms")
     names = [one.trace for group in groups for one in group]

@@ -51,11 +51,12 @@ export interface ApiProblem {
   error: string;
 }
 
-/** What helps to read an attempt. `step` is where to begin, `said` what the checks said of it. `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another result. `differs` is the first pair that is not the same, and `first` says so in words. */
+/** What helps to read an attempt. `step` is where to begin, `said` what the checks said of it, `reasons` are the causes and leads that it shows. `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another result, or, where nothing else differs, other words of the model. `differs` is the first pair that is not the same, and `first` says so in words. */
 export interface AttemptBeside {
   trace: string;
   state: "failed" | "missing" | "passed" | "unscored";
   classes: string[];
+  reasons: AttemptReason[];
   step: number | null;
   said: string;
   passing: PassingAttempt | null;
@@ -73,6 +74,14 @@ export interface AttemptCell {
   attempt: number;
   state: "failed" | "missing" | "passed";
   words: string;
+}
+
+/** A cause or lead that an attempt shows: what happens, at which step, and what to try. */
+export interface AttemptReason {
+  what: string;
+  kind: "cause" | "lead";
+  step: number | null;
+  try: string;
 }
 
 /** A task under one condition, and its attempts. */

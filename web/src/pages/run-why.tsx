@@ -106,7 +106,7 @@ function Reason({ run, reason, why, number }: { run: string; reason: ReasonView;
           ) : (
             <>
               <Share n={reason.failed_with} of={why.failed} word="failed" />
-              <Share n={reason.succeeded_with} of={passed} word="passed" />
+              {passed > 0 ? <Share n={reason.succeeded_with} of={passed} word="passed" /> : <span>no run passed to compare with</span>}
             </>
           )}
           {reason.adjusted !== null && reason.kind === "cause" && <span title="adjusted over all events that were looked at">p {reason.adjusted < 0.001 ? "< .001" : reason.adjusted.toFixed(3).replace(/^0/, "")}</span>}

@@ -139,7 +139,7 @@ function Figures({ head, reliability, cost }: { head: RunView; reliability: Reli
       <Figure
         name="cost"
         value={overview.cost_usd !== null ? dollars(overview.cost_usd) : overview.at_least_usd ? (overview.at_least_usd < 0.0001 ? "> $0" : `≥ ${dollars(overview.at_least_usd)}`) : NONE}
-        note={cost?.per_resolved.value != null ? `${dollars(cost.per_resolved.value)} per resolved task` : cost?.unpriced ? `${plural(cost.unpriced, "call")} without a price` : "no calls with a price"}
+        note={cost?.per_resolved.value != null ? `${dollars(cost.per_resolved.value)} per resolved task` : cost?.unpriced ? `${plural(cost.unpriced, "call")} without a price` : overview.cost_usd === null ? "the log has no prices" : `${dollars(overview.cost_usd / Math.max(overview.episodes, 1))} per episode`}
       />
       <Figure name="tokens" value={short(overview.tokens)} note={overview.tokens === null ? "the log counts none" : `${short(overview.tokens / Math.max(overview.episodes, 1))} per episode`} />
       {overview.seconds !== null && <Figure name="time" value={seconds(overview.seconds)} note="mean per episode" />}

@@ -8,7 +8,7 @@ import { shortId } from "../words";
 import type { StepMark } from "./trace-card";
 import { CardsPane, useCards } from "./trace-cards";
 
-const SIGNS: Record<string, string> = { "≈": "≈ other arguments", "≠": "≠ another result", "~": "~ another step", "+": "+ only here", "-": "− only here" };
+const SIGNS: Record<string, string> = { "≈": "≈ other arguments", "≠": "≠ gave something else", "~": "~ another step", "+": "+ only here", "-": "− only here" };
 
 /** What is said of steps of both sides, by their numbers. */
 export interface BesideMarks {
@@ -55,20 +55,25 @@ export function firstStep(beside: AttemptBeside): number | null {
 export function BesideLine({ beside, params, open }: { beside: AttemptBeside; params: Params; open: boolean }) {
   const { passing } = beside;
   const at = firstStep(beside);
-  const facts = beside.classes.map((one) => one.replaceAll("_", " "));
-  if (!passing && !beside.said && !facts.length && !beside.note) return null;
+  if (!passing && !beside.said && !beside.reasons.length && !beside.note) return null;
   return (
     <p class="beside-line">
-      {facts.map((one) => (
-        <span key={one} class="tag fail">
-          {one}
+      {beside.reasons.map((reason) => (
+        <span key={reason.what} class="reason">
+          <b>{clean(reason.what)}</b> <span class={reason.kind === "cause" ? "tag fail" : "tag"}>{reason.kind}</span>{" "}
+          {reason.step !== null && (
+            <a href={href("trace", { ...params, step: reason.step })} title="Read this step">
+              step {reason.step}
+            </a>
+          )}{" "}
+          · <b>Try</b> {clean(reason.try)}
         </span>
       ))}
       {beside.said && <span>The checks said: {clean(beside.said)}</span>}
       {passing && (
         <span>
-          {named(passing, params.run)} passed. {passing && beside.differs !== null ? "First difference: " : ""}
-          {beside.differs === null ? `${beside.first.charAt(0).toUpperCase()}${clean(beside.first.slice(1))}` : clean(beside.first)}.{" "}
+          {named(passing, params.run)} passed. {beside.differs === null ? "" : "First difference: "}
+          {clean(beside.first)}.{" "}
           <button class="unfold" aria-pressed={open} title="Both attempts side by side (b)" onClick={() => change(open ? { beside: null } : { beside: "yes", step: at }, true)}>
             {open ? "Close the comparison" : "Read both side by side"}
           </button>

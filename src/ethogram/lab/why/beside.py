@@ -21,10 +21,11 @@ from ethogram.measure.reading import Reading, read_positions
 from ethogram.store import Entry, Run
 from ethogram.trace import Scored, Trace
 
-from .results import WhyResult, WhyTrace
+from .results import Cause, WhyResult, WhyTrace
 
 MOST_PASSING = 8
 """How many passing attempts of a task are held beside a failed one to find the nearest."""
+MOST_REASONS = 3
 MOST_STEPS = 5_000
 """Attempts with more steps are not aligned: that takes time and memory by the square of their length."""
 
@@ -41,17 +42,29 @@ class PassingAttempt(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
 
 
+class AttemptReason(msgspec.Struct, frozen=True, kw_only=True):
+    """A cause or lead that an attempt shows: what happens, at which step, and what to try."""
+
+    what: str
+    kind: Literal["cause", "lead"]
+    step: int | None
+    try_: str = msgspec.field(name="try")
+
+
 class AttemptBeside(msgspec.Struct, frozen=True, kw_only=True):
-    """What helps to read an attempt. `step` is where to begin, `said` what the checks said of it.
+    """What helps to read an attempt. `step` is where to begin, `said` what the checks said of it, `reasons` are the
+    causes and leads that it shows.
 
     `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff
     from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another
-    result. `differs` is the first pair that is not the same, and `first` says so in words.
+    result, or, where nothing else differs, other words of the model. `differs` is the first pair that is not the same,
+    and `first` says so in words.
     """
 
     trace: str
     state: State
     classes: list[str] = []
+    reasons: list[AttemptReason] = []
     step: int | None = None
     said: str = ""
     passing: PassingAttempt | None = None
@@ -123,6 +136,7 @@ class BesideReader:
             trace=entry.head.trace_id,
             state=wanted.state,
             classes=list(wanted.why.classes) if wanted.why is not None else [],
+            reasons=_reasons(self.told, entry.head.trace_id),
             step=wanted.why.step if wanted.why is not None else None,
         )
         if wanted.state != "failed":
@@ -158,6 +172,14 @@ class BesideReader:
             for sign, theirs, mine in diverge(self._reading(near), own).alignment
         ]
         differs = next((i for i, (sign, _, _) in enumerate(pairs) if sign != "="), None)
+        first = _SAME if differs is None else _difference(pairs[differs], trace, other)
+        if differs is None:
+            said = (i for i, (_, theirs, mine) in enumerate(pairs) if _says_other(trace, mine, other, theirs))
+            differs = next(said, None)
+            if differs is not None:
+                _, theirs, mine = pairs[differs]
+                pairs[differs] = ("≠", theirs, mine)
+                first = f"step {mine}: the model says something else; all steps and results are the same"
         head = near.entry.head
         return msgspec.structs.replace(
             known,
@@ -168,11 +190,23 @@ class BesideReader:
             other=[theirs for _, theirs, _ in pairs],
             signs="".join(sign for sign, _, _ in pairs),
             differs=differs,
-            first=_SAME if differs is None else _difference(pairs[differs], trace, other),
+            first=first,
         )
 
 
-_SAME = "both took the same steps with the same arguments and results; only words of the model differ"
+_SAME = "both took the same steps with the same arguments and results, and said the same"
+
+
+def _reasons(told: WhyResult, trace: str) -> list[AttemptReason]:
+    kinds: tuple[tuple[Literal["cause", "lead"], list[Cause]], ...] = (("cause", told.causes), ("lead", told.leads))
+    found = []
+    for kind, causes in kinds:
+        for cause in causes:
+            quoted = next((e for e in cause.examples if e.trace == trace), None)
+            if quoted is not None or trace in cause.rests_on:
+                at = None if quoted is None else quoted.step
+                found.append(AttemptReason(what=cause.what, kind=kind, step=at, try_=cause.try_))
+    return found[:MOST_REASONS]
 
 
 def _difference(pair: tuple[RowSign, int | None, int | None], trace: Trace, other: Trace) -> str:
@@ -197,6 +231,14 @@ def _compared(trace: Trace, mine: int | None, other: Trace, theirs: int | None) 
     if one.kind != "tool" or two.kind != "tool":
         return "="
     return "≈" if one.arguments != two.arguments else "≠" if one.result != two.result else "="
+
+
+def _says_other(trace: Trace, mine: int | None, other: Trace, theirs: int | None) -> bool:
+    """Whether two calls of a model gave other words."""
+    if mine is None or theirs is None:
+        return False
+    one, two = trace.steps[mine], other.steps[theirs]
+    return one.kind == two.kind == "model" and one.output != two.output
 
 
 def _attempts_of(run: Run, told: WhyResult) -> list[_Attempt]:
