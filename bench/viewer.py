@@ -1,12 +1,14 @@
 """Claims: the viewer sends less than 300 kB before the first meaningful paint, for a run of 1,000 episodes and for a trace of
-300,000 spans, and paints sooner than `inspect view` does for an equal log; the page of that trace has fewer than 1,500
-nodes and scrolls with 50 frames a second; the API answers 32 readers while an import runs.
+300,000 spans, and paints sooner than `inspect view` and Phoenix do for equal logs; the page of that trace has fewer than
+1,500 nodes and scrolls with 50 frames a second; the API answers 32 readers while an import runs.
 
     python bench/viewer.py [--quick]
 
-Both viewers run as processes of their own and are opened by the same browser. Our run is exported as an Inspect log, so both
-show the same episodes; of a trace both get 30,000 spans (of 300,000 Inspect's log alone is hundreds of megabytes), and ours
-is opened once more with all. Meaningful is: for a run, its list of attempts or samples; for a trace, its first step or event.
+All viewers run as processes of their own and are opened by the same browser. Our run is exported as an Inspect log and as
+OTLP, so all show the same episodes; of a trace Inspect gets 30,000 spans (of 300,000 its log alone is hundreds of megabytes)
+and Phoenix 2,000 (of 30,000 its page shows nothing for minutes), each beside ours of the same length, and ours is opened once
+more with all. Meaningful is: for a run, its list of attempts, samples or traces; for a trace, its first step, event or span.
+Phoenix is left out, with a sentence, where it is not installed (bench/_phoenix.py says how to name it).
 Times are wall times, the best of three by turns: only their ratio says something.
 """
 
@@ -26,10 +28,11 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
+from _phoenix import LEFT_OUT, PHOENIX, phoenix_command, project, send, wait_for_spans
 from growth import words
 
 from ethogram.lab import import_logs
@@ -38,7 +41,8 @@ from ethogram.lab.home.exports import export_run
 EPISODES = 200 if QUICK else 1_000
 SPANS = 30_000 if QUICK else 300_000
 THEIR_SPANS = 5_000 if QUICK else 30_000
-"""What both viewers get."""
+PHOENIX_SPANS = 500 if QUICK else 2_000
+"""What the other viewers get."""
 READERS, SECONDS = 32, 6.0
 ROUNDS = 3
 MOST_BYTES, MOST_NODES, LEAST_FRAMES = 300_000, 1_500, 50
@@ -82,10 +86,10 @@ def large_trace(folder: Path, spans: int) -> str:
 
 
 @contextlib.contextmanager
-def serving(command: list[str], port: int) -> Iterator[str]:
+def serving(command: list[str], port: int, settings: dict[str, str] | None = None) -> Iterator[str]:
     """A server as a process of its own, once it answers."""
     # programs are compiled once, as they are where people use them
-    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | (settings or {})
     process = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
@@ -118,8 +122,16 @@ def theirs(folder: Path) -> tuple[list[str], int]:
     return [inspect, "view", "start", "--log-dir", str(folder), "--port", str(port)], port
 
 
-def paint(browser: Any, address: str, seen: str) -> tuple[float, int, Any]:
-    """Seconds and bytes until something can be seen, and the page; infinite where it never was."""
+class Painted(NamedTuple):
+    """Seconds and bytes until something can be seen, infinite where it never was; the elements of the page then."""
+
+    seconds: float
+    sent: int
+    nodes: int
+
+
+def paint(browser: Any, address: str, seen: str) -> tuple[Painted, Any]:
+    """What it takes until something can be seen, and the page."""
     page = browser.new_page(viewport={"width": 1280, "height": 800})
     sent = [0]
     tools = page.context.new_cdp_session(page)
@@ -131,8 +143,53 @@ def paint(browser: Any, address: str, seen: str) -> tuple[float, int, Any]:
         page.wait_for_selector(seen, timeout=PATIENCE_MS)
     except Exception as error:
         print(f"  {address}: {str(error).splitlines()[0]}")
-        return float("inf"), sent[0], page
-    return time.perf_counter() - started, sent[0], page
+        return Painted(float("inf"), sent[0], 0), page
+    took = time.perf_counter() - started
+    return Painted(took, sent[0], int(page.evaluate("document.querySelectorAll('*').length"))), page
+
+
+def painted(browser: Any, address: str, seen: str) -> Painted:
+    """The same; the page is closed."""
+    found, page = paint(browser, address, seen)
+    page.close()
+    return found
+
+
+def beside_phoenix(browser: Any, folder: Path, home: Path) -> list[tuple[str, int, Painted, Painted]]:
+    """Ours and Phoenix on the same run and the same trace: what, how large, ours, theirs. Both servers are warm."""
+    trace = large_trace(folder / "short", PHOENIX_SPANS)
+    logs = []
+    for run, place in (("many", home), ("large", folder / "short")):
+        export_run(run, "otlp", out=folder / f"{run}.otlp.jsonl", home=str(place))
+        logs.append(folder / f"{run}.otlp.jsonl")
+    port = free_port()
+    command, settings = phoenix_command(folder / "phoenix", port, free_port())
+    with contextlib.ExitStack() as servers:
+        theirs_at = servers.enter_context(serving(command, port, settings))
+        runs_at, trace_at = (servers.enter_context(serving(*ours(place))) for place in (home, folder / "short"))
+        send(theirs_at, logs[0])
+        name = send(theirs_at, logs[1])
+        spans = sum(line.count('"spanId"') for log in logs for line in log.read_text().splitlines())
+        print(f"Phoenix has {wait_for_spans(theirs_at, spans):,} of {spans:,} spans")
+        pages = (
+            ("run", EPISODES, f"{runs_at}/#/run?run=many", ".matrix .dots a", "/traces", "tbody tr"),
+            (
+                "trace",
+                PHOENIX_SPANS,
+                f"{trace_at}/#/trace?run=large&trace={trace}",
+                ".card .step",
+                f"/traces/{name}",
+                "text=Attributes",
+            ),
+        )
+        found = []
+        for what, size, own, seen, path, their_seen in pages:
+            pairs = [
+                (painted(browser, own, seen), painted(browser, project(theirs_at) + path, their_seen))
+                for _ in range(ROUNDS)
+            ]
+            found.append((what, size, min(mine for mine, _ in pairs), min(other for _, other in pairs)))
+    return found
 
 
 def frames(page: Any) -> tuple[float, float]:
@@ -208,22 +265,29 @@ def main() -> bool:
         large_trace(folder / "smaller", THEIR_SPANS)
         export_run("large", "inspect", out=folder / "large" / "large.eval", home=str(folder / "smaller"))
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        mine: dict[str, list[tuple[float, int]]] = {"run": [], "trace": []}
-        other: dict[str, list[tuple[float, int]]] = {"run": [], "trace": []}
+        mine: dict[str, list[Painted]] = {"run": [], "trace": []}
+        other: dict[str, list[Painted]] = {"run": [], "trace": []}
         for _ in range(ROUNDS):  # by turns, each time a new server: the machine is as busy for one as for the other
             with serving(*ours(home)) as address:
-                mine["run"].append(paint(browser, f"{address}/#/run?run=many", ".matrix .dots a")[:2])
+                mine["run"].append(painted(browser, f"{address}/#/run?run=many", ".matrix .dots a"))
             with serving(*theirs(folder / "logs")) as address:
-                other["run"].append(paint(browser, f"{address}/#/logs/many.eval", f"text={EPISODES} rows")[:2])
+                other["run"].append(painted(browser, f"{address}/#/logs/many.eval", f"text={EPISODES} rows"))
             with serving(*ours(folder / "smaller")) as address:
                 place = f"{address}/#/trace?run=large&trace={trace}"
-                mine["trace"].append(paint(browser, place, ".card .step")[:2])
+                mine["trace"].append(painted(browser, place, ".card .step"))
             with serving(*theirs(folder / "large")) as address:
-                other["trace"].append(paint(browser, f"{address}/#/logs/large.eval", "text=/turn 1\\//")[:2])
+                other["trace"].append(painted(browser, f"{address}/#/logs/large.eval", "text=/turn 1\\//"))
+        compared = [
+            ("inspect view", what, size, min(mine[what]), min(other[what]))
+            for what, size in (("run", EPISODES), ("trace", THEIR_SPANS))
+        ]
+        if PHOENIX is None:
+            print(LEFT_OUT)
+        else:
+            compared += [("Phoenix", *row) for row in beside_phoenix(browser, folder, home)]
         with serving(*ours(home)) as address:
-            large = paint(browser, f"{address}/#/trace?run=large&trace={trace}", ".card .step")
-            count = int(large[2].evaluate("document.querySelectorAll('*').length"))
-            rate, spent = frames(large[2])
+            large, page = paint(browser, f"{address}/#/trace?run=large&trace={trace}", ".card .step")
+            rate, spent = frames(page)
             listed = json.loads(
                 urllib.request.urlopen(f"{address}/api/run/attempts?run=many&count=50", timeout=60).read()
             )
@@ -231,18 +295,22 @@ def main() -> bool:
             busy = [sys.executable, "-c", IMPORTING, str(folder / "run.json"), str(home)]
             answered, median, slow = p95(address, "many", traces, busy)
         browser.close()
-    for what, size in (("run", EPISODES), ("trace", THEIR_SPANS)):
-        (fast, sent), (their_fast, their_sent) = min(mine[what]), min(other[what])
-        rows.append([what, size, fast, sent / 1e3, their_fast, their_sent / 1e3])
-        held.append((f"{what}: {sent / 1e3:.0f} kB before the first paint", sent < MOST_BYTES))
-        held.append((f"{what}: painted after {fast:.2f} s, inspect view {their_fast:.2f} s", fast < their_fast))
-    rows.append(["large trace", SPANS, large[0], large[1] / 1e3, None, None])
-    held.append((f"a trace of {SPANS:,} spans: {large[1] / 1e3:.0f} kB before the first paint", large[1] < MOST_BYTES))
-    table("viewer", ["what", "episodes or spans", "s", "kB", "inspect s", "inspect kB"], rows)
+    for viewer, what, size, own, their in compared:
+        figures = [own.seconds, own.sent / 1e3, own.nodes, their.seconds, their.sent / 1e3, their.nodes]
+        rows.append([viewer, what, size, *figures])
+        held.append((f"{what}: {own.sent / 1e3:.0f} kB before the first paint", own.sent < MOST_BYTES))
+        said = f"{what}: painted after {own.seconds:.2f} s, {viewer} {their.seconds:.2f} s"
+        held.append((said, own.seconds < their.seconds))
+    rows.append(["", "large trace", SPANS, large.seconds, large.sent / 1e3, large.nodes, None, None, None])
+    held.append(
+        (f"a trace of {SPANS:,} spans: {large.sent / 1e3:.0f} kB before the first paint", large.sent < MOST_BYTES)
+    )
+    names = ["beside", "what", "episodes or spans", "s", "kB", "nodes", "their s", "their kB", "their nodes"]
+    table("viewer", names, rows)
     print(
         f"{answered:,} requests of {READERS} readers during an import: median {1e3 * median:.0f} ms, p95 {1e3 * slow:.0f} ms"
     )
-    held.append((f"a trace of {SPANS:,} spans: {count:,} nodes", count < MOST_NODES))
+    held.append((f"a trace of {SPANS:,} spans: {large.nodes:,} nodes", large.nodes < MOST_NODES))
     held.append((f"scrolling it: {rate:.0f} frames a second", rate >= LEAST_FRAMES))
     held.append((f"a frame takes {spent:.1f} ms of the page's thread", spent < 1e3 / LEAST_FRAMES))
     return all([verdict(claim, ok) for claim, ok in held])

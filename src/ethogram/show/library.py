@@ -81,10 +81,11 @@ class Library:
             self._runs.move_to_end(place)
             while len(self._runs) > KEPT_RUNS:
                 self._runs.popitem(last=False)
-        with held.lock:
-            if held.value is None:
-                run.standing  # noqa: B018 - read here, shared by all that are opened from it
-                held.value = run
+        if held.value is None:  # who finds it opened waits for nobody who reads from it
+            with held.lock:
+                if held.value is None:
+                    run.standing  # noqa: B018 - read here, shared by all that are opened from it
+                    held.value = run
         return held
 
     def _reading(self, name: str) -> Run:

@@ -250,6 +250,21 @@ def test_a_chat_reads_the_same_by_messages() -> None:
     assert [(s.keep, s.input) for s in found.spans] == [(s.keep, s.input) for s in trace.spans]
 
 
+def test_spans_of_different_traces_have_different_ids_on_the_wire() -> None:
+    def fill(trace: TraceBuilder) -> None:
+        chat = ChatBuilder(trace)
+        chat.add(Message("user", (Text("hello"),)))
+        chat.add(Message("assistant", (Text("good day"),)))
+        chat.close()
+
+    stream = io.BytesIO()
+    writer.write([build(fill, "one"), build(fill, "two")], stream)
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    spans = [s for line in lines for r in line["resourceSpans"] for scope in r["scopeSpans"] for s in scope["spans"]]
+    assert len(spans) > 2
+    assert len({span["spanId"] for span in spans}) == len(spans), "some receivers keep one span of an id in all traces"
+
+
 def test_many_traces_in_their_order() -> None:
     traces = [build(lambda t, n=n: t.add(Draft(kind="other", name=f"n{n}")), str(n)) for n in range(5)]  # type: ignore[misc]
     data, _ = written(*traces)

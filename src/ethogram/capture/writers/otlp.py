@@ -119,7 +119,7 @@ def _span(trace: Trace, span: Span, labels: list[Label], lost: dict[str, int]) -
         _lose(lost, "result_hash")
     wire: dict[str, Any] = {
         "traceId": wire_id(span.trace_id, _HEX_TRACE),
-        "spanId": wire_id(span.span_id, _HEX_SPAN),
+        "spanId": _wire_span(span, span.span_id),
         "name": span.name,
         "kind": 3 if span.kind == "model" else 1,
         "startTimeUnixNano": str(span.start_ns or 0),
@@ -129,25 +129,30 @@ def _span(trace: Trace, span: Span, labels: list[Label], lost: dict[str, int]) -
         "status": status,
     }
     if span.parent_id is not None:
-        wire["parentSpanId"] = wire_id(span.parent_id, _HEX_SPAN)
+        wire["parentSpanId"] = _wire_span(span, span.parent_id)
     return wire
 
 
-def wire_id(known: str, shape: re.Pattern[str]) -> str:
+def _wire_span(span: Span, known: str) -> str:
+    """The id of a span, or of its parent; a hash holds the trace, for some receivers keep one span of an id in all."""
+    return wire_id(known, _HEX_SPAN, span.trace_id)
+
+
+def wire_id(known: str, shape: re.Pattern[str], within: str = "") -> str:
     """An id of the size that the wire wants: our own without its prefix, a foreign one as it is, else a hash."""
     bare = known.removeprefix("b2:")
     if shape.fullmatch(bare) and bare.strip("0"):
         return bare
     size = 32 if shape is _HEX_TRACE else 16
-    return short_id(digest("wire", known), size)
+    return short_id(digest("wire", known, *([within] if within else [])), size)
 
 
 def _attributes(trace: Trace, span: Span, lost: dict[str, int]) -> Iterator[tuple[str, Any]]:
     yield "ethogram.kind", span.kind
     yield "ethogram.seq", span.seq
-    if wire_id(span.span_id, _HEX_SPAN) != span.span_id:
+    if _wire_span(span, span.span_id) != span.span_id:
         yield "ethogram.span_id", span.span_id
-    if span.parent_id is not None and wire_id(span.parent_id, _HEX_SPAN) != span.parent_id:
+    if span.parent_id is not None and _wire_span(span, span.parent_id) != span.parent_id:
         yield "ethogram.parent_id", span.parent_id
     yield "ethogram.lane", span.lane or None
     yield "gen_ai.operation.name", _OPERATIONS.get(span.kind)
