@@ -90,9 +90,7 @@ class Library:
 
     def _reading(self, name: str) -> Run:
         """The same for one thread, with files of its own: a long answer holds up no other reader."""
-        held = self._shared(name)
-        with held.lock:
-            opened: Run = held.value.reopened()
+        opened: Run = self._shared(name).value.reopened()  # of what is known, which only grows: no lock
         return opened
 
     def state(self, name: str) -> str:
@@ -148,6 +146,16 @@ class Library:
                 while len(self._answers) > KEPT_ANSWERS:
                     self._answers.popitem(last=False)
         return found
+
+    def earlier(self, name: str, key: tuple[Any, ...]) -> Any:
+        """The newest answer about a run in any state of its ledger, while somebody computes that of this state; else
+        None. For those who would rather show what is known than wait."""
+        place = (name, self.state(name), *key)
+        with self._lock:
+            if place in self._answers or place not in self._pending:
+                return None
+            known = (one for one in reversed(self._answers) if one[0] == name and one[2:] == key)
+            return self._answers.get(next(known, ()))
 
     @contextmanager
     def alone(self, name: str, key: tuple[Any, ...], compute: Callable[[Run], Kept]) -> Iterator[Kept]:
