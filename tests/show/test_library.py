@@ -38,7 +38,9 @@ def test_the_list_of_runs_does_not_wait_for_another_reader(home: Home, tmp_path:
     assert begun.wait(30)
     library._states = (0.0, {})  # the list of runs may be half a second old
     meanwhile = runs_view(library, RunsQuery())
-    assert ([row.episodes for row in meanwhile.rows], meanwhile.pending) == ([1], 1), "what is known, and that it is old"
+    assert ([row.episodes for row in meanwhile.rows], meanwhile.pending) == ([1], 1), (
+        "what is known, and that it is old"
+    )
     go_on.set()
     other.join(30)
     after = runs_view(library, RunsQuery())

@@ -10,6 +10,16 @@ export function clean(text: string): string {
   });
 }
 
+/** A text of at most `most` characters; one that is longer ends in an ellipsis. */
+export function shortened(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, most - 1)}…`;
+}
+
+/** The first of some names, and whether there are more. */
+export function firstOf(names: string[], most: number): string {
+  return names.slice(0, most).join(", ") + (names.length > most ? ", …" : "");
+}
+
 /** JSON with line breaks, where the text is a whole JSON document of moderate size. */
 export function pretty(text: string): string {
   const start = text.trimStart()[0];

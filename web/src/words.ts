@@ -28,9 +28,9 @@ export function percent(value: number | null | undefined, digits = 0): string {
   return value === null || value === undefined ? NONE : `${(100 * value).toFixed(digits)}%`;
 }
 
-export function between(estimate: Estimate): string {
-  if (estimate.low === null || estimate.high === null) return "no interval";
-  return `${percent(estimate.low)} to ${percent(estimate.high)}`;
+/** The interval of an estimate in words, its ends written as the estimate is. */
+export function between({ low, high }: Pick<Estimate, "low" | "high">, write: (value: number) => string = percent): string {
+  return low === null || high === null ? "no interval" : `${write(low)} to ${write(high)}`;
 }
 
 /** What an estimate rests on, for a tooltip. */

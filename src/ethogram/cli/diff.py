@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from ethogram.display.shorten import shortened
 from ethogram.lab.divergence.diffs import DiffResult, Side, StepRow, diff
 from ethogram.store import short_id
 
@@ -147,7 +148,7 @@ def _print_steps(out: Console, result: DiffResult, whole: bool) -> None:
         for place, words in ((item.first, item.first_signature), (item.second, item.second_signature)):
             number = "" if place is None else str(place)
             shown = printable(words or "").replace("\n", " ")
-            shown = shown if len(shown) <= half else shown[: half - 1] + "…"
+            shown = shortened(shown, half)
             line.append(f"{number:>4} ", style="dim")
             line.append(f"{shown:<{half}}", style=_STYLE[item.sign])
         if result.lanes > 1:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult, WhyTrace
@@ -134,7 +135,7 @@ def _print(result: WhyResult, limit: int, home: str | None = None) -> None:
         _print_against(result, limit)
     if result.unexplained:
         left = [t for t in result.traces if t.failed and not t.explained]
-        shown = ", ".join(f"{_place(t)} (task {_cut(t.task, 24)})" for t in left[:3])
+        shown = ", ".join(f"{_place(t)} (task {shortened(t.task, 24)})" for t in left[:3])
         out.print(Text(printable(f"\nunexplained: {plural(result.unexplained, 'failed run')}, e.g. {shown}")))
     if result.reference:
         told = ", ".join(f"{name} {count}" for name, count in result.reference.items())
@@ -223,7 +224,9 @@ def _print_point(point: DecisionPoint) -> None:
     for i, branch in enumerate(point.branches):
         mark = "└─" if i == len(point.branches) - 1 else "├─"
         rate = (branch.runs - branch.failed) / branch.runs
-        line = f"  {mark} {_cut(printable(branch.choice), width):<{width}}  {branch.runs:>4} runs, {rate:.2f} succeed"
+        line = (
+            f"  {mark} {shortened(printable(branch.choice), width):<{width}}  {branch.runs:>4} runs, {rate:.2f} succeed"
+        )
         if branch.choice == point.choice and point.fall.value is not None:
             line += f"  ▼ {_signed(point.fall)} within tasks"
         out.print(Text(line), no_wrap=True, overflow="ellipsis")
@@ -262,7 +265,7 @@ def _print_against(result: WhyResult, limit: int) -> None:
         out.print("nothing became more or less frequent by the test over all events")
         return
     rows = [
-        [_cut(c.what, 50), c.change, c.with_now, c.with_before, _signed(c.difference), c.is_cause]
+        [shortened(c.what, 50), c.change, c.with_now, c.with_before, _signed(c.difference), c.is_cause]
         for c in first(against.changes, limit)
     ]
     out.print(table(["what", "change", "now", "before", "difference", "cause"], rows))
@@ -279,7 +282,3 @@ def _signed(estimate: Estimate) -> str:
     if estimate.value is None or estimate.low is None or estimate.high is None:
         return "unknown"
     return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from ethogram.estimate import Estimate
 
+from .shorten import shortened
+
 WIDEST = 160
 """Longer texts are cut: a table is to be read, `to_df()` has all of it."""
 NOTHING = "–"
@@ -111,7 +113,7 @@ def words(name: str) -> str:
 
 
 def _cut(line: str, widest: int = WIDEST) -> str:
-    return line if len(line) <= widest else line[: widest - 1] + "…"
+    return shortened(line, widest)
 
 
 def _is_number(value: Any) -> bool:

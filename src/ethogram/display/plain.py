@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .cells import Bar, text, words
 from .contents import Contents, Listing
+from .shorten import shortened
 
 MOST_LINES = 10
 _WIDE = 110
@@ -55,4 +56,4 @@ def _rest(contents: Contents, left: int) -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _WIDE else line[: _WIDE - 1] + "…"
+    return shortened(line, _WIDE)

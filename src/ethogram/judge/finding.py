@@ -7,6 +7,8 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
+from ethogram.display.shorten import shortened
+
 from .settings import ExpectedCall, ToolCalls
 
 FailureClass = Literal["wrong_tool", "bad_args", "hallucinated_state", "gave_up", "loop", "budget", "infrastructure"]
@@ -66,4 +68,4 @@ class Blamed(msgspec.Struct, frozen=True, kw_only=True):
 def quoted(text: str, width: int = MOST_WORDS) -> str:
     """Words of a trace on one line, cut to a width."""
     line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return shortened(line, width)

@@ -9,6 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
+from ethogram.display.shorten import shortened
 from ethogram.errors import BadInput, BadUsage
 from ethogram.plan import derived_seed
 
@@ -206,7 +207,7 @@ class Notes:
 def excerpt(text: str) -> str:
     """A short piece of a text, on one line."""
     flat = " ".join(text.split())
-    return flat if len(flat) <= EXCERPT else flat[: EXCERPT - 1] + "…"
+    return shortened(flat, EXCERPT)
 
 
 def count_of(count: int, noun: str) -> str:

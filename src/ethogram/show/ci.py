@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+from ethogram.display.shorten import shortened
 from ethogram.estimate import Estimate
 from ethogram.lab.gate.confirming import Confirmation
 from ethogram.lab.gate.gating import GateResult
@@ -202,7 +203,7 @@ def _named(words: list[str]) -> str:
 
 def _short(text: str) -> str:
     flat = " ".join(_clean(text).split())
-    return flat if len(flat) <= MOST_WORDS else flat[: MOST_WORDS - 1] + "…"
+    return shortened(flat, MOST_WORDS)
 
 
 def _cell(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ethogram.display.shorten import shortened
 from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
 from ethogram.trace import short_id
 
@@ -20,7 +21,7 @@ def passes_text(arm: Counted) -> str:
 def reason(task: MovedTask) -> str:
     """What the check said of the failing attempt, at most a few lines of it."""
     why = task.why or ""
-    return why if len(why) <= MOST_REASON else why[: MOST_REASON - 1] + "…"
+    return shortened(why, MOST_REASON)
 
 
 def first_difference(step: FirstDifference | None) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ethogram.display.shorten import shortened
 from ethogram.estimate import Estimate
 from ethogram.lab.why.results import Cause, Example, SettlingExperiment, WhyResult
 from ethogram.store import Run
@@ -54,7 +55,7 @@ def _reason(cause: Cause, is_cause: bool, told: WhyResult, answers: RunAnswers) 
     facts += [f"class {cause.class_}"] if cause.class_ else []
     facts += [f"owner {cause.owner}"] if cause.owner else []
     return Reason(
-        what=cause.what if len(cause.what) <= MOST_WHAT else cause.what[: MOST_WHAT - 1] + "…",
+        what=shortened(cause.what, MOST_WHAT),
         kind="cause" if is_cause else "lead",
         facts=facts,
         excerpts=[Excerpt(place=answers.place(e), text=e.text) for e in cause.examples],

@@ -24,6 +24,7 @@ from ethogram.capture.wire.protocols.asking import request_body
 from ethogram.capture.wire.recorded_calls import RecordedModelCall, recorded_calls
 from ethogram.cost import Metering
 from ethogram.cost.settings import price_list
+from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.home.traces import find_trace
 from ethogram.measure.redecision import (
@@ -385,4 +386,4 @@ def _shown(message: Message) -> str:
     """A decision in a line: the calls, else the words."""
     calls = [f"{c.name}({c.arguments})" for c in message.tool_calls]
     line = " ".join((", ".join(calls) or message.text).split())
-    return line if len(line) <= SHOWN else line[: SHOWN - 1] + "…"
+    return shortened(line, SHOWN)

@@ -6,6 +6,7 @@ import type { ExploreView, GridPoint, ParameterEffect, RoundPoint, SliceView } f
 import { Rate } from "../parts/estimate";
 import { Section } from "../parts/section";
 import { Command, Failed, Loading } from "../parts/states";
+import { shortened } from "../text";
 import { basis, count, NONE, percent, plural, short } from "../words";
 import type { PageProps } from "./registry";
 import "./explore.css";
@@ -163,7 +164,7 @@ function Heat({ slice }: { slice: SliceView }) {
       <svg class="heat" viewBox={`0 0 ${wide} ${tall}`} width={wide} height={tall} role="img" aria-label={`failure rate by ${slice.x} and ${slice.y}`}>
         {slice.y_values.map((value, y) => (
           <text key={value} class="tick" x={left - 8} y={row(y) + cell.tall / 2 + 4} text-anchor="end">
-            {value.slice(0, 16)}
+            {shortened(value, 16)}
           </text>
         ))}
         {slice.x_values.map((value, x) => (

@@ -5,7 +5,7 @@ import { useAnswer } from "../load";
 import type { CorridorCheck, Estimate, FieldView, HorizonRow } from "../models";
 import { Rate } from "../parts/estimate";
 import { Command, Failed, Loading } from "../parts/states";
-import { NONE, percent, plural, shortId } from "../words";
+import { between, NONE, percent, plural, shortId } from "../words";
 import { CloudPart } from "./field-cloud";
 import type { PageProps } from "./registry";
 import "./field.css";
@@ -120,7 +120,7 @@ function Around({ estimate, most, plain = false }: { estimate: Estimate | undefi
   const x = (v: number) => 60 + 56 * Math.max(-1, Math.min(1, v / most));
   const tone = plain ? "open" : low !== null && low > 0 ? "up" : high !== null && high < 0 ? "down" : "open";
   return (
-    <span class={`around ${tone}`} title={`${number(low)} to ${number(high)} · ${estimate.method}, n = ${estimate.n} ${estimate.of}`}>
+    <span class={`around ${tone}`} title={`${between(estimate, (end) => number(end))} · ${estimate.method}, n = ${estimate.n} ${estimate.of}`}>
       <svg viewBox="0 0 120 14" aria-hidden="true">
         <line class="axis" x1="4" x2="116" y1="7" y2="7" />
         <line class="zero" x1="60" x2="60" y1="1" y2="13" />
@@ -128,7 +128,7 @@ function Around({ estimate, most, plain = false }: { estimate: Estimate | undefi
         {tone === "down" ? <rect x={x(value) - 3} y="4" width="6" height="6" /> : <circle cx={x(value)} cy="7" r="3.3" />}
       </svg>
       <b>{number(value, true)}</b>
-      <small class="muted">{low === null ? "no interval" : `${number(low, true)} to ${number(high, true)}`}</small>
+      <small class="muted">{between(estimate, (end) => number(end, true))}</small>
     </span>
   );
 }

@@ -4,7 +4,7 @@ import { change, href } from "../address";
 import { useAnswer } from "../load";
 import type { Estimate, GateView, LayerChange, MovedTask, TaskChange } from "../models";
 import { Command, Empty, Failed, Loading } from "../parts/states";
-import { count, dollars, NONE, percent, plural, shortId } from "../words";
+import { between, count, dollars, NONE, percent, plural, shortId } from "../words";
 import type { PageProps } from "./registry";
 import "./gate.css";
 
@@ -115,13 +115,13 @@ function number(value: number | null, share: boolean, signed = false): string {
 
 function Card({ label, estimate, share, signed = false }: { label: string; estimate: Estimate; share: boolean; signed?: boolean }) {
   const { value, low, high } = estimate;
-  const between = low === null || high === null ? (estimate.why ?? "no interval") : `${number(low, share, signed)} to ${number(high, share, signed)}`;
+  const why = low === null || high === null ? estimate.why : null;
   return (
     <section class="part card">
       <h3 class="muted">{label}</h3>
       <p class="big">{number(value, share, signed)}</p>
       <p class="muted small" title={estimate.method}>
-        {between}
+        {why ?? between(estimate, (end) => number(end, share, signed))}
         {low !== null && ` (${percent(estimate.level)})`}
       </p>
     </section>

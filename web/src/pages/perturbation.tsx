@@ -5,6 +5,7 @@ import { useAnswer } from "../load";
 import type { Aggregate, Dose, ExperimentPair, OperatorTask, PerturbationView } from "../models";
 import { Effect, Rate } from "../parts/estimate";
 import { Command, Failed, Loading } from "../parts/states";
+import { firstOf } from "../text";
 import { NONE, plural, shortId } from "../words";
 import type { PageProps } from "./registry";
 import "./perturbation.css";
@@ -345,7 +346,7 @@ function Changes({ answer }: { answer: PerturbationView }) {
           {answer.treatments.map((one) => (
             <tr key={one.condition}>
               <td>{one.condition}</td>
-              <td class="muted">{one.tasks.slice(0, 3).join(", ") + (one.tasks.length > 3 ? ", …" : "")}</td>
+              <td class="muted">{firstOf(one.tasks, 3)}</td>
               <td>{one.summary}</td>
             </tr>
           ))}

@@ -3,8 +3,8 @@ import { useState } from "preact/hooks";
 import { href, type Params } from "../address";
 import type { LabelView, NeighboursView, TraceView } from "../models";
 import { Dot } from "../parts/dot";
-import { clean } from "../text";
-import { count, dollars, plural, seconds, short } from "../words";
+import { clean, shortened } from "../text";
+import { count, dollars, plural, seconds, short, shortId } from "../words";
 
 interface TraceHeadProps {
   head: TraceView;
@@ -24,7 +24,7 @@ export function TraceHead({ head, near, params, open }: TraceHeadProps) {
         <Dot state={head.state} />
         <h1 title={attempt.trace_id}>
           {/^\d+$/.test(attempt.task) && <span>task </span>}
-          {clean(attempt.task) || attempt.trace_id.slice(0, 12)} <span>attempt {attempt.attempt}</span>
+          {clean(attempt.task) || shortId(attempt.trace_id)} <span>attempt {attempt.attempt}</span>
           {attempt.condition && <span class="tag">{attempt.condition}</span>}
         </h1>
         <span class={`verdict ${head.state}`}>{verdict}</span>
@@ -93,7 +93,7 @@ export function Labelled({ label }: { label: LabelView }) {
   return (
     <span class={label.value === false ? "tag fail" : "tag"} title={`${label.source}, by ${label.by}${label.why ? `: ${label.why}` : ""}`}>
       {sign} {clean(label.name)}
-      {value && `: ${clean(value.slice(0, 60))}`}
+      {value && `: ${clean(shortened(value, 60))}`}
     </span>
   );
 }

@@ -1,6 +1,6 @@
 // A number with its uncertainty, as words and as a small interval.
 import type { Estimate } from "../models";
-import { basis, count, NONE, percent } from "../words";
+import { basis, between, count, NONE, percent } from "../words";
 
 /** A share with its interval on a line from 0 to 1. */
 export function Rate({ estimate, wide = false }: { estimate: Estimate | null; wide?: boolean }) {
@@ -15,7 +15,7 @@ export function Rate({ estimate, wide = false }: { estimate: Estimate | null; wi
         {low !== null && high !== null && <line x1={x(low)} x2={Math.max(x(high), x(low) + 1)} y1="6" y2="6" class="spread" />}
         <circle cx={x(value)} cy="6" r="3" class="point" />
       </svg>
-      <small>{low === null || high === null ? "no interval" : `${percent(low)}–${percent(high)}`}</small>
+      <small>{between(estimate)}</small>
     </span>
   );
 }
@@ -39,7 +39,7 @@ export function Effect({ estimate, lost = false }: { estimate: Estimate; lost?: 
         {low !== null && high !== null && <line class="spread" x1={x(low)} x2={x(high)} y1="6" y2="6" />}
         <circle cx={x(value)} cy="6" r="3" />
       </svg>
-      <small class="muted">{low === null || high === null ? "no interval" : `${signed(low)} to ${signed(high)}`}</small>
+      <small class="muted">{between(estimate, signed)}</small>
     </span>
   );
 }

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from ethogram.decide.compare import TaskChange
+from ethogram.display.shorten import shortened
 from ethogram.errors import EthogramError
 from ethogram.lab.outcomes.columns import chosen_entries, load_outcomes
 from ethogram.measure.catalogue import OUTCOME, metric
@@ -198,7 +199,7 @@ def what_checks_said(trace: Trace, success_at: float) -> str:
     failed = [x for x in newest.values() if _fails(x, success_at)]
     told = [x for x in failed if x.source == "verifier"] or failed
     whole = "; ".join(f"{x.name}: {said}" for x in told if (said := _said(trace, x)))
-    return whole if len(whole) <= MOST_WORDS else whole[: MOST_WORDS - 1] + "…"
+    return shortened(whole, MOST_WORDS)
 
 
 def _only_score(trace: Trace) -> str:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from ethogram.display import Drawing, Presentation
+from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, Damaged, EthogramError, NotFound
 from ethogram.judge.belief import BeliefCheck, belief_of
 from ethogram.judge.rubric import ITEM_PREFIX, is_rubric_label
@@ -268,4 +269,4 @@ def _preview(trace: Trace, span: Span) -> str:
 
 def _line(text: str, width: int) -> str:
     line = " ".join(text[: 4 * width].split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return shortened(line, width)

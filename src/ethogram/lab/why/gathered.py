@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ethogram.display.shorten import shortened
 from ethogram.errors import EthogramError, Sealed
 from ethogram.judge.byhand import Override, class_override
 from ethogram.judge.findings import (
@@ -210,7 +211,7 @@ def _words(trace: Trace, span: Span, width: int = 240) -> str:
             said.append(message.text[: 4 * width])
             said += [f"{c.name}({c.arguments[:width]})" for c in message.tool_calls]
     line = " ".join(" ".join(said).split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return shortened(line, width)
 
 
 def _time(trace: Trace, step: int | None) -> int | None:

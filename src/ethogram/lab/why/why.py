@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 
 from ethogram.decide.layers import compare_layers
+from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, NotFound
 from ethogram.judge.finding import quoted
 from ethogram.judge.findings import Category
@@ -380,7 +381,7 @@ def short_place(example: Example) -> str:
 
 
 def _brief(text: str, width: int = 100) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
+    return shortened(text, width)
 
 
 def _of_tasks(cause: Cause) -> str:
