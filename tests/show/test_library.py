@@ -1,4 +1,4 @@
-"""What several readers of one home share: answers are computed once, and who can do with an earlier one does not wait."""
+"""What readers of one home share: answers are computed once, and who can do with an earlier one does not wait."""
 
 from __future__ import annotations
 
