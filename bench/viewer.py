@@ -6,7 +6,7 @@
 
 All viewers run as processes of their own and are opened by the same browser. Our run is exported as an Inspect log and as
 OTLP, so all show the same episodes; of a trace Inspect gets 30,000 spans (of 300,000 its log alone is hundreds of megabytes)
-and Phoenix 2,000 (of 30,000 its page shows nothing for minutes), each beside ours of the same length, and ours is opened once
+and Phoenix 2,000 (its page took 20 seconds for 500 of them), each beside ours of the same length, and ours is opened once
 more with all. Meaningful is: for a run, its list of attempts, samples or traces; for a trace, its first step, event or span.
 Phoenix is left out, with a sentence, where it is not installed (bench/_phoenix.py says how to name it).
 Times are wall times, the best of three by turns: only their ratio says something.
