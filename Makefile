@@ -42,7 +42,8 @@ bubble: ## bubblewrap for the tests of isolation, where this machine lets us ins
 	|| echo "no bubblewrap here and none can be installed: tests of isolation will be skipped"
 
 test: setup browser bubble check ## everything that must hold: checks, then all tests
-	$(BIN)/python -m pytest -n 2 --dist loadgroup --durations 25 --durations-min 5
+	@# three workers on two cores: a third of the time tests wait for processes, servers and browsers
+	$(BIN)/python -m pytest -n 3 --dist loadgroup --durations 25 --durations-min 5
 
 quick: setup ## lint, types and the tests nearest to what changed since main, in less than two minutes
 	@$(BIN)/python scripts/quick.py
