@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from ethogram.cli.main import run as command
@@ -140,6 +142,25 @@ def test_a_damaged_file_is_told_in_one_sentence(
                 assert "Traceback" not in said
                 told += code != 0
     assert told > 10
+
+
+def test_words_that_a_changed_footer_makes_bytes(
+    home: Home, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ETHOGRAM_HOME", home.files.address)
+    run = home.resolve("run")
+    (path,) = Path(home.files.address, run.path).glob("texts-*.parquet")
+    whole = path.read_bytes()
+    table = pq.read_table(path)
+    kinds = pa.schema([(f.name, pa.binary() if f.name == "body" else f.type) for f in table.schema])
+    pq.write_table(table.cast(kinds), path)
+    try:
+        assert command(["trace", run.entries[0].head.trace_id, "--run", "run"]) in (1, 64)
+        said = capsys.readouterr().err
+        assert "column body is binary instead of string" in said
+        assert said.count("\n") == 1
+    finally:
+        path.write_bytes(whole)
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "gone", "replaced by other columns"])

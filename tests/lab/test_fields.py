@@ -422,7 +422,9 @@ def test_several_agents_are_told(home):
 
 def test_too_little_is_refused(home):
     store(home, "empty", [Episode("user", Missing("killed")), Episode("", Scored(1.0))])
-    with pytest.raises(Refused, match=r"no scored trace to measure \(killed 1, no steps 1\); score it first") as none:
+    with pytest.raises(
+        Refused, match=r"no scored trace to measure \(killed 1, no steps 1\); the ways to score it"
+    ) as none:
         field_of("empty", home=home)
     assert none.value.estimate is not None
     assert none.value.estimate.missing == {"killed": 1, "no steps": 1}

@@ -23,7 +23,7 @@ from .toolcalls import ArgumentGap, MadeCall, argument_gaps, call_difference
 
 _NOT_EXPECTED, _NOT_GIVEN = "not expected", "not given"
 _TELLING = 3
-"""A shorter value, such as 1, stands in so many places that the last of them tells nothing."""
+"""A shorter value, such as 1, stands in many places, and the last of them tells nothing."""
 
 
 def reference_findings(words: TraceWords, facts: Facts) -> list[Finding]:

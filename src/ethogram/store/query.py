@@ -21,7 +21,7 @@ from .lake import Run
 from .ledger import DataFile
 from .numbered import REFERENCES, addressed, addresses, numbered_schema
 from .scan import list_of, literal, quote, scan
-from .segment import SPAN_COLUMNS, damage, open_parquet, span_schema, text_schema
+from .segment import SPAN_COLUMNS, damage, open_parquet, open_texts, span_schema, text_schema
 from .tables import label_table, run_table
 
 TEXT_ROWS = 256
@@ -99,7 +99,7 @@ class Lake:
                     damage(f"{file.name} of run {run.name!r}"),
                     run.files.open(f"{run.path}/{file.name}") as source,
                 ):
-                    for batch in open_parquet(source, key).iter_batches(batch_size=TEXT_ROWS, use_threads=False):
+                    for batch in open_texts(source, key).iter_batches(batch_size=TEXT_ROWS, use_threads=False):
                         if len(held) > 1:  # two writers may both have written a text
                             refs = batch.column("ref").to_pylist()
                             batch = batch.filter(pa.array([r not in seen for r in refs], pa.bool_()))

@@ -198,6 +198,19 @@ def open_parquet(file: Any, key: bytes | None = None, dictionaries: Sequence[str
     )
 
 
+def open_texts(file: Any, key: bytes | None = None) -> Any:
+    """A text segment to read from; raises `TypeError` where its columns are not those of one.
+
+    One changed bit of the footer makes words of bytes, and nothing else of the file need be wrong.
+    """
+    parquet = open_parquet(file, key)
+    found = {field.name: field.type for field in parquet.schema_arrow}
+    for field in text_schema():
+        if field.name in found and found[field.name] != field.type:
+            raise TypeError(f"column {field.name} is {found[field.name]} instead of {field.type}")
+    return parquet
+
+
 @contextmanager
 def damage(name: str) -> Iterator[None]:
     """Name the file whose bytes cannot be read; in damaged ones anything may be missing or of another type."""

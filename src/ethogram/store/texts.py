@@ -13,7 +13,7 @@ from ethogram.trace import Ref, Span, detached_refs
 from .files import Files
 from .ledger import DataFile
 from .seal import Keyring
-from .segment import TextRow, damage, open_parquet
+from .segment import TextRow, damage, open_texts
 
 OPEN_FILES = 16
 HELD_CHARS = 64 << 20
@@ -66,7 +66,7 @@ class TextReader:
         key = self._keys.get(known.key) if known.key else None
         index: dict[str, int] = {}
         with damage(name):
-            parquet = open_parquet(self._files.open(f"{self._path}/{name}"), key)
+            parquet = open_texts(self._files.open(f"{self._path}/{name}"), key)
             for group in range(parquet.num_row_groups):
                 for ref in parquet.read_row_group(group, columns=["ref"], use_threads=False).column(0).to_pylist():
                     index[ref] = group
@@ -95,7 +95,7 @@ def stored_refs(files: Files, path: str, segments: Iterable[DataFile], key: byte
     for segment in segments:
         refs: list[Ref] = []
         with suppress(EthogramError), damage(segment.name), files.open(f"{path}/{segment.name}") as file:
-            refs = open_parquet(file, key).read(columns=["ref"], use_threads=False).column(0).to_pylist()
+            refs = open_texts(file, key).read(columns=["ref"], use_threads=False).column(0).to_pylist()
         yield from ((ref, segment.name) for ref in refs)
 
 

@@ -14,7 +14,7 @@ from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, ga
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
-from ethogram.store.segment import damage, open_parquet, span_schema, text_schema
+from ethogram.store.segment import damage, open_texts, span_schema, text_schema
 from ethogram.trace import Scored, Totals, is_outcome_only
 from ethogram.trace.steps import inner_ids
 
@@ -57,7 +57,7 @@ def text_lengths(run: Run) -> Any:
     for file in run.standing.named("texts-"):
         key = None if file.key is None else run.keys.get(file.key)
         with damage(f"{file.name} of run {run.name!r}"):
-            parts.append(open_parquet(run.files.open(f"{run.path}/{file.name}"), key).read(columns=["ref", "chars"]))
+            parts.append(open_texts(run.files.open(f"{run.path}/{file.name}"), key).read(columns=["ref", "chars"]))
     return pa.concat_tables(parts) if parts else text_schema().empty_table()
 
 
