@@ -1,12 +1,12 @@
 """Claims: spans over OTLP/HTTP cost a twentieth of the CPU that arize-phoenix takes for the same spans, from the request to
 the stored trace; of what was acknowledged nothing is lost by SIGKILL.
 
-    python bench/otlp_ingest.py [--quick] [--phoenix FOLDER]
+    python bench/otlp_ingest.py [--quick]
 
 Two sets of spans in protobuf with gzip, 512 a request as exporters send them: traces of agents whose context grows, and
 small traces of light spans. Both servers run as processes of their own on the same requests; CPU seconds are counted from the moment that
 a server answers until every span is stored. For the loss both are killed right after the last acknowledgement and started
-again. `--phoenix` (or PHOENIX_VENV) names a virtual environment with arize-phoenix; without one only our side is measured.
+again. Where arize-phoenix is not installed (see `_phoenix.py`) only our side is measured.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
+from _phoenix import LEFT_OUT, PHOENIX, phoenix_command
 from imports import agent_trace
 
 from ethogram.store import open_home
@@ -152,22 +153,14 @@ class Phoenix(Ours):
 
     name = "arize-phoenix"
 
-    def __init__(self, folder: Path, venv: Path) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder)
-        self.venv = venv
         folder.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> int:
-        port, grpc = free_port(), free_port()
-        env = {
-            **os.environ,
-            "PHOENIX_WORKING_DIR": str(self.folder),
-            "PHOENIX_PORT": str(port),
-            "PHOENIX_GRPC_PORT": str(grpc),
-            "PHOENIX_HOST": "127.0.0.1",
-            "PHOENIX_TELEMETRY_ENABLED": "false",
-        }
-        command = [str(self.venv / "bin" / "phoenix"), "serve"]
+        port = free_port()
+        command, settings = phoenix_command(self.folder, port, free_port())
+        env = {**os.environ, **settings, "PHOENIX_HOST": "127.0.0.1"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env, text=True
         )
@@ -231,24 +224,16 @@ def loss(side: Ours, requests: list[tuple[bytes, int]]) -> tuple[int, int]:
     return sent, side.stored()
 
 
-def peer() -> Path | None:
-    """The environment of arize-phoenix, if one was named."""
-    given = sys.argv[sys.argv.index("--phoenix") + 1] if "--phoenix" in sys.argv else os.environ.get("PHOENIX_VENV")
-    if given and (Path(given) / "bin" / "phoenix").exists():
-        return Path(given)
-    print("arize-phoenix is not measured: name its virtual environment with --phoenix FOLDER or PHOENIX_VENV")
-    return None
-
-
-def sides(top: Path, venv: Path | None) -> Iterator[Ours]:
+def sides(top: Path) -> Iterator[Ours]:
     yield Ours(top / "ours")
-    if venv is not None:
-        yield Phoenix(top / "theirs", venv)
+    if PHOENIX:
+        yield Phoenix(top / "theirs")
 
 
 def main() -> bool:
     """Measure, print, and say what held."""
-    venv = peer()
+    if not PHOENIX:
+        print(LEFT_OUT)
     rows: list[list[Any]] = []
     claims = []
     for make in (agents, light):
@@ -257,7 +242,7 @@ def main() -> bool:
         rates = {}
         for number, place in enumerate(("cost", "loss")):
             with tempfile.TemporaryDirectory(prefix="ethogram-bench-") as top:
-                for side in sides(Path(top), venv):
+                for side in sides(Path(top)):
                     part = requests if side.name == Ours.name else requests[::THEIR_SHARE]
                     if number == 0:
                         stored, spent = cost(side, part)

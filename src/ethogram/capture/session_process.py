@@ -7,6 +7,7 @@ them. At the end of its input, also where the other process was killed, it store
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from typing import Any, BinaryIO
@@ -22,6 +23,8 @@ from .session_store import SessionStore, StoredSession
 LENGTH_BYTES = 8
 SWITCH_SECONDS = 0.0005
 """How long storing may keep the reading of frames waiting: the other process goes on meanwhile."""
+NICER = 10
+"""How much the process that serves clients goes before this one where both want a core."""
 
 
 class Begin(msgspec.Struct, tag="begin"):
@@ -101,6 +104,7 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     sys.setswitchinterval(SWITCH_SECONDS)
+    os.nice(NICER)
     try:
         store_sessions(sys.stdin.buffer)
     except (EthogramError, OSError) as error:
