@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,12 +114,20 @@ def document(call: Call) -> Callable[..., dict[str, Any]]:
     return caller
 
 
+@cache
+def _validator(verb: str) -> jsonschema.Draft202012Validator:
+    """The schema of a verb as it ships; whether it is one itself takes longer to find out than any document does."""
+    schema = json.loads((files("ethogram") / "schemas" / f"{verb}.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 def valid(verb: str, text: str) -> dict[str, Any]:
     """A document, checked against the schema of its verb and against keys that the schema does not know."""
     built: dict[str, Any] = json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} in JSON"))
-    schema = json.loads((files("ethogram") / "schemas" / f"{verb}.json").read_text(encoding="utf-8"))
-    jsonschema.Draft202012Validator.check_schema(schema)
-    jsonschema.validate(built, schema)
+    validator = _validator(verb)
+    validator.validate(built)
+    schema = validator.schema
     roots = [r["$ref"].rpartition("/")[2] for r in schema.get("anyOf", [schema])]
     assert any(built.keys() <= schema["$defs"][root]["properties"].keys() for root in roots)
     return built

@@ -22,14 +22,16 @@ PATHS = [path for verb in VERBS for path in verb_paths(verb)]
 
 @pytest.fixture(scope="module")
 def schema():
-    return json.loads((files("ethogram") / "schemas" / "error.json").read_text())
+    schema = json.loads((files("ethogram") / "schemas" / "error.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_bad_usage_of_every_verb_is_a_document(call, schema, path):
     said = call(*path.split(), "--json", "--no-such-option")
     document = json.loads(said.out)
-    jsonschema.validate(document, schema)
+    schema.validate(document)
     assert said.code == document["exit_code"] == 64
     assert document["kind"] == "usage"
     assert document["hint"].startswith(f"ethogram {path.split()[0]}")
@@ -51,7 +53,7 @@ def test_bad_usage_of_every_verb_is_a_document(call, schema, path):
 def test_failures_carry_their_facts(call, lake, schema, line, code, facts):
     said = call(*line.split())
     document = json.loads(said.out)
-    jsonschema.validate(document, schema)
+    schema.validate(document)
     assert said.code == document["exit_code"] == code
     assert facts.items() <= document.items()
 

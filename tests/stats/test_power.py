@@ -115,3 +115,19 @@ def test_simulated_decisions_add_up_and_repeat() -> None:
     same = power.simulate(rates, rates, (n, n), plan, 0.15, np.random.default_rng(5))
     assert same.found < 0.1
     assert same.ruled_out > 0.85
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+def test_attempts_that_are_drawn_look_by_look_are_binomial(missing: float) -> None:
+    rates = np.broadcast_to([0.1, 0.5, 0.9], (20_000, 3))
+    arm, rng = power._Drawn(rates, missing), np.random.default_rng(9)
+    for attempts in ([1, 0, 2], [0, 0, 0], [1, 3, 0]):
+        arm.draw(np.array(attempts), rng)
+    sums = arm.sums(np.arange(20_000))
+    known = np.broadcast_to(sums.n, rates.shape)
+    n = np.array([2, 3, 2])
+    for counts, chance in ((known, 1 - missing), (sums.first, rates[0] * (1 - missing))):
+        law = reference.binom(n, chance)
+        assert counts.mean(axis=0) == pytest.approx(law.mean(), abs=0.03)
+        assert counts.var(axis=0) == pytest.approx(law.var(), abs=0.03)
+    assert np.all(sums.first <= known)

@@ -5,11 +5,11 @@ Jennison and Turnbull (2000), chapter 19: Simpson's rule on a grid that is dense
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 import numpy as np
 
-from ._numeric import Floats, floats, normal_cdf, root
+from ._numeric import Floats, floats, normal_cdf, normal_quantile, root, root_near
 
 FAR = 12.0
 """A z that is never crossed: its tail is below 1e-32."""
@@ -45,9 +45,25 @@ class Walk:
 
     def upper_for(self, information: float, spend: float) -> float:
         """The bound that is crossed upwards at the next look with this probability."""
+        left = float(self.mass.sum())
         if spend <= 1e-14:
             return FAR
-        return root(lambda b: spend - self.above(information, b), -FAR, FAR)
+        if spend >= 0.5 * left:
+            return root(lambda b: spend - self.above(information, b), -FAR, FAR)
+
+        # the logarithm of a tail is nearly straight: a few steps do
+        def spare(bound: float) -> float:
+            return float(np.log(spend / max(self.above(information, bound), 1e-300)))
+
+        def slope(bound: float) -> float:
+            x = self._standard(information, bound)
+            density = float(self.mass @ np.exp(-0.5 * x * x)) / np.sqrt(
+                2 * np.pi * (1 - self.information / information)
+            )
+            return float(density / max(self.above(information, bound), 1e-300))
+
+        start = float(self.effect * np.sqrt(information) - normal_quantile(spend / left))
+        return root_near(spare, slope, start, -FAR, FAR)
 
     def step(self, information: float, upper: float, lower: float) -> tuple[float, float]:
         """Take the next look; gives the probabilities of leaving upwards and downwards at it."""
@@ -56,10 +72,13 @@ class Walk:
         low, high = max(lower, -FAR, centre - _REACH), min(upper, FAR, centre + _REACH)
         least = float(self.steps[min(self.taken, self.steps.size - 1)])
         self.taken += 1
-        z, weights = _grid(centre, low, high, int(np.clip(1.1 / least, 12, 128)), _WIDEST * least)
+        z, weights = _grid(centre, low, high, min(max(int(1.1 / least), 12), 128), _WIDEST * least)
         grown = information - self.information
-        x = (np.sqrt(information) * z[:, None] - self._drifted(grown)[None, :]) / np.sqrt(grown)
-        density = np.exp(-0.5 * x * x) @ self.mass * np.sqrt(information / grown / (2 * np.pi))
+        # in units of √2 standard deviations of the step, so that the density is exp(-x²)
+        x = np.subtract.outer(z * np.sqrt(0.5 * information / grown), self._drifted(grown) / np.sqrt(2 * grown))
+        np.multiply(x, x, out=x)
+        np.negative(x, out=x)
+        density = np.exp(x, out=x) @ self.mass * np.sqrt(information / grown / (2 * np.pi))
         self.z, self.mass, self.information = z, weights * density, information
         return out
 
@@ -71,11 +90,17 @@ class Walk:
         return floats((bound * np.sqrt(information) - self._drifted(grown)) / np.sqrt(grown))
 
 
-@cache
-def _spacing(r: int) -> Floats:
-    """Nodes around 0: even within three standard deviations, further and further apart outside."""
+@lru_cache(maxsize=512)
+def _spacing(r: int, widest: float) -> Floats:
+    """Nodes around 0: even within three standard deviations, further apart outside, but no gap above `widest`."""
     tail = 3 + 4 * np.log(r / np.arange(1, r))
-    nodes = floats(np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]]))
+    nodes = np.concatenate([-tail, np.linspace(-3, 3, 4 * r + 1), tail[::-1]])
+    ends = FAR + _REACH  # beyond every bound, so that what is left at an end is one of these gaps, cut short
+    nodes = np.concatenate([[-ends], nodes, [ends]])
+    gaps = np.diff(nodes)
+    parts = np.ceil(gaps / widest).astype(np.int64)
+    within = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+    nodes = floats(np.append(np.repeat(nodes[:-1], parts) + within * np.repeat(gaps / parts, parts), ends))
     nodes.flags.writeable = False
     return nodes
 
@@ -84,18 +109,15 @@ def _grid(centre: float, low: float, high: float, r: int, widest: float) -> tupl
     """Nodes and Simpson weights between two bounds, spaced for a normal density around a centre, no gap too wide."""
     if low >= high:
         return floats([high]), floats([0.0])
-    nodes = centre + _spacing(r)
-    nodes = np.concatenate([[low], nodes[(nodes > low) & (nodes < high)], [high]])
-    gaps = np.diff(nodes)
-    parts = np.ceil(gaps / widest).astype(np.int64)
-    if np.any(parts > 1):
-        within = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
-        nodes = np.append(np.repeat(nodes[:-1], parts) + within * np.repeat(gaps / parts, parts), high)
-        gaps = np.diff(nodes)
-    z = np.empty(2 * nodes.size - 1)
-    z[::2], z[1::2] = nodes, nodes[:-1] + gaps / 2
+    spacing = _spacing(r, widest)
+    first, last = np.searchsorted(spacing, low - centre, "right"), np.searchsorted(spacing, high - centre)
+    z = np.empty(2 * (last - first) + 3)
+    z[0], z[-1] = low, high
+    z[2:-2:2] = centre + spacing[first:last]
+    gaps = z[2::2] - z[:-1:2]
+    z[1::2] = z[:-1:2] + gaps / 2
     weights = np.zeros(z.size)
-    weights[:-1:2] += gaps / 6
+    weights[:-1:2] = gaps / 6
     weights[2::2] += gaps / 6
     weights[1::2] = 4 * gaps / 6
     return z, weights

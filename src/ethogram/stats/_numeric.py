@@ -32,6 +32,13 @@ def normal_cdf(z: Numbers) -> Floats:
     return floats(special.ndtr(z))
 
 
+def normal_hazard(z: float) -> float:
+    """The density of the standard normal over its upper tail: by how much the logarithm of that tail falls."""
+    from scipy import special
+
+    return float(np.exp(-0.5 * z * z - special.log_ndtr(-z)) / np.sqrt(2 * np.pi))
+
+
 def student_quantile(probability: Numbers, df: Numbers) -> Floats:
     """The quantile of Student's t."""
     from scipy import special
@@ -150,3 +157,30 @@ def root(
             f_high = f_high / 2 if kept == -1 else f_high
             kept = -1
     return 0.5 * (low + high)
+
+
+def root_near(
+    increasing: Callable[[float], float],
+    slope: Callable[[float], float],
+    start: float,
+    low: float,
+    high: float,
+    close: float = 1e-10,
+) -> float:
+    """Where an increasing function passes zero, by the secant method from a start where its slope is roughly known.
+
+    A value within `close` of zero ends the search. Where the steps leave the ends, or do not settle, `root` decides.
+    """
+    before = at = start
+    value_before = 0.0
+    for step in range(12):
+        if not low < at < high:
+            break
+        value = increasing(at)
+        if abs(value) < close:
+            return at
+        rise = (value - value_before) / (at - before) if step and at != before else slope(at)
+        if not rise > 0:
+            break
+        before, value_before, at = at, value, at - value / rise
+    return root(increasing, low, high, close=close)

@@ -15,7 +15,6 @@ from ._numeric import (
     Ints,
     Numbers,
     bend,
-    bisect,
     floats,
     normal_cdf,
     normal_quantile,
@@ -127,10 +126,18 @@ def shifted(rates: Numbers, drop: float) -> Floats:
     p = np.clip(floats(rates), 1e-12, 1 - 1e-12)
     logit = np.log(p / (1 - p))
     target = np.mean(p, axis=-1) - drop
-    ends = np.full(target.shape, 40.0)
-    return _expit(
-        logit + bisect(lambda s: np.mean(_expit(logit + s[..., None]), axis=-1) - target, -ends, ends)[..., None]
-    )
+    low, high = np.full(target.shape, -40.0), np.full(target.shape, 40.0)
+    shift = np.zeros(target.shape)
+    for _ in range(60):  # Newton's steps, and a halving where one leaves what is known of the shift
+        moved = _expit(logit + shift[..., None])
+        off = np.mean(moved, axis=-1) - target
+        low, high = np.where(off > 0, low, shift), np.where(off > 0, shift, high)
+        if np.all((np.abs(off) < 1e-14) | (high - low < 1e-12)):
+            break
+        with np.errstate(divide="ignore", invalid="ignore"):
+            tried = shift - off / np.mean(moved * (1 - moved), axis=-1)
+        shift = np.where((tried > low) & (tried < high), tried, 0.5 * (low + high))
+    return _expit(logit + shift[..., None])
 
 
 def effect_between(first: Numbers, second: Numbers, tasks: int) -> Effect:
@@ -181,24 +188,22 @@ def sequential_plan(
     (Jennison and Turnbull 1989), so it never binds. Looks are placed by information, which a stored arm makes grow
     less than passes do.
     """
-    most = _MOST_STEPS
-    reach = float(normal_quantile(1 - alpha) + normal_quantile(power))
-    at = floats(every * np.arange(1, most + 1))
+    at = floats(every * np.arange(1, _MOST_STEPS + 1))
     null, _ = _spreads(effect, _first(at, stored), at)
-    enough = effect.drop / np.sqrt(null.variance) > reach * 0.95
-    if not np.any(enough):
-        return None
-    low = int(np.argmax(enough))
-    high, found = low, None
-    while found is None or found.power < power:
-        if high >= most:
-            return None
-        low, high = high, min(max(high + 1, int(1.25 * high)), most)
-        found = staged(effect, alpha, power, spaced_looks(effect, every, high, stored), delta, stored)
+    drift = effect.drop / np.sqrt(null.variance)
+    wanted = float(normal_quantile(power))
+    one_look = float(normal_quantile(1 - alpha)) + wanted
+    # counts of looks: `low` is too few (not even one look at its end would do), `high` is enough or too many to try
+    low, high, found = int(np.sum(drift <= 0.95 * one_look)), _MOST_STEPS + 1, None
+    target = 1.05 * one_look
+    tries = 0
     while high - low > 1:
-        middle = (low + high) // 2
-        tried = staged(effect, alpha, power, spaced_looks(effect, every, middle, stored), delta, stored)
-        low, high, found = (low, middle, tried) if tried.power >= power else (middle, high, found)
+        # the quantile of power grows by about as much as the drift: a few tries close in; a halving where they do not
+        guess = int(np.searchsorted(drift, target)) + 1 if tries < 6 else (low + high) // 2
+        count, tries = min(max(guess, low + 1), high - 1), tries + 1
+        tried = staged(effect, alpha, power, spaced_looks(effect, every, count, stored), delta, stored)
+        low, high, found = (low, count, tried) if tried.power >= power else (count, high, found)
+        target = drift[count - 1] + wanted - float(normal_quantile(min(max(tried.power, 1e-9), 1 - 1e-9)))
     return found
 
 
@@ -283,29 +288,21 @@ def simulate(
     p, q = np.broadcast_to(floats(first), shape), np.broadcast_to(floats(second), shape)
     going, found = np.ones(shape[0], dtype=bool), np.zeros(shape[0], dtype=bool)
     used = np.zeros((2, shape[0]))
-    a, b = np.zeros(shape), np.zeros(shape)
-    known_a, known_b = np.zeros(shape), np.zeros(shape)
+    a, b = _Drawn(p, missing), _Drawn(q, missing)
     if stored is not None:
-        a += stored
-        known_a += attempts[0][-1]
+        a.passed += stored
+        a.known = a.known + attempts[0][-1]
     before = np.zeros((2, shape[1]), dtype=np.int64)
     for k, (na, nb) in enumerate(zip(*attempts, strict=True)):
         if stored is None:
-            grown = _scored(na - before[0], missing, shape, rng)
-            known_a += grown
-            a += rng.binomial(grown, p)
-        grown = _scored(nb - before[1], missing, shape, rng)
-        known_b += grown
-        b += rng.binomial(grown, q)
+            a.draw(na - before[0], rng)
+        b.draw(nb - before[1], rng)
         before[:] = na, nb
         open_draws = np.flatnonzero(going)
         if open_draws.size == 0:
             continue  # draws go on as if nothing were decided, so that results do not depend on it
         # what is decided stays decided: only the other draws are looked at
-        sums = (
-            stratified.sums_of_counts(a[open_draws], known_a[open_draws]),
-            stratified.sums_of_counts(b[open_draws], known_b[open_draws]),
-        )
+        sums = a.sums(open_draws), b.sums(open_draws)
         look = stratified.score(*sums, equal=False, step=1.0, reach=float(plan.upper[-1]), extra=extra, sampled=True)
         crossed = -look.z >= plan.upper[k]
         ruled = -stratified.lower_end(look, plan.reach[k]) < margin
@@ -318,9 +315,36 @@ def simulate(
     return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
 
 
-def _scored(attempts: Ints, missing: float, shape: tuple[int, ...], rng: np.random.Generator) -> Ints:
-    """How many of these attempts have an outcome."""
-    return rng.binomial(attempts, 1 - missing, shape) if missing > 0 else np.broadcast_to(attempts, shape)
+class _Drawn:
+    """Attempts of one arm that are drawn look by look: outcomes known and passed, by draw and task.
+
+    While none goes missing, all draws know the same of each task, and `known` has no row per draw.
+    """
+
+    def __init__(self, rates: Floats, missing: float) -> None:
+        self.rates = rates
+        self.missing = missing
+        self.passed = np.zeros(rates.shape)
+        self.known = np.zeros(rates.shape if missing > 0 else rates.shape[1:])
+
+    def draw(self, attempts: Ints, rng: np.random.Generator) -> None:
+        """Attempt every task this often."""
+        for already in range(int(attempts.max(initial=0))):  # most often one: much faster than a binomial for each task
+            due = np.flatnonzero(attempts > already)
+            rates = self.rates if due.size == attempts.size else self.rates[:, due]
+            passed = rng.random(rates.shape) < rates
+            if self.missing > 0:
+                scored = rng.random(rates.shape) >= self.missing
+                self.known[:, due] += scored
+                passed &= scored
+            else:
+                self.known[due] += 1
+            self.passed[:, due] += passed
+
+    def sums(self, draws: Ints) -> stratified.Sums:
+        """Power sums of some of the draws."""
+        passed = self.passed[draws]
+        return stratified.Sums(self.known[draws] if self.missing > 0 else self.known, passed, passed, passed)
 
 
 def _spreads(effect: Effect, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._brownian import FAR, Walk
-from ._numeric import Floats, Numbers, floats, normal_quantile, root
+from ._numeric import Floats, Numbers, floats, normal_hazard, normal_quantile, root_near
 
 
 class Crossing(NamedTuple):
@@ -60,8 +60,10 @@ def wang_tsiatis(fractions: Numbers, alpha: float, delta: float) -> Floats:
     def spare(c: float) -> float:  # the logarithm of a normal tail is nearly straight, so few integrations are needed
         return float(np.log(alpha / crossing(t, c * shape, None, 0.0).upper.sum()))
 
-    c = root(spare, low, high, 1e-7, close=1e-9)
-    return floats(c * shape)
+    # as if a few independent looks shared the error, more of them the more even the bounds are: near enough to start
+    few = 1 + 5.6 * delta * delta * np.log(t.size)
+    start = min(max(float(normal_quantile(1 - alpha / few)), low + 1e-3), high - 1e-3)
+    return floats(root_near(spare, normal_hazard, start, low, high, close=1e-9) * shape)
 
 
 def rebound(planned: Numbers, upper: Numbers, information: Numbers, last: bool) -> Floats:
