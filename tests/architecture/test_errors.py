@@ -17,6 +17,8 @@ from ethogram.estimate import Estimate
 from ethogram.lab.gate.quarantine import read_quarantine
 from ethogram.suite.load import load_suite
 
+pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
+
 if TYPE_CHECKING:
     from conftest import Module
 

@@ -38,6 +38,8 @@ USES = {
 TRY = """
 import json, os
 from ethogram.errors import MissingExtra
+
+pytestmark = pytest.mark.xdist_group("package")  # the wheel is built and installed once
 said = {}
 for extra, use in json.loads(os.environ["USES"]).items():
     try:

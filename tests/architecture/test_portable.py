@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("portable")  # its program runs once
+
 HERE = Path(__file__).parent
 SRC = HERE.parents[1] / "src" / "ethogram"
 NEEDS_POSIX = {"gateway", "serve"}

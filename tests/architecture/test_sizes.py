@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
+
 if TYPE_CHECKING:
     from conftest import Module
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+pytestmark = pytest.mark.xdist_group("architecture")  # every test file is parsed once
 
 TESTS = Path(__file__).parents[1]
 CHECKS = {"raises", "warns", "fail"}
@@ -19,12 +22,14 @@ def functions(tree: ast.AST) -> Iterator[Function]:
     return (node for node in ast.walk(tree) if isinstance(node, Function))
 
 
+@cache
 def called(node: ast.AST) -> set[str]:
     """The last names of everything that is called."""
     calls = (n.func for n in ast.walk(node) if isinstance(n, ast.Call))
     return {f.attr if isinstance(f, ast.Attribute) else getattr(f, "id", "") for f in calls}
 
 
+@cache
 def asserts(node: ast.AST) -> bool:
     names = called(node)
     return (
