@@ -7,6 +7,7 @@ times the repetitions; run with -s to read the shares.
 from __future__ import annotations
 
 import os
+from bisect import bisect_left
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -30,7 +31,7 @@ NAMES = (*(f"tool:{i}" for i in range(KINDS)), "tool:0:error")
 class Task(NamedTuple):
     """How an agent walks through one task: cumulated chances of the next step, and the usual length."""
 
-    next: np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+    next: list[list[float]]
     length: float
 
 
@@ -49,7 +50,7 @@ SAME = Agent()
 
 def task(rng: np.random.Generator) -> Task:
     chances = rng.dirichlet(np.full(KINDS, 0.5), size=KINDS)
-    return Task(np.cumsum(chances, axis=1), rng.uniform(12, 25))
+    return Task(np.cumsum(chances, axis=1).tolist(), rng.uniform(12, 25))
 
 
 def walk(rng: np.random.Generator, where: Task, agent: Agent = SAME) -> list[int]:
@@ -57,13 +58,12 @@ def walk(rng: np.random.Generator, where: Task, agent: Agent = SAME) -> list[int
         return [0, *[FAILING] * int(rng.integers(2, 9))]
     length = int(rng.gamma(9, where.length / 9)) + 3
     steps, at = [0], 0
-    chance = rng.random((length, 3))
-    for i in range(length):
-        at = min(int(np.searchsorted(where.next[at], chance[i, 0])), KINDS - 1)
-        if agent.skips and at == KINDS - 1 and chance[i, 1] < agent.skips:
+    for follows, skipped, added in rng.random((length, 3)).tolist():
+        at = min(bisect_left(where.next[at], follows), KINDS - 1)
+        if agent.skips and at == KINDS - 1 and skipped < agent.skips:
             continue
         steps.append(at)
-        if chance[i, 2] < agent.extra:
+        if added < agent.extra:
             steps.append(KINDS - 1)
     return steps[: len(steps) // 2] if agent.stops and rng.random() < agent.stops else steps
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +38,15 @@ def normal_hazard(z: float) -> float:
     from scipy import special
 
     return float(np.exp(-0.5 * z * z - special.log_ndtr(-z)) / np.sqrt(2 * np.pi))
+
+
+@cache
+def hermite(count: int) -> tuple[Floats, Floats]:
+    """Nodes of Gauss and Hermite for a mean over a standard normal, and weights that sum to one."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    weights = weights / weights.sum()
+    nodes.flags.writeable = weights.flags.writeable = False  # all callers share them
+    return nodes, weights
 
 
 def student_quantile(probability: Numbers, df: Numbers) -> Floats:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Bools, Floats, normal_cdf
+from ._numeric import Bools, Floats, hermite, normal_cdf
 from .surface import Belief
 
 
@@ -53,9 +53,8 @@ def chance_above(belief: Belief, threshold: float) -> Floats:
 def rate_moments(belief: Belief) -> tuple[Floats, Floats]:
     """The mean of the rate at each point, and that of its square, by Gauss and Hermite."""
     sd = np.sqrt(belief.variance)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(9)
     first, second = np.zeros_like(sd), np.zeros_like(sd)
-    for x, w in zip(nodes, weights / weights.sum(), strict=True):
+    for x, w in zip(*hermite(9), strict=True):
         p = 1 / (1 + np.exp(-(belief.mean + x * sd)))
         first += w * p
         second += w * p * p

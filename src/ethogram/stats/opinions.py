@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._numeric import Floats, Ints, floats, log_beta
+from ._numeric import Floats, Ints, floats, hermite, log_beta
 from .surface import REACH, Belief
 
 NODES = 7
@@ -29,9 +29,8 @@ def log_evidence(belief: Belief, n: Floats, fails: Floats) -> Floats:
     By Gauss and Hermite around the opinion that has seen them, where nearly all of the integral lies.
     """
     before = without_own(belief, n, fails)
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     terms = []
-    for x, w in zip(nodes, weights / weights.sum(), strict=True):
+    for x, w in zip(*hermite(NODES), strict=True):
         logit = belief.mean + x * np.sqrt(belief.variance)
         told = fails * logit - n * np.logaddexp(0, logit)
         prior = -0.5 * (logit - before.mean) ** 2 / before.variance - 0.5 * np.log(before.variance)

@@ -151,8 +151,7 @@ def fit(
         omega = 1 / (1 / pull + own)
         np.multiply(z, np.sqrt(omega).astype(z.dtype)[:, None], out=scaled)
         precision = (scaled.T @ scaled).astype(float)
-        precision[np.diag_indices_from(precision)] += 1 / prior
-        factor = np.linalg.cholesky(precision)
+        np.einsum("ii->i", precision)[:] += 1 / prior  # the diagonal, as a view
         weights = np.linalg.solve(precision, floats(z.T @ (omega * working).astype(z.dtype)))
         common = floats(z @ weights.astype(z.dtype))
         new = offset + common + own * omega * (working - common)
@@ -160,6 +159,7 @@ def fit(
         moved, logit = float(np.max(np.abs(new - logit), initial=0.0)), np.clip(new, -REACH, REACH)
         if moved < settled:
             break
+    factor = np.linalg.cholesky(precision)
     effect = logit - offset - common
     evidence = float(
         np.sum(fails * logit - n * np.logaddexp(0, logit))
