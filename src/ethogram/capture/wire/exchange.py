@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -14,16 +14,15 @@ from ethogram.trace import Param
 
 from .call import Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
 from .client import ClientSide
-from .forwarding import broken, forwarded
+from .connections import Connections, UpstreamReply
+from .forwarding import forwarded
 from .headers import for_client
 from .joined import ABOUT_THE_EPISODE, Joined
 from .protocols import estimated_usage
 from .reply_copy import ReplyCopy
 from .reply_rest import reply_rest
-from .upstreams import Connections, Upstream
-
-if TYPE_CHECKING:
-    import httpx
+from .upstream_http import UpstreamFailed
+from .upstreams import Upstream
 
 WANT = Amounts(steps=1)
 """What is reserved for a call: its size is not known before, so it is refused only where nothing is left.
@@ -142,8 +141,6 @@ class Exchange:
         body: bytes,
         decision: Forward,
     ) -> None:
-        import httpx
-
         if decision.edits is not None:
             body = self.protocol.edited(body, decision.edits)
             self.request = self.protocol.request(body)
@@ -156,9 +153,9 @@ class Exchange:
         self.joined.calls += 1
         try:
             response = await connections.send(forwarded(client, upstream, path, body), upstream.origin)
-        except httpx.TransportError as error:
-            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {broken(error)}"
-            self.end(why, unsent=isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
+        except UpstreamFailed as error:
+            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {error}"
+            self.end(why, unsent=error.unsent)
             await self._answer(client, 502, UNREACHED, why)
             return
         self.joined.unreached = None
@@ -179,26 +176,27 @@ class Exchange:
         self.in_thread = True
         await asyncio.to_thread(self.end, failure)
 
-    async def _pass_on(self, client: ClientSide, response: httpx.Response, cut_after: int | None) -> str | None:
+    async def _pass_on(self, client: ClientSide, response: UpstreamReply, cut_after: int | None) -> str | None:
         """Pass the reply on as it arrives; gives why it broke off, if it did."""
-        import httpx
-
-        headers = response.headers.raw
-        self._status = response.status_code
+        headers = response.headers
+        self._status = response.status
         copy = self._copy = ReplyCopy(self.protocol, headers)
-        await client.start(response.status_code, for_client(headers))
-        stream: Any = response.stream
+        await client.start(response.status, for_client(headers))
         try:
-            async for chunk in stream:
+            while chunk := await response.read():
                 if cut_after is not None and copy.received + len(chunk) > cut_after:
                     rest = chunk[: cut_after - copy.received]
                     await client.send(rest)
                     copy.feed(rest)
                     return f"the reply was cut after {cut_after} bytes"
+                if response.ended:  # the last bytes and the end of the reply go out together
+                    await client.finish(chunk)
+                    copy.feed(chunk)
+                    return None
                 await client.send(chunk)
                 copy.feed(chunk)
-        except httpx.TransportError as error:
-            return f"the upstream failed in the middle of its reply: {broken(error)}"
+        except UpstreamFailed as error:
+            return f"the upstream failed in the middle of its reply: {error}"
         await client.finish()
         return None
 

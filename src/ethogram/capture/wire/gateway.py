@@ -20,15 +20,17 @@ from ethogram.errors import BadInput
 
 from .call import CallPolicy, ModelRequest, WireProtocol
 from .client import ClientGone, ClientSide
+from .connections import Connections
 from .elsewhere import CONTROL, Elsewhere
 from .exchange import LARGE, NO_RETRY, UNREACHED, Exchange
-from .forwarding import broken, forwarded
+from .forwarding import forwarded
 from .headers import EPISODE, NO_EPISODE, PROMPT, SPAN, for_client, header
 from .joined import ENDED, Joined, refusal
 from .protocols import protocol_for
 from .server import ServerThread
 from .unread import may_cost
-from .upstreams import Connections, Upstream, variables_of
+from .upstream_http import UpstreamFailed
+from .upstreams import Upstream, variables_of
 
 TOOLS = b"/_ethogram/mcp/"
 """Where proxies of MCP ask, below the token of their episode."""
@@ -279,7 +281,6 @@ class Gateway:
         self, client: ClientSide, joined: Joined | None, upstream: Upstream, path: bytes, read: Sequence[bytes] = ()
     ) -> None:
         """Forward a call that is not read, with bounded memory; one that may have cost something is counted."""
-        import httpx
 
         async def chunks() -> AsyncIterator[bytes]:
             for chunk in read:
@@ -298,23 +299,22 @@ class Gateway:
         body = chunks() if read or client.has_body else b""
         try:
             response = await self._connections.send(forwarded(client, upstream, path, body), upstream.origin)
-        except httpx.TransportError as error:
-            why = f"the upstream {upstream.origin} failed: {broken(error)}"
+        except UpstreamFailed as error:
+            why = f"the upstream {upstream.origin} failed: {error}"
             await client.answer(502, _error(UNREACHED, why))
             return
-        if response.status_code < 400 and costly:
+        if response.status < 400 and costly:
             if joined is None:
                 self._count_unattributed(client.episode)
             else:
                 joined.seen_unread(f"{client.method} {path.decode('latin-1')}", started_ns)
         watcher = client.watch()
         try:
-            await client.start(response.status_code, for_client(response.headers.raw))
-            stream: Any = response.stream
-            async for chunk in stream:
+            await client.start(response.status, for_client(response.headers))
+            while chunk := await response.read():
                 await client.send(chunk)
             await client.finish()
-        except httpx.TransportError:
+        except UpstreamFailed:
             return  # unfinished: the client sees a broken reply, as it is
         except asyncio.CancelledError:
             if not client.gone:
