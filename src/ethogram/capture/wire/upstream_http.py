@@ -157,6 +157,8 @@ class HttpConnection(asyncio.Protocol):
         self._head_bytes = 0
         self._head_read = self._sent = self._complete = True
         self._bodiless = self._until_end = self._reading_paused = self._writing_paused = False
+        self._kept = False
+        """Whether the upstream keeps the connection after its reply."""
         self._unasked = False
         """Whether a reply came to which there is no request: the connection is not used again."""
         self._failure: UpstreamFailed | None = None
@@ -245,13 +247,14 @@ class HttpConnection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The reply is complete, unless it only announced another."""
         self._complete = self._head_read
+        self._kept = self._parser.should_keep_alive()  # later it has forgotten
 
     # our side
 
     async def send(self, request: UpstreamRequest) -> None:
         """Send a request and wait for the head of its reply, which may come before all of the request is sent."""
         self.headers, self._chunks, self._buffered, self._head_bytes = [], [], 0, 0
-        self._head_read = self._sent = self._complete = self._until_end = False
+        self._head_read = self._sent = self._complete = self._until_end = self._kept = False
         self._bodiless = request.method == "HEAD"
         head = _head(request)
         if isinstance(request.body, bytes):
@@ -304,8 +307,8 @@ class HttpConnection(asyncio.Protocol):
 
     async def aclose(self) -> None:
         """The reply is no longer needed: a connection that can be used again is kept."""
-        reusable = self._sent and self.ended and self._failure is None and not (self._bodiless or self._unasked)
-        if reusable and not self._until_end and self._parser.should_keep_alive() and not self._transport.is_closing():
+        whole = self._sent and self.ended and self._kept and not (self._bodiless or self._unasked)
+        if whole and self._failure is None and not self._transport.is_closing():
             self._pool.keep(self, self._loop.time())
         else:
             self.abort()
