@@ -18,6 +18,7 @@ from ethogram.capture.wire.gateway import Gateway
 from ethogram.capture.wire.joined import Joined
 from ethogram.capture.wire.upstreams import upstreams_of
 from ethogram.cost import Budget, Caps
+from ethogram.trace import Message, ToolCall
 
 ASKED = {"model": "gpt-4o", "messages": [{"role": "user", "content": "weather in Paris?"}]}
 
@@ -128,6 +129,11 @@ def test_reading_that_fails_does_not_break_the_reply(
     alone.joined.record = Recorder(Broken())  # type: ignore[arg-type]
     assert httpx.post(alone.address, json=ASKED).content == bodies.chat()
     eventually(lambda: alone.joined.failure)
+    alone.joined.asked.add(Message("assistant", (ToolCall("look", "{}", "c1"),)), 1)
+    told = {"role": "tool", "tool_call_id": "c1", "content": "x"}
+    alone.joined.asked._record = alone.joined.record
+    assert httpx.post(alone.address, json={**ASKED, "messages": [told]}).content == bodies.chat()
+    eventually(lambda: alone.joined.unread == 1)  # it could not even be begun
     alone.joined.record = record
     assert httpx.post(alone.address, json=ASKED).content == bodies.chat()
     eventually(lambda: len(kept.models) == 1)

@@ -60,6 +60,22 @@ def test_what_waits_is_bounded(number: int, size: int) -> None:
     asyncio.run(go())
 
 
+def test_work_that_fails_does_not_keep_the_rest_waiting() -> None:
+    async def go() -> None:
+        later, done, told = Later(), [], []
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: told.append(context["exception"]))
+
+        def fail() -> None:
+            raise OSError("no space left")
+
+        later.add(fail, 1)
+        later.add(noting(done, 1), 1)
+        await asyncio.sleep(0.1)
+        assert (done, [str(one) for one in told]) == ([1], ["no space left"])
+
+    asyncio.run(go())
+
+
 def test_work_may_add_work_and_ask_for_all_of_it() -> None:
     async def go() -> None:
         later, done = Later(), []

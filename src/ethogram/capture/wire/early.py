@@ -52,6 +52,8 @@ class EarlyCall:
         self._passage = Passage(protocol, later)
         self._started_ns = _clock.now_ns()
         self._ended_ns = 0
+        self._read = False
+        """Whether the request could be read."""
         self._exchange: Exchange | None = None
         self._failure: str | None = None
         self._unreached: UpstreamFailed | None = None
@@ -104,25 +106,37 @@ class EarlyCall:
             request = self._protocol.request(body)
         except ValueError:
             return
-        name = self._client.episode
+        self._read = True
+        joined = self._owned(request)
+        if joined is None:
+            return
         try:
-            joined = self._owner(name, request)
-            if joined is None:
-                self._unowned(name)
-                return
             headers = self._client.headers
             span, prompt = header(headers, SPAN), header(headers, PROMPT)
             exchange = Exchange(joined, self._protocol, request, self._started_ns, span, prompt)
             exchange.begin_under_way(self._upstream, self._passage, self._task)
             self._exchange = exchange
-        except Exception:  # the call passes all the same, and what it cost is not known
+        except Exception as error:  # the call passes all the same, and what it cost is not known
+            joined.failure = joined.failure or error
+            joined.count_unread("a call could not be recorded")
+
+    def _owned(self, request: ModelRequest | None) -> Joined | None:
+        """Whose the call is; one that is nobody's, or of which that cannot be found out, is counted."""
+        name = self._client.episode
+        try:
+            joined = self._owner(name, request)
+        except Exception:
+            joined = None
+        if joined is None:
             self._unowned(name)
+        return joined
 
     def _end(self) -> None:
         """Record the call that is over."""
         exchange = self._exchange
         if exchange is None:
-            self._count_unread()
+            if not self._read:
+                self._count_unread()
             return
         exchange.ended_ns = self._ended_ns
         exchange.joined.unreached = None if self._unreached is None else self._failure
@@ -133,11 +147,11 @@ class EarlyCall:
         status, client = self._passage.status, self._client
         if status is None or status >= 400 or not may_cost(client.method, self._path):
             return
+        joined = self._owned(None)
+        if joined is None:
+            return
         try:
-            joined = self._owner(client.episode, None)
-            if joined is not None:
-                joined.seen_unread(f"{client.method} {self._path.decode('latin-1')}", self._started_ns)
-            else:
-                self._unowned(client.episode)
-        except Exception:
-            self._unowned(client.episode)
+            joined.seen_unread(f"{client.method} {self._path.decode('latin-1')}", self._started_ns)
+        except Exception as error:
+            joined.failure = joined.failure or error
+            joined.count_unread("a call could not be recorded")

@@ -131,10 +131,10 @@ class Exchange:
         """Begin the span of a call that `task` has sent already; `passage` is its reply, as far as there is one."""
         self._passage, self._task = passage, task
         self.joined.end_complete()
-        self.joined.in_flight.add(self)
         self.joined.asked.seen(self.request.messages, self.parent)
         self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
         self.joined.calls += 1
+        self.joined.in_flight.add(self)  # last: whoever waits for it is told once it is recorded
 
     def let_go(self) -> None:
         """The call is over and recorded."""

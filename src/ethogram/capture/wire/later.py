@@ -28,7 +28,7 @@ class _Work(NamedTuple):
 class Later:
     """A queue of work in the order in which it was added; used from the thread of one event loop.
 
-    Work must not raise: it belongs to no call that could be told.
+    Work that raises is told to the loop, and what comes after it is done: it belongs to no call that could be told.
     """
 
     def __init__(self) -> None:
@@ -92,5 +92,8 @@ class Later:
         self._doing = True
         try:
             work.do()
+        except Exception as error:
+            told = {"message": "work of the gateway that waited has failed", "exception": error}
+            asyncio.get_running_loop().call_exception_handler(told)
         finally:
             self._doing = False

@@ -1,9 +1,9 @@
 """HTTP/1.1 to upstreams: connections that are kept, requests that go out at once, replies that are read as they arrive.
 
-A client of our own, on the parser that the server uses too. Of the time that a call took in the gateway, two thirds
-went into the layers of a general client: its pool looks at every kept connection for each request, and its parser is
-Python. This one does what a gateway needs and no more: it follows no redirects, keeps no cookies, logs nothing, and
-never sends a request twice, since a call of a model that was sent may have cost something.
+A client of our own, on the parser that the server uses too. Most of the time that a call took in the gateway went into
+the layers of a general client: its pool looks at every kept connection for each request, and its parser is Python. This
+one does what a gateway needs and no more: it follows no redirects, keeps no cookies, logs nothing, and never sends a
+request twice, since a call of a model that was sent may have cost something.
 """
 
 from __future__ import annotations
@@ -150,8 +150,8 @@ class HttpConnection(asyncio.Protocol):
         self._poll: Callable[[int], list[tuple[int, int]]] | None = None
         self._parser = httptools.HttpResponseParser(self)
         with_leniency = getattr(self._parser, "set_dangerous_leniencies", None)
-        if with_leniency is not None:  # lines that end without CR, as clients commonly accept them
-            with_leniency(lenient_optional_cr_before_lf=True)
+        if with_leniency is not None:  # lines that end without CR, chunks with a length: clients commonly accept them
+            with_leniency(lenient_optional_cr_before_lf=True, lenient_chunked_length=True)
         self._chunks: list[bytes] = []
         self._buffered = 0
         self._head_bytes = 0
