@@ -129,6 +129,16 @@ def test_replies_cut_anywhere_are_whole_and_leave_their_connection_for_the_next(
     asyncio.run(go())
 
 
+def test_a_server_is_found_by_name() -> None:
+    async def go() -> None:
+        async with pool_to(saying(WHOLE)) as (_, server):
+            pool = HttpPool(f"http://localhost:{server.port}")
+            assert await all_of(await pool.send(post())) == b"hello"
+            await pool.close()
+
+    asyncio.run(go())
+
+
 def test_what_is_sent_is_what_was_given() -> None:
     seen: list[bytes] = []
 
