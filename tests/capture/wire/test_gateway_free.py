@@ -1,4 +1,4 @@
-"""Calls that belong to whoever a gateway of its own says: forwarded first, read when it is quiet, and never lost."""
+"""Calls at a gateway without caps: forwarded first, read when it is quiet, and never lost."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_switch_refuses_at_once(upstream: Any, alone: Alone, never_quiet: No
     reply = httpx.post(alone.address, json=ASKED)
     assert (reply.status_code, reply.json()["error"]["type"]) == (403, "ethogram_killed")
     assert len(upstream.seen) == 1
-    assert len(alone.read) == 2  # whoever is refused was read, and whoever came before
+    assert len(alone.read) == 2  # a call that is refused was read, and so were those before it
 
 
 def test_reading_that_fails_does_not_break_the_reply(

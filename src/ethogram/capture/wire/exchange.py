@@ -134,7 +134,7 @@ class Exchange:
         self.joined.asked.seen(self.request.messages, self.parent)
         self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
         self.joined.calls += 1
-        self.joined.in_flight.add(self)  # last: whoever waits for it is told once it is recorded
+        self.joined.in_flight.add(self)  # last: what is in flight is waited for until it is recorded
 
     def let_go(self) -> None:
         """The call is over and recorded."""

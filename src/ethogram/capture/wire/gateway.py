@@ -170,7 +170,7 @@ class Gateway:
         self._forget(joined)
 
     async def _end(self) -> None:
-        self._free = None  # whoever calls now is refused, which only a call that was read can be
+        self._free = None  # calls are refused from now on, which only calls that were read can be
         self._settle()
         for joined in list(self._open.values()):
             await self._leave(joined)

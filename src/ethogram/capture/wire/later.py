@@ -16,7 +16,7 @@ SLICE_SECONDS = 0.001
 """For how long late work may keep calls waiting before the loop looks at them again."""
 MOST_WAITING = 1000
 MOST_BYTES = 64 << 20
-"""Work, and bytes in it, that may wait; beyond, whoever adds more does what is oldest."""
+"""Work, and bytes in it, that may wait; beyond, the oldest is done at once."""
 
 
 class _Work(NamedTuple):
@@ -57,7 +57,7 @@ class Later:
             loop.call_later(QUIET_SECONDS, self._turn, loop)
 
     def drain(self) -> None:
-        """Do all that waits now: whoever asks what was spent, or ends an episode, must know all of it."""
+        """Do all that waits now: needed before a budget is asked, and before an episode ends."""
         while self._waiting and not self._doing:
             self._next()
 

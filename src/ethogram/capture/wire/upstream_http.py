@@ -202,7 +202,7 @@ class HttpConnection(asyncio.Protocol):
         self._over(None if self._until_end and self._head_read else UpstreamFailed(BROKE_OFF))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection is over, whoever ended it."""
+        """The connection is over, from this end or the other."""
         self._over(UpstreamFailed(BROKE_OFF if error is None else BROKEN))
         self._pool.lost(self)
         del self._parser  # which refers to this object: nothing is left to the collector of garbage
