@@ -15,7 +15,7 @@ from .forwarding import forwarded
 from .headers import PROMPT, SPAN, header
 from .joined import Joined
 from .later import Later
-from .passage import Passage
+from .reply_passage import ReplyPassage
 from .unread import may_cost
 from .upstream_http import UpstreamFailed
 from .upstreams import Upstream
@@ -49,7 +49,7 @@ class EarlyCall:
         self._later = later
         self._owner = owner
         self._unowned = unowned
-        self._passage = Passage(protocol, later)
+        self._passage = ReplyPassage(protocol, later)
         self._started_ns = _clock.now_ns()
         self._ended_ns = 0
         self._read = False

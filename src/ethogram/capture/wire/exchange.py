@@ -20,8 +20,8 @@ from .connections import Connections
 from .forwarding import forwarded
 from .joined import ABOUT_THE_EPISODE, ENDED, Joined
 from .later import Later
-from .passage import Passage
 from .protocols import estimated_usage
+from .reply_passage import ReplyPassage
 from .reply_rest import reply_rest
 from .upstream_http import UpstreamFailed
 from .upstreams import Upstream
@@ -69,7 +69,7 @@ class Exchange:
         """Why it was ended from outside, if it was."""
         self._later = later
         self._draft: Draft | None = None
-        self._passage = Passage(protocol, later)
+        self._passage = ReplyPassage(protocol, later)
         self._ended = self._waits = False
         self.in_thread = False
         """Whether it is being recorded in another thread, or was."""
@@ -127,7 +127,7 @@ class Exchange:
             if not self._waits:
                 self.let_go()
 
-    def begin_under_way(self, upstream: Upstream, passage: Passage, task: asyncio.Task[Any] | None) -> None:
+    def begin_under_way(self, upstream: Upstream, passage: ReplyPassage, task: asyncio.Task[Any] | None) -> None:
         """Begin the span of a call that `task` has sent already; `passage` is its reply, as far as there is one."""
         self._passage, self._task = passage, task
         self.joined.end_complete()

@@ -11,7 +11,7 @@ from .reply_copy import ReplyCopy
 from .upstream_http import UpstreamFailed
 
 
-class Passage:
+class ReplyPassage:
     """One reply: bytes go on as they arrive, and nothing is done with them before that."""
 
     def __init__(self, protocol: WireProtocol, later: Later | None = None) -> None:
