@@ -17,7 +17,7 @@ from .joined import Joined
 from .later import Later
 from .reply_passage import ReplyPassage
 from .unread import may_cost
-from .upstream_http import UpstreamFailed
+from .upstream_http import UpstreamFailed, UpstreamRequest
 from .upstreams import Upstream
 
 Owner = Callable[[str | None, ModelRequest | None], Joined | None]
@@ -62,11 +62,12 @@ class EarlyCall:
     async def carry(self, connections: Connections) -> None:
         """Carry out the call. A reply that breaks off is left unfinished, so that the client sees it as broken."""
         client = self._client
+        request = forwarded(client, self._upstream, self._path, self._body)
         self._later.busy()
         self._later.add(self._open, len(self._body))
         watcher = client.watch()
         try:
-            await self._pass_on(connections)
+            await self._pass_on(connections, request)
         except asyncio.CancelledError:
             self._later.drain()  # what is known of it decides how it ended
             closed = None if self._exchange is None else self._exchange.closed_because
@@ -84,9 +85,8 @@ class EarlyCall:
             if self._failure is not None:
                 self._later.drain()  # somebody may wait for the end of what was ended from outside
 
-    async def _pass_on(self, connections: Connections) -> None:
+    async def _pass_on(self, connections: Connections, request: UpstreamRequest) -> None:
         client, upstream = self._client, self._upstream
-        request = forwarded(client, upstream, self._path, self._body)
         try:
             response = await connections.send(request, upstream.origin)
         except UpstreamFailed as error:
