@@ -247,11 +247,12 @@ def latency() -> list[bool]:
             rows += [[kind, row, *np.median(figures[:, which], axis=0)] for which, row in enumerate(ROWS)]
             floor, added = (sorted(figures[:, ROWS.index(row), 1]) for row in ("floor", "added"))
             failures = {name: sum(one.failures[name] for one in repeats) for name in urls}
-            middle = float(np.median(added))
+            middle, cpu = float(np.median(added)), float(np.median(figures[:, ROWS.index("added"), 2]))
             print(f"  {kind}: a second bare proxy is later by {_signed(floor)} ms at the 99th percentile")
             held += [
                 verdict(f"{kind}: the 99th percentile is at most {MOST_ADDED_MS:g} ms later ({middle:+.2f} ms; "
                         f"{_signed(added)})", middle <= MOST_ADDED_MS),
+                verdict(f"{kind}: it takes no more CPU per call than the bare proxy ({cpu:+.2f} ms)", cpu <= 0),
                 verdict(f"{kind}: no call failed ({failures})", not any(failures.values())),
             ]  # fmt: skip
         table(
