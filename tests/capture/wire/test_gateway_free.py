@@ -89,7 +89,7 @@ def test_times_are_those_of_the_call_and_not_of_its_reading(
 def test_conversations_in_turns_are_read_in_their_order(
     upstream: Any, alone: Alone, kept: Any, bodies: Any, eventually: Any
 ) -> None:
-    """Streams whose client sends the next request upon the last event, with results of tools in it."""
+    """A client sends its next request upon the last byte, with the result of a tool in it."""
     calls = [("c1", "look", "{}")]
     upstream.answer = lambda handler, seen: handler.whole(
         bodies.chat(calls=calls) if len(seen.json["messages"]) == 1 else bodies.chat()
@@ -104,6 +104,32 @@ def test_conversations_in_turns_are_read_in_their_order(
     eventually(lambda: len(kept.drafts) == 60)
     assert [d.kind for d in kept.drafts] == ["model", "tool", "model"] * 20
     assert [d.result for d in kept.tools] == [f"seen {turn}" for turn in range(20)]
+
+
+def test_a_stream_whose_client_goes_upon_its_last_event_is_complete(
+    upstream: Any, alone: Alone, kept: Any, bodies: Any, eventually: Any
+) -> None:
+    """The upstream keeps the stream open for longer; the next call comes meanwhile, and after it."""
+    release = threading.Event()
+
+    def lingering() -> Iterator[bytes]:
+        yield from bodies.chat_events()
+        release.wait(20)
+
+    upstream.answer = lambda handler, seen: (
+        handler.stream(lingering()) if seen.json.get("stream") else handler.whole(bodies.chat())
+    )
+    with httpx.stream("POST", alone.address, json={**ASKED, "stream": True}) as reply:
+        read = b""
+        for chunk in reply.iter_raw():
+            read += chunk
+            if read.endswith(b"[DONE]\n\n"):
+                break
+        assert httpx.post(alone.address, json=ASKED).status_code == 200
+        eventually(lambda: len(kept.models) == 2)
+    release.set()
+    assert [(d.status, d.error) for d in kept.models] == [("ok", None)] * 2
+    assert kept.models[0].params["stream"] is True
 
 
 def test_the_switch_refuses_at_once(upstream: Any, alone: Alone, never_quiet: None) -> None:
