@@ -37,7 +37,7 @@ from .session_store import EVERY_SECONDS, run_of_sessions
 MOST_WAITING = 256 << 20
 """Bytes that may wait for the other process; beyond, calls wait too, and nothing is lost."""
 PIPE_BYTES = 1 << 20
-GATHER_SECONDS = 0.02
+GATHER_SECONDS = 0.01
 """How long frames are gathered before they are written; what was gathered is lost where this process is killed."""
 LARGEST = 1 << 63
 LATELY_SECONDS = 5.0

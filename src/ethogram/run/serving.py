@@ -44,6 +44,8 @@ from .session import check_spent, read_books
 PLAN: dict[str, Any] = {METERS: ["steps", "tokens", "usd"], "captured": True}
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep others waiting: clients wait for the one that serves."""
+RARELY = (1000, 10, 100)
+"""When garbage is collected: to look through all open conversations takes milliseconds, and they are no garbage."""
 USUAL = "openai"
 """Whose upstream an address is that names no provider: most servers speak the API of OpenAI."""
 
@@ -135,7 +137,13 @@ def run_gateway(
     if settings.command and shutil.which(settings.command[0]) is None:
         raise BadUsage(f"there is no command {settings.command[0]!r} on this machine")
     opened: list[OpenEpisodes] = []
-    gateway = Gateway(upstreams, port=settings.port, strays=lambda name, request: opened[0](name, request))
+    gateway = Gateway(
+        upstreams,
+        port=settings.port,
+        strays=lambda name, request: opened[0](name, request),
+        # without caps and operators only the switch can refuse a call
+        free=None if settings.caps.limited() or settings.operator is not None else lambda: not switch(),
+    )
     try:
         store = RemoteSessions(
             home, settings.run or fresh_name(home, GATEWAY), GATEWAY, redact=settings.redact, plan=PLAN
@@ -143,7 +151,7 @@ def run_gateway(
     except BaseException:
         gateway.close()
         raise
-    switch, turns = KillSwitch(store.run), sys.getswitchinterval()
+    switch, turns, collected = KillSwitch(store.run), sys.getswitchinterval(), gc.get_threshold()
     try:
         books = read_books(store.run)
         check_spent(store.run, books, settings.caps, metering)
@@ -167,6 +175,7 @@ def run_gateway(
         gateway.close()
         sys.setswitchinterval(turns)
         gc.unfreeze()
+        gc.set_threshold(*collected)
         switch.close()
         store.close()
     return _told(result, store, opened[0], switch)
@@ -178,6 +187,7 @@ def _warm(prices: CallPrices) -> None:
     prices.cost(Draft(kind="model", name="", model="gpt-4o", provider="openai", input_tokens=1, output_tokens=1))
     gc.collect()
     gc.freeze()  # what is here stays; to look through it takes 60 ms
+    gc.set_threshold(*RARELY)
 
 
 def _told(result: GatewayResult, store: RemoteSessions, episodes: OpenEpisodes, switch: KillSwitch) -> GatewayResult:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+import functools
+from contextlib import nullcontext
+from typing import Any
 from urllib.parse import unquote
 
 import msgspec
@@ -14,16 +16,15 @@ from ethogram.trace import Param
 
 from .call import Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
 from .client import ClientSide
-from .forwarding import broken, forwarded
-from .headers import for_client
-from .joined import ABOUT_THE_EPISODE, Joined
+from .connections import Connections
+from .forwarding import forwarded
+from .joined import ABOUT_THE_EPISODE, ENDED, Joined
+from .later import Later
 from .protocols import estimated_usage
-from .reply_copy import ReplyCopy
+from .reply_passage import ReplyPassage
 from .reply_rest import reply_rest
-from .upstreams import Connections, Upstream
-
-if TYPE_CHECKING:
-    import httpx
+from .upstream_http import UpstreamFailed
+from .upstreams import Upstream
 
 WANT = Amounts(steps=1)
 """What is reserved for a call: its size is not known before, so it is refused only where nothing is left.
@@ -50,9 +51,10 @@ class Exchange:
         started_ns: int,
         span: bytes | None = None,
         prompt: bytes | None = None,
+        later: Later | None = None,
     ) -> None:
         """`started_ns` is when the request arrived; where the client told, `span` is the span in which it was made and
-        `prompt` the version of its prompt."""
+        `prompt` the version of its prompt. With `later`, the call is recorded when no bytes are on their way."""
         self.joined = joined
         self.protocol = protocol
         self.request = request
@@ -61,27 +63,30 @@ class Exchange:
         self.prompt_version = unquote(prompt.decode("latin-1")) if prompt else None
         self.over = asyncio.Event()
         self._task = asyncio.current_task()
+        self.ended_ns: int | None = None
+        """When the reply was over, where that is not now."""
+        self.closed_because: str | None = None
+        """Why it was ended from outside, if it was."""
+        self._later = later
         self._draft: Draft | None = None
-        self._copy: ReplyCopy | None = None
-        self._ended = False
+        self._passage = ReplyPassage(protocol, later)
+        self._ended = self._waits = False
         self.in_thread = False
         """Whether it is being recorded in another thread, or was."""
         self._watcher: asyncio.Task[None] | None = None
-        self._closed_because: str | None = None
         self._note = ""
-        self._status: int | None = None
-        """The status of the reply, or of the error in its place."""
 
     @property
     def complete(self) -> bool:
         """Whether the reply is complete, though not recorded yet."""
-        return self._draft is not None and self._copy is not None and not self._ended and self._copy.complete
+        copy = self._passage.copy
+        return self._draft is not None and copy is not None and not self._ended and copy.complete
 
     def close(self, why: str) -> None:
         """End the call from outside; `over` is set once it is recorded."""
         if self.complete:
             self.end()
-        self._closed_because = why
+        self.closed_because = why
         if self._task is not None and not self.in_thread:  # what is being recorded is over soon
             self._task.cancel()
 
@@ -91,6 +96,8 @@ class Exchange:
         """Carry out the call. A reply that breaks off is left unfinished, so that the client sees it as broken."""
         joined = self.joined
         await joined.finish_complete()
+        if self._later is not None:
+            self._later.drain()  # what other calls used counts before this one is allowed
         joined.in_flight.add(self)
         self._watcher = client.watch()
         try:
@@ -108,17 +115,35 @@ class Exchange:
             else:
                 await self._forward(client, connections, upstream, path, body, decision or Forward())
         except asyncio.CancelledError:
-            if not client.gone and self._closed_because is None:
+            if not client.gone and self.closed_because is None:
                 raise
             # clients close a stream as soon as its last event is there
-            told = "the client closed the connection" if client.gone else self._closed_because
+            told = "the client closed the connection" if client.gone else self.closed_because
             self.end(None if self.complete else told)
             if not client.started and not client.gone:
-                await self._answer(client, 403, "ethogram_episode_ended", self._closed_because or "")
+                await self.tell_closed(client)
         finally:
             self._watcher.cancel()
-            joined.in_flight.discard(self)
-            self.over.set()
+            if not self._waits:
+                self.let_go()
+
+    def begin_under_way(self, upstream: Upstream, passage: ReplyPassage, task: asyncio.Task[Any] | None) -> None:
+        """Begin the span of a call that `task` has sent already; `passage` is its reply, as far as there is one."""
+        self._passage, self._task = passage, task
+        self.joined.end_complete()
+        self.joined.asked.seen(self.request.messages, self.parent)
+        self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
+        self.joined.calls += 1
+        self.joined.in_flight.add(self)  # last: what is in flight is waited for until it is recorded
+
+    def let_go(self) -> None:
+        """The call is over and recorded."""
+        self.joined.in_flight.discard(self)
+        self.over.set()
+
+    async def tell_closed(self, client: ClientSide) -> None:
+        """Answer a client whose call was ended from outside before its reply began."""
+        await self._answer(client, 403, ENDED, self.closed_because or "")
 
     def _capped(self) -> Refuse | None:
         """Why the budget allows no further call, asked before policies are: they may count what they decide."""
@@ -142,12 +167,13 @@ class Exchange:
         body: bytes,
         decision: Forward,
     ) -> None:
-        import httpx
-
         if decision.edits is not None:
             body = self.protocol.edited(body, decision.edits)
             self.request = self.protocol.request(body)
         self._note = decision.note
+        if self._later is not None:
+            self._later.drain()
+            self._later.busy()
         try:
             self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
         except CapReached as reached:
@@ -156,51 +182,41 @@ class Exchange:
         self.joined.calls += 1
         try:
             response = await connections.send(forwarded(client, upstream, path, body), upstream.origin)
-        except httpx.TransportError as error:
-            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {broken(error)}"
-            self.end(why, unsent=isinstance(error, httpx.ConnectError | httpx.ConnectTimeout))
+        except UpstreamFailed as error:
+            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {error}"
+            self.end(why, unsent=error.unsent)
             await self._answer(client, 502, UNREACHED, why)
             return
         self.joined.unreached = None
         try:
-            failure = await self._pass_on(client, response, decision.cut_after)
+            failure = await self._passage.pass_on(client, response, decision.cut_after)
         finally:
             await response.aclose()
         await self._record(failure, len(body))
 
     async def _record(self, failure: str | None, size: int) -> None:
         """Record the call that is over; where it is large, in another thread, which nothing interrupts."""
-        if size + (self._copy.received if self._copy else 0) < ASIDE:
-            await asyncio.sleep(0)  # replies that have arrived meanwhile are passed on first
+        copy, later = self._passage.copy, self._later
+        size += copy.received if copy is not None else 0
+        if later is not None and size < LARGE:
+            self.ended_ns = self.joined.record.now_ns()
+            self._waits = True
+            later.add(functools.partial(self._end_later, failure), size)
+            return
+        if later is None and size < ASIDE:
+            for _ in range(2):  # replies that have arrived meanwhile are passed on first: one turn reads, one writes
+                await asyncio.sleep(0)
             self.end(failure)
             return
         if self._watcher is not None:
             self._watcher.cancel()
         self.in_thread = True
-        await asyncio.to_thread(self.end, failure)
+        with later.beside() if later is not None else nullcontext():
+            await asyncio.to_thread(self.end, failure)
 
-    async def _pass_on(self, client: ClientSide, response: httpx.Response, cut_after: int | None) -> str | None:
-        """Pass the reply on as it arrives; gives why it broke off, if it did."""
-        import httpx
-
-        headers = response.headers.raw
-        self._status = response.status_code
-        copy = self._copy = ReplyCopy(self.protocol, headers)
-        await client.start(response.status_code, for_client(headers))
-        stream: Any = response.stream
-        try:
-            async for chunk in stream:
-                if cut_after is not None and copy.received + len(chunk) > cut_after:
-                    rest = chunk[: cut_after - copy.received]
-                    await client.send(rest)
-                    copy.feed(rest)
-                    return f"the reply was cut after {cut_after} bytes"
-                await client.send(chunk)
-                copy.feed(chunk)
-        except httpx.TransportError as error:
-            return f"the upstream failed in the middle of its reply: {broken(error)}"
-        await client.finish()
-        return None
+    def _end_later(self, failure: str | None) -> None:
+        self.end(failure)
+        self.let_go()
 
     async def _serve(self, client: ClientSide, decision: Serve, upstream: Upstream) -> None:
         """Answer in place of the upstream."""
@@ -239,7 +255,7 @@ class Exchange:
             record = self.joined.record
             self.joined.calls += 1
             self._note = decision.note
-            self._status = decision.status
+            self._passage.status = decision.status
             draft = record.begin("model", "chat", **self._fields(upstream))
             self._fill(draft, ModelReply(), None)
             record.end(draft, f"HTTP {decision.status}: {decision.message}")
@@ -275,12 +291,13 @@ class Exchange:
             self.joined.failure = self.joined.failure or error
 
     def _end(self, draft: Draft, failure: str | None, unsent: bool) -> None:
-        joined, copy = self.joined, self._copy
+        joined, copy, status = self.joined, self._passage.copy, self._passage.status
+        draft.end_ns = self.ended_ns
         reply = ModelReply(complete=False) if copy is None else copy.reply()
-        failed_status = self._status is not None and self._status >= 400
+        failed_status = status is not None and status >= 400
         if failed_status:
             told = reply.error if reply is not None else None
-            failure = f"HTTP {self._status}: {told}" if told else f"HTTP {self._status}"
+            failure = f"HTTP {status}: {told}" if told else f"HTTP {status}"
         elif failure is None and reply is not None:
             failure = reply.error or (None if reply.complete else "the reply broke off")
         usage = None
@@ -328,10 +345,11 @@ class Exchange:
             attributes["tools"] = self.request.tools
         if usage is not None and usage.estimated:
             attributes["usage_estimated"] = True
-        if self._status is not None and self._status >= 400:
-            attributes["status"] = self._status
-        if self._copy is not None and self._copy.malformed:
-            attributes["malformed_events"] = self._copy.malformed
+        copy, status = self._passage.copy, self._passage.status
+        if status is not None and status >= 400:
+            attributes["status"] = status
+        if copy is not None and copy.malformed:
+            attributes["malformed_events"] = copy.malformed
         if self._note:
             attributes["note"] = self._note
         return attributes

@@ -20,15 +20,19 @@ from ethogram.errors import BadInput
 
 from .call import CallPolicy, ModelRequest, WireProtocol
 from .client import ClientGone, ClientSide
+from .connections import Connections
+from .early import EarlyCall
 from .elsewhere import CONTROL, Elsewhere
 from .exchange import LARGE, NO_RETRY, UNREACHED, Exchange
-from .forwarding import broken, forwarded
+from .forwarding import forwarded
 from .headers import EPISODE, NO_EPISODE, PROMPT, SPAN, for_client, header
 from .joined import ENDED, Joined, refusal
+from .later import Later
 from .protocols import protocol_for
 from .server import ServerThread
 from .unread import may_cost
-from .upstreams import Connections, Upstream, variables_of
+from .upstream_http import UpstreamFailed
+from .upstreams import Upstream, variables_of
 
 TOOLS = b"/_ethogram/mcp/"
 """Where proxies of MCP ask, below the token of their episode."""
@@ -56,16 +60,21 @@ class Gateway:
         port: int = 0,
         uds: Path | None = None,
         strays: Strays | None = None,
+        free: Callable[[], bool] | None = None,
     ) -> None:
         """Binds a port of 127.0.0.1, or raises `BadUsage`; `uds` is a path to listen at as well.
 
         `strays` is asked, in the gateway's thread, to whom a call belongs that names no episode here. It gets the name
-        that the call gives, in its header or path, and the request: None where it cannot be read.
+        that the call gives, in its header or path, and the request: None where it cannot be read. Calls are then
+        recorded when no bytes are on their way. `free` is asked before each call whether nothing can refuse or change
+        any call, neither a cap nor a policy nor the kill switch: such calls are forwarded before they are read.
         """
         self.upstreams = dict(upstreams)
         self.unattributed = 0
         """Calls that may have cost something and belong to no episode."""
         self._strays = strays
+        self._free = free
+        self._later = None if strays is None else Later()
         self._open: dict[int, Joined] = {}
         """Episodes that have joined, by identity."""
         self._joined: dict[str, Joined] = {}
@@ -152,6 +161,7 @@ class Gateway:
 
     async def _leave(self, joined: Joined) -> None:
         joined.left = True
+        self._settle()
         open_calls = list(joined.in_flight)
         for exchange in open_calls:
             exchange.close("the episode ended before the reply did")
@@ -160,9 +170,17 @@ class Gateway:
         self._forget(joined)
 
     async def _end(self) -> None:
+        self._free = None  # calls are refused from now on, which only calls that were read can be
+        self._settle()
         for joined in list(self._open.values()):
             await self._leave(joined)
+        self._settle()
         await self._connections.close()
+
+    def _settle(self) -> None:
+        """Record all that has passed: what follows depends on it."""
+        if self._later is not None:
+            self._later.drain()
 
     async def _app(self, scope: Any, receive: Any, send: Any) -> None:
         """The ASGI application; nothing that happens to one call may end it."""
@@ -210,6 +228,7 @@ class Gateway:
 
         joined = self._joined.get(token)
         body = await client.body(READ_BYTES)
+        self._settle()
         if joined is None or joined.left or isinstance(body, list):
             await client.answer(404, _error(ENDED, "no such episode at this gateway, or it is over"))
             return
@@ -253,11 +272,25 @@ class Gateway:
         if isinstance(body, list):
             await self._pass_through(client, joined, upstream, path, body)
             return
+        if self._later is not None and self._goes_first(client, body, self._later):
+            early = EarlyCall(
+                client,
+                protocol,
+                upstream,
+                path,
+                body,
+                later=self._later,
+                owner=self._owner_of_read,
+                unowned=self._count_unattributed,
+            )
+            await early.carry(self._connections)
+            return
         try:
             request = await asyncio.to_thread(protocol.request, body) if len(body) > LARGE else protocol.request(body)
         except ValueError:
             await self._pass_through(client, joined, upstream, path, [body])
             return
+        self._settle()
         joined = joined or self._stray(client.episode, request)
         if joined is None and client.episode not in (None, NO_EPISODE):
             await self._refuse_unknown(client, protocol)
@@ -266,8 +299,21 @@ class Gateway:
             await self._pass_through(client, None, upstream, path, [body])
             return
         span, prompt = header(client.headers, SPAN), header(client.headers, PROMPT)
-        exchange = Exchange(joined, protocol, request, joined.record.now_ns(), span, prompt)
+        exchange = Exchange(joined, protocol, request, joined.record.now_ns(), span, prompt, self._later)
         await exchange.carry(client, self._connections, upstream, path, body)
+
+    def _goes_first(self, client: ClientSide, body: bytes, later: Later) -> bool:
+        """Whether a call may be forwarded before it is read: it is some episode's, and nothing can refuse it.
+
+        One that is large is read in another thread first; while another thread records a call, the next one waits for
+        it where both belong to one episode.
+        """
+        if self._free is None or len(body) > LARGE or later.besides or client.episode == NO_EPISODE:
+            return False
+        return not self._elsewhere.knows(client.episode) and self._free()
+
+    def _owner_of_read(self, name: str | None, request: ModelRequest | None) -> Joined | None:
+        return self._owner(name) or self._stray(name, request)
 
     async def _refuse_unknown(self, client: ClientSide, protocol: WireProtocol) -> None:
         """Nobody records the calls of an episode that is over, or was never here, so none is made."""
@@ -279,7 +325,6 @@ class Gateway:
         self, client: ClientSide, joined: Joined | None, upstream: Upstream, path: bytes, read: Sequence[bytes] = ()
     ) -> None:
         """Forward a call that is not read, with bounded memory; one that may have cost something is counted."""
-        import httpx
 
         async def chunks() -> AsyncIterator[bytes]:
             for chunk in read:
@@ -289,6 +334,7 @@ class Gateway:
 
         costly = may_cost(client.method, path)
         if costly:
+            self._settle()
             joined = joined or self._stray(client.episode, None)
         refused = None if joined is None else joined.outside(client.method, path.decode("latin-1"), costly)
         if refused is not None:
@@ -298,23 +344,22 @@ class Gateway:
         body = chunks() if read or client.has_body else b""
         try:
             response = await self._connections.send(forwarded(client, upstream, path, body), upstream.origin)
-        except httpx.TransportError as error:
-            why = f"the upstream {upstream.origin} failed: {broken(error)}"
+        except UpstreamFailed as error:
+            why = f"the upstream {upstream.origin} failed: {error}"
             await client.answer(502, _error(UNREACHED, why))
             return
-        if response.status_code < 400 and costly:
+        if response.status < 400 and costly:
             if joined is None:
                 self._count_unattributed(client.episode)
             else:
                 joined.seen_unread(f"{client.method} {path.decode('latin-1')}", started_ns)
         watcher = client.watch()
         try:
-            await client.start(response.status_code, for_client(response.headers.raw))
-            stream: Any = response.stream
-            async for chunk in stream:
+            await client.start(response.status, for_client(response.headers))
+            while chunk := await response.read():
                 await client.send(chunk)
             await client.finish()
-        except httpx.TransportError:
+        except UpstreamFailed:
             return  # unfinished: the client sees a broken reply, as it is
         except asyncio.CancelledError:
             if not client.gone:

@@ -229,11 +229,15 @@ class Joined:
         self.record.end(draft)
         self.count_unread("a call of a model was in a form that is not read here")
 
-    async def finish_complete(self) -> None:
-        """Record calls whose replies are complete, though their connections are still open; wait for those that are
-        being recorded in another thread: the next request may answer what they asked for."""
+    def end_complete(self) -> None:
+        """Record calls whose replies are complete, though their connections are still open."""
         for exchange in [e for e in self.in_flight if e.complete]:
             exchange.end()
+
+    async def finish_complete(self) -> None:
+        """`end_complete`, and wait for calls that are being recorded in another thread: the next request may answer
+        what they asked for."""
+        self.end_complete()
         for exchange in [e for e in self.in_flight if e.in_thread]:
             await exchange.over.wait()
 

@@ -8,10 +8,15 @@ from .headers import Headers, header
 
 KEPT_BYTES = 64 << 20
 """A longer reply that is not streamed is passed on, but not read."""
+GATHERED = 1 << 14
+"""Bytes that are kept as they came before they are read: a stream is read in pieces that take a millisecond at most."""
 
 
 class ReplyCopy:
-    """What has arrived of one reply. Nothing here raises: what cannot be read is None."""
+    """What has arrived of one reply. Nothing here raises: what cannot be read is None.
+
+    What arrives is kept as it came, and read when somebody asks for it, or when it has become much.
+    """
 
     def __init__(self, protocol: WireProtocol, headers: Headers) -> None:
         """`headers` are those of the upstream's reply."""
@@ -23,14 +28,31 @@ class ReplyCopy:
         self._reader: StreamReader | None = protocol.reader() if b"text/event-stream" in kind.lower() else None
         self._whole = bytearray()
         self._decoder: Decoder | None = decoder_of(header(headers, b"content-encoding"))
+        self._unread: list[bytes] = []
+        self._gathered = 0
 
     def feed(self, chunk: bytes) -> None:
         """The next bytes, as they came."""
+        self.keep(chunk)
+        if self._gathered > GATHERED:
+            self._read()
+
+    def keep(self, chunk: bytes) -> None:
+        """The next bytes, which are read later in any case."""
         self.received += len(chunk)
-        if self._decoder is None:
+        if self._decoder is not None:
+            self._unread.append(chunk)
+            self._gathered += len(chunk)
+
+    def _read(self) -> None:
+        """Read what was kept."""
+        if not self._unread or self._decoder is None:
             return
+        gathered = self._unread[0] if len(self._unread) == 1 else b"".join(self._unread)
+        self._unread.clear()
+        self._gathered = 0
         try:
-            plain = self._decoder.decode(chunk)
+            plain = self._decoder.decode(gathered)
         except ValueError:
             self._decoder = None
             return
@@ -45,6 +67,7 @@ class ReplyCopy:
     @property
     def malformed(self) -> int:
         """Events of a stream that could not be understood."""
+        self._read()
         return 0 if self._reader is None else self._reader.malformed
 
     @property
@@ -52,10 +75,12 @@ class ReplyCopy:
         """Whether everything arrived, though the connection may still be open."""
         if self.length is not None:
             return self.received >= self.length
+        self._read()
         return self._reader is not None and self._reader.reply().complete
 
     def reply(self) -> ModelReply | None:
         """What was read so far; None where it cannot be read."""
+        self._read()
         if self._reader is not None:
             return None if self._decoder is None else self._reader.reply()
         if self._decoder is None:

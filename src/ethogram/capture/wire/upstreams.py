@@ -1,10 +1,8 @@
-"""Where calls go: the providers, the variables that name them to clients, and connections to them."""
+"""Where calls go: the providers, and the variables that name them to clients."""
 
 from __future__ import annotations
 
-import urllib.request
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,12 +10,6 @@ import msgspec
 from ethogram.cost.prices import provider_at
 from ethogram.errors import BadUsage
 
-if TYPE_CHECKING:
-    import httpx
-
-CONNECT_SECONDS = 15.0
-IDLE_SECONDS = 4.0
-"""How long an unused connection is kept: servers commonly close theirs after five seconds, and would race with us."""
 NO_KEY = "no-key-needed-for-a-replay"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -106,43 +98,3 @@ def missing_keys(environment: Mapping[str, str], providers: Collection[str]) -> 
     """Variables of keys of these providers that are not set, with a word that is none: clients want one to start."""
     known = [provider for name, provider in PROVIDERS.items() if name in providers]
     return {p.keys[0]: NO_KEY for p in known if not any(environment.get(key) for key in p.keys)}
-
-
-class Connections:
-    """Connections to upstreams, one pool per server; used from one event loop.
-
-    Transports are used without a client around them: a client would follow redirects, keep cookies, and write
-    addresses, which may hold keys, into the log.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is opened before it is needed."""
-        self._transports: dict[str, httpx.AsyncHTTPTransport] = {}
-
-    async def send(self, request: httpx.Request, origin: str) -> httpx.Response:
-        """Send a request; the reply's body is still to be read, and to be closed. Raises `httpx.TransportError`."""
-        transport = self._transports.get(origin)
-        if transport is None:
-            transport = self._transports[origin] = _transport(origin)
-        request.extensions["timeout"] = {"connect": CONNECT_SECONDS, "read": None, "write": None, "pool": None}
-        return await transport.handle_async_request(request)
-
-    async def close(self) -> None:
-        """Close them all."""
-        for transport in self._transports.values():
-            await transport.aclose()
-
-
-def _transport(origin: str) -> httpx.AsyncHTTPTransport:
-    """A pool without an upper limit; proxies are taken from the environment, as clients do."""
-    import httpx
-
-    parts = urlsplit(origin)
-    proxy = urllib.request.getproxies().get(parts.scheme)
-    if proxy is not None and (parts.hostname in LOOPBACK or urllib.request.proxy_bypass(parts.hostname or "")):
-        proxy = None
-    return httpx.AsyncHTTPTransport(
-        verify=parts.scheme == "https",  # certificates are loaded only where they are needed
-        limits=httpx.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_SECONDS),
-        proxy=proxy,
-    )
