@@ -5,6 +5,7 @@ A drop is the first arm minus the second; errors are one-sided, as a gate's are.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -243,9 +244,16 @@ def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Flo
 def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> StagedPlan:
     """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out.
 
-    Power and length by integration (Armitage, McPherson and Rowe 1969).
+    Power and length by integration (Armitage, McPherson and Rowe 1969). What was asked before is not integrated again.
     """
-    at = np.atleast_1d(floats(looks))
+    return _staged(effect, alpha, power, tuple(np.atleast_1d(floats(looks)).tolist()), delta, stored)
+
+
+@lru_cache(maxsize=256)
+def _staged(
+    effect: Effect, alpha: float, power: float, looks: tuple[float, ...], delta: float, stored: float
+) -> StagedPlan:
+    at = floats(looks)
     null, real = _spreads(effect, _first(at, stored), at)
     fractions = null.variance[-1] / null.variance
     upper = sequential.wang_tsiatis(fractions, alpha, delta)
@@ -262,6 +270,8 @@ def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: fl
     low = straighten(-out * np.maximum(1.0, 1 / scale), real.skewness) + centre
     true = sequential.crossing(fractions, high, np.minimum(low, high), drift / float(scale[-1]))
     lengths = [float(at @ (x.upper + x.lower) + at[-1] * max(1 - (x.upper + x.lower).sum(), 0.0)) for x in (none, true)]
+    for shared in (at, fractions, upper, reach):
+        shared.flags.writeable = False
     return StagedPlan(at, fractions, upper, reach, float(true.upper.sum()), lengths[0], lengths[1])
 
 
