@@ -264,7 +264,10 @@ def tool_call(item: Any) -> ToolCall:
 def chat_message(item: dict[str, Any]) -> Message:
     """A chat message in the OpenAI or Anthropic spelling."""
     get = item.get
-    speaker, name, content = role(get("role")), as_name(get("name")) or None, get("content")
+    speaker, content = role(get("role")), get("content")
+    if len(item) == 2 and content and isinstance(content, str) and speaker != "tool" and "role" in item:
+        return Message(speaker, (Text(content),))  # what most messages are: who speaks, and words
+    name = as_name(get("name")) or None
     parts = content_parts(content)
     if not parts and isinstance(refusal := get("refusal"), str) and refusal:
         parts = [Text(refusal)]

@@ -158,9 +158,11 @@ class Gathering:
         trace = hex_id(get("traceId"), 16)
         if not trace.strip("0"):
             raise ValueError("a span without a trace id")
-        status, parent = as_dict(get("status")), hex_id(get("parentSpanId"), 8)
+        given, parent = get("status"), get("parentSpanId")
+        status = as_dict(given) if given else {}
+        parent = hex_id(parent, 8) if parent else ""
         extra: dict[str, Any] = {}
-        if name := kind_name(get("kind")):
+        if (kind := get("kind")) is not None and (name := kind_name(kind)):
             extra["otel.kind"] = name
         if self._scope_name:
             extra["otel.scope"] = self._scope_name
@@ -168,11 +170,12 @@ class Gathering:
             extra["otel.scope_attributes"] = inner
         if state := as_name(get("traceState")):
             extra["otel.trace_state"] = state
-        if links := [self._link(link) for link in as_list(get("links"))]:
+        if (linked := get("links")) and (links := [self._link(link) for link in as_list(linked)]):
             extra["otel.links"] = links
         for field, what in DROPPED.items():
             if (count := get(field)) and (number := as_int(count)):
                 self._host.lose(what, number)
+        events = get("events")
         self._buffer.add(
             trace,
             RawSpan(
@@ -181,10 +184,10 @@ class Gathering:
                 parent_id=parent if parent.strip("0") else None,
                 start_ns=nanos(get("startTimeUnixNano")),
                 end_ns=nanos(get("endTimeUnixNano")),
-                status=status_of(status.get("code")),
-                message=as_text(status.get("message")),
+                status=status_of(status.get("code")) if status else "unset",
+                message=as_text(status.get("message")) if status else "",
                 attributes=self._attributes(get("attributes")),
-                events=[self._event(event) for event in as_list(get("events")) if isinstance(event, dict)],
+                events=[self._event(event) for event in as_list(events) if isinstance(event, dict)] if events else [],
                 resource=self._resource_number(),
                 extra=extra,
             ),
