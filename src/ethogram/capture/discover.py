@@ -75,9 +75,7 @@ def _files_below(root: Path, report: Callable[[str, str], None]) -> list[os.DirE
     return found
 
 
-def _walk(
-    root: Path, report: Callable[[str, str], None], *, hidden: bool
-) -> tuple[list[os.DirEntry[str]], list[str]]:
+def _walk(root: Path, report: Callable[[str, str], None], *, hidden: bool) -> tuple[list[os.DirEntry[str]], list[str]]:
     """Files in the order of their names, and what was passed over because it is hidden.
 
     The folder itself says which of its entries are files, so that none of them is asked.
