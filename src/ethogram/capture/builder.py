@@ -286,6 +286,9 @@ class TraceBuilder:
         if known and list(draft.input[:known]) == last.messages:  # mostly the same objects, which costs no comparison
             refs, fresh = last.refs.copy(), draft.input[known:]
         refs += [self._message(m, "input") for m in fresh]
+        longest = max([len(talk.refs) for talk in talks])
+        if known and fresh is not draft.input and longest == len(last.refs):  # no other can have more in common
+            return last.span_id, longest, tuple(refs[longest:]), refs
         keep, best = max((_common(talk.refs, refs), i) for i, talk in enumerate(talks))
         if keep == 0:
             return None, 0, tuple(refs), refs

@@ -54,6 +54,8 @@ def as_float(value: Any) -> float | None:
 
 def as_dict(value: Any) -> dict[str, Any]:
     """An object, also from JSON inside a string; anything else is empty."""
+    if value is None:
+        return {}
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and value.lstrip()[:1] == "{":
@@ -63,6 +65,8 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 def as_list(value: Any) -> list[Any]:
     """A list, also from JSON inside a string; anything else is empty."""
+    if value is None:
+        return []
     if isinstance(value, list):
         return value
     if isinstance(value, str) and value.lstrip()[:1] == "[":

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .peek import Peek
 else:
 
-    class cached_property:  # noqa: N801 - as in functools, whose own takes a lock that every small file would pay for
+    class cached_property:  # that of functools takes a lock, which every small file would pay for
         """A property that is computed once."""
 
         def __init__(self, compute):

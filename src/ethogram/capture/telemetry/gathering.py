@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 DROPPED = {f"dropped{what}Count": pb.DROPPED[i] for i, what in enumerate(("Attributes", "Events", "Links"))}
 
+_OFTEN = frozenset(["traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "endTimeUnixNano", "attributes"])
+"""Fields that every span has; one without others is read in one look."""
+
 
 class SpanTaker(Protocol):
     """Where raw spans are gathered: the buffer of a file, or the batch of a request."""
@@ -158,24 +161,21 @@ class Gathering:
         trace = hex_id(get("traceId"), 16)
         if not trace.strip("0"):
             raise ValueError("a span without a trace id")
-        given, parent = get("status"), get("parentSpanId")
-        status = as_dict(given) if given else {}
+        parent = get("parentSpanId")
         parent = hex_id(parent, 8) if parent else ""
+        status: dict[str, Any] = {}
         extra: dict[str, Any] = {}
-        if (kind := get("kind")) is not None and (name := kind_name(kind)):
+        events: Any = None
+        rare = not _OFTEN.issuperset(span)
+        if rare and (kind := get("kind")) is not None and (name := kind_name(kind)):
             extra["otel.kind"] = name
         if self._scope_name:
             extra["otel.scope"] = self._scope_name
         if (named := self._scope.get("attributes")) and (inner := self._attributes(named)):
             extra["otel.scope_attributes"] = inner
-        if state := as_name(get("traceState")):
-            extra["otel.trace_state"] = state
-        if (linked := get("links")) and (links := [self._link(link) for link in as_list(linked)]):
-            extra["otel.links"] = links
-        for field, what in DROPPED.items():
-            if (count := get(field)) and (number := as_int(count)):
-                self._host.lose(what, number)
-        events = get("events")
+        if rare:
+            status, events = as_dict(get("status")), get("events")
+            self._rare(get, extra)
         self._buffer.add(
             trace,
             RawSpan(
@@ -192,6 +192,16 @@ class Gathering:
                 extra=extra,
             ),
         )
+
+    def _rare(self, get: Any, extra: dict[str, Any]) -> None:
+        """What few spans have: a state, links, and what the exporter dropped."""
+        if state := as_name(get("traceState")):
+            extra["otel.trace_state"] = state
+        if links := [self._link(link) for link in as_list(get("links"))]:
+            extra["otel.links"] = links
+        for field, what in DROPPED.items():
+            if (count := get(field)) and (number := as_int(count)):
+                self._host.lose(what, number)
 
     def _event(self, event: dict[str, Any]) -> RawEvent:
         get = _getter(event)
