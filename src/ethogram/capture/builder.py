@@ -299,7 +299,10 @@ class TraceBuilder:
         known = self._packed.get(message)
         if known is not None:
             return known
-        packed, original = self._plainly(message) or self._redacted(message, field)
+        if self._plain:
+            packed, original = self._plainly(message, field)
+        else:
+            packed, original = self._redacted(message, field)
         ref = self._sink.text(packed, "", original)
         self._packed_chars += len(packed)
         if self._packed_chars > REMEMBERED_CHARS:
@@ -308,17 +311,15 @@ class TraceBuilder:
         self._packed[message] = ref
         return ref
 
-    def _plainly(self, message: Message) -> tuple[str, None] | None:
-        """The text of a message as it is, if nothing is redacted and there are no half characters in it."""
-        if not self._plain:
-            return None
+    def _plainly(self, message: Message, field: str) -> tuple[str, str | None]:
+        """The text of a message where nothing is redacted: as it is, unless there are half characters in it."""
         try:
             return pack_message(message, self._plain_text), None
         except UnicodeEncodeError:
-            return None
+            return self._redacted(message, field)
 
     def _plain_text(self, body: str) -> Ref:
-        return self._text(body, "")
+        return self._sink.text(body if body.isascii() else without_surrogates(body), "")
 
     def _redacted(self, message: Message, field: str) -> tuple[str, str | None]:
         """The text of a message without its secrets, and what it was before if there were any."""

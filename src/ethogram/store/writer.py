@@ -123,11 +123,13 @@ class RunWriter:
         with self._lock:
             known = self._remembered if self._known is None else self._known
             found: dict[Ref, str] = {}
-            for ref in texts.keys() & known.keys():
-                found[ref] = known[ref]
-                known.move_to_end(ref)
+            if known:
+                for ref in texts.keys() & known.keys():
+                    found[ref] = known[ref]
+                    known.move_to_end(ref)
             for group in (*self._waiting, self._group):
-                found.update(dict.fromkeys(texts.keys() & group.texts.keys(), group.texts_name))
+                if both := texts.keys() & group.texts.keys():
+                    found.update(dict.fromkeys(both, group.texts_name))
             return found
 
     def add(self, done: Done) -> None:

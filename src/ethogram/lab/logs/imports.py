@@ -198,7 +198,7 @@ class _Import:
         redactor = self.home.redactor(self.policy)
         run = self._run(self.options.run or _run_name(paths[0], redactor))
         self.register = Register(run)
-        result = ImportResult(run=run.name)
+        result, stored = ImportResult(run=run.name), False
         try:
             with rare_collections(), run.writer(redactor, seal=self.options.seal, window=None) as writer:
                 for report in self._sources(paths, run, writer):
@@ -208,9 +208,10 @@ class _Import:
                     _add(result, report)
                 self.register.flush(writer)
                 result.redactions = dict(sorted(writer.redactions.items()))
+            stored = result.traces > 0
         finally:
             run.forget_cache()
-            if self.created and not run.entries and not run.busy():
+            if self.created and not stored and not run.entries and not run.busy():
                 run.files.delete(run.path)  # an import of nothing leaves no run behind
         result.superseded = self.superseded
         used = list(result.formats)
