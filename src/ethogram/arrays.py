@@ -18,9 +18,9 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     import pyarrow as pa
 
     flat = pa.types.is_primitive(kind) or pa.types.is_string(kind)
-    if values and flat and values.count(values[0]) == len(values):
+    if values and flat and values[0] == values[-1] and values.count(values[0]) == len(values):
         return _repeated(values[0], len(values), kind)
-    missing = values.count(None)
+    missing = 0 if all(values) else values.count(None)  # the former is far faster, and often true
     if missing == len(values):
         return pa.nulls(len(values), kind)
     mask = None
@@ -104,7 +104,7 @@ def rows_table(rows: Sequence[dict[str, Any]], schema: Any) -> Any:
 def _strings(values: Sequence[str | None]) -> list[Any]:
     import pyarrow as pa
 
-    plain = [v or "" for v in values]
+    plain: Sequence[str] = values if all(values) else [v or "" for v in values]  # type: ignore[assignment]
     whole = "".join(plain)
     lengths = map(len, plain) if whole.isascii() else (len(v.encode()) for v in plain)
     return [pa.py_buffer(_offsets(list(lengths))), pa.py_buffer(whole.encode())]

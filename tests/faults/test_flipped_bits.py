@@ -22,7 +22,9 @@ from ethogram.lab.divergence.divergence import divergence
 from ethogram.plan import Suite, Task
 from ethogram.run.suites import run_suite
 from ethogram.store import Home, Run, manifest
+from ethogram.store.compact import compact
 from ethogram.store.files import LocalFiles
+from ethogram.store.numbered import addresses
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_world import explore
 from ethogram.worlds.toy_v1 import ToyWorld
@@ -161,6 +163,27 @@ def test_words_that_a_changed_footer_makes_bytes(
         assert said.count("\n") == 1
     finally:
         path.write_bytes(whole)
+
+
+def test_addresses_that_a_changed_footer_makes_bytes_are_told_with_the_name_of_their_own_file(tmp_path: Path) -> None:
+    home = Home(LocalFiles(tmp_path / "home"))
+    for words in ("one", "two", "three"):
+        log = tmp_path / f"{words}.json"
+        log.write_text(json.dumps({"messages": [{"role": r, "content": words} for r in ("user", "assistant")]}))
+        import_logs(log, home=home, run="import")
+    run = home.resolve("import")
+    path = sorted(Path(home.files.address, run.path).glob("texts-*.parquet"))[0]
+    table = pq.read_table(path)
+    kinds = pa.schema([(f.name, pa.binary() if f.name == "ref" else f.type) for f in table.schema])
+    pq.write_table(table.cast(kinds), path, store_schema=False)
+    (numbered,) = [f.name for f in run.standing.named("spans-") if f.refers_to == path.name]
+    for read in (
+        lambda: addresses(run.files, run.path, numbered, path.name),
+        lambda: compact(run, few=2),
+    ):
+        with pytest.raises(EthogramError, match="column ref is binary instead of string") as told:
+            read()
+        assert path.name in str(told.value)
 
 
 @pytest.mark.parametrize("damage", ["cut", "emptied", "gone", "replaced by other columns"])

@@ -45,6 +45,7 @@ MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not
 MAX_COUNT = 1 << 53
 REMEMBERED_CHARS = 4 << 20
 _NO_COUNTS = (None,) * len(TOKEN_FIELDS)
+_NO_CONTEXT: tuple[None, int, tuple[Ref, ...], list[Ref]] = (None, 0, (), [])
 REMEMBERED_TALKS = 4  # conversations that take turns in one lane
 
 
@@ -93,6 +94,7 @@ class TraceBuilder:
         self.model_calls = 0
         self._intake = intake
         self._sink: TraceSink = intake.open_sink(trace) if sink is None else sink
+        self._plain = self._sink.idle
         self._labels: list[Label] = []
         self._ids: defaultdict[str, int] = defaultdict(int)
         self._names = _Names(self._sink)
@@ -109,10 +111,18 @@ class TraceBuilder:
 
     def add(self, draft: Draft) -> SpanId:
         """Add a span and give its id (a repeated id gets a suffix)."""
-        names, is_model = self._names, draft.kind == "model"
+        names, kind, status = self._names, draft.kind, draft.status
+        is_model = kind == "model"
         span_id = self._new_id(draft.span_id)
-        continues, keep, fresh, whole = self._context(draft)
-        output = tuple([self._message(m, "output") for m in draft.output])
+        continues, keep, fresh, whole = self._context(draft) if is_model or draft.input else _NO_CONTEXT
+        said: list[Ref] = []
+        asked: list[str] = []
+        for message in draft.output:
+            said.append(self._message(message, "output"))
+            for part in message.parts:
+                if type(part) is ToolCall:
+                    asked.append(names[part.name] or "")
+        output = tuple(said)
         if is_model:
             whole.extend(output)
             talks = self._talk.setdefault(draft.lane, [])
@@ -120,19 +130,20 @@ class TraceBuilder:
             del talks[:-REMEMBERED_TALKS]
         start, end = self._times(draft)
         seq = None if draft.seq is None else self._small(draft.seq, "seq")
-        tokens = self._tokens(draft)
+        counts = self._counts(draft)
+        # by name and one by one: a call with `**` would make a dictionary of all fields for each span
         span = Span(
             trace_id=self.trace_id,
             span_id=span_id,
             seq=self.spans if seq is None else seq,
-            kind=draft.kind if draft.kind in KINDS else "other",
+            kind=kind if kind in KINDS else "other",
             name=names[draft.name] or "",
             parent_id=SpanId(names[draft.parent_id] or "") if draft.parent_id else None,
             agent=names[draft.agent] or "",
             lane=names[draft.lane] or "",
             start_ns=start,
             end_ns=end,
-            status=self._status(draft),
+            status="unset" if status == "unset" and draft.error is None else self._status(draft),
             error=None if draft.error is None else self._text(draft.error, "error"),
             model=names[draft.model],
             provider=names[draft.provider],
@@ -142,21 +153,25 @@ class TraceBuilder:
             keep=keep,
             input=fresh,
             output=output,
-            requested=tuple([names[p.name] or "" for m in draft.output for p in m.parts if isinstance(p, ToolCall)]),
+            requested=tuple(asked),
             tool=names[draft.tool],
             call_id=names[draft.call_id],
             arguments=None if draft.arguments is None else self._text(draft.arguments, "arguments"),
             result=None if draft.result is None else self._text(draft.result, "result"),
             truncated=draft.truncated,
+            input_tokens=counts[0],
+            cache_read_tokens=counts[1],
+            cache_write_tokens=counts[2],
+            output_tokens=counts[3],
+            reasoning_tokens=counts[4],
             cost_usd=None if draft.cost_usd is None else self._money(draft.cost_usd),
             stop_reason=names[draft.stop_reason],
             attributes=self._text(json_text(draft.attributes), "attributes") if draft.attributes else None,
-            **tokens,
         )
         self.spans += 1
         if is_model:
             self.model_calls += 1
-            self._used[0] += sum([tokens.get(f) or 0 for f in TOKEN_FIELDS[:4]]) if tokens else 0
+            self._used[0] += sum([count or 0 for count in counts[:4]])
             self._used[1] += span.cost_usd or 0.0
         self._sink.span(span)
         return span_id
@@ -246,7 +261,7 @@ class TraceBuilder:
         return "error" if draft.error is not None and status == "unset" else status
 
     def _new_id(self, wanted: str | None) -> SpanId:
-        span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"
+        span_id = f"s{self.spans}" if not wanted else self._clean(wanted, "name")
         if span_id in self._ids:
             self.lose("span_id (repeated)")
             return SpanId(unlike(span_id, self._ids))
@@ -271,6 +286,9 @@ class TraceBuilder:
         if known and list(draft.input[:known]) == last.messages:  # mostly the same objects, which costs no comparison
             refs, fresh = last.refs.copy(), draft.input[known:]
         refs += [self._message(m, "input") for m in fresh]
+        longest = max([len(talk.refs) for talk in talks])
+        if known and fresh is not draft.input and longest == len(last.refs):  # no other can have more in common
+            return last.span_id, longest, tuple(refs[longest:]), refs
         keep, best = max((_common(talk.refs, refs), i) for i, talk in enumerate(talks))
         if keep == 0:
             return None, 0, tuple(refs), refs
@@ -281,7 +299,10 @@ class TraceBuilder:
         known = self._packed.get(message)
         if known is not None:
             return known
-        packed, original = self._plainly(message) or self._redacted(message, field)
+        if self._plain:
+            packed, original = self._plainly(message, field)
+        else:
+            packed, original = self._redacted(message, field)
         ref = self._sink.text(packed, "", original)
         self._packed_chars += len(packed)
         if self._packed_chars > REMEMBERED_CHARS:
@@ -290,31 +311,31 @@ class TraceBuilder:
         self._packed[message] = ref
         return ref
 
-    def _plainly(self, message: Message) -> tuple[str, None] | None:
-        """The text of a message as it is, if nothing is redacted and there are no half characters in it."""
-        if not self._sink.idle:
-            return None
+    def _plainly(self, message: Message, field: str) -> tuple[str, str | None]:
+        """The text of a message where nothing is redacted: as it is, unless there are half characters in it."""
         try:
             return pack_message(message, self._plain_text), None
         except UnicodeEncodeError:
-            return None
+            return self._redacted(message, field)
 
     def _plain_text(self, body: str) -> Ref:
-        return self._text(body, "")
+        return self._sink.text(body if body.isascii() else without_surrogates(body), "")
 
     def _redacted(self, message: Message, field: str) -> tuple[str, str | None]:
         """The text of a message without its secrets, and what it was before if there were any."""
         before: dict[str, str] = {}
 
+        clean_value, text = self._sink.clean, self._sink.text
+
         def clean(value: str) -> str:
-            plain = without_surrogates(value)
-            redacted = self._sink.clean(plain, field) if plain else plain
+            plain = value if value.isascii() else without_surrogates(value)
+            redacted = clean_value(plain, field) if plain else plain
             if redacted != value:
                 before[redacted] = plain
             return redacted
 
         cleaned = clean_message(message, clean)
-        packed = pack_message(cleaned, lambda body: self._sink.text(body, "", before.get(body)))
+        packed = pack_message(cleaned, lambda body: text(body, "", before.get(body)))
         original = pack_message(clean_message(message, without_surrogates), text_ref) if before else None
         return packed, original
 
@@ -322,9 +343,14 @@ class TraceBuilder:
         return self._sink.text(body if body.isascii() else without_surrogates(body), field)
 
     def _clean(self, value: str | None, field: str) -> str:
-        return "" if not value else self._sink.clean(without_surrogates(value), field)
+        if not value:
+            return ""
+        if value.isascii():
+            return value if self._plain else self._sink.clean(value, field)
+        return self._sink.clean(without_surrogates(value), field)
 
-    def _tokens(self, draft: Draft) -> dict[str, Any]:
+    def _counts(self, draft: Draft) -> tuple[int | None, ...]:
+        """Tokens in the order of `TOKEN_FIELDS`."""
         counts = (
             draft.input_tokens,
             draft.cache_read_tokens,
@@ -333,8 +359,8 @@ class TraceBuilder:
             draft.reasoning_tokens,
         )
         if counts == _NO_COUNTS:
-            return {}
-        return {f: self._count(v, f) for f, v in zip(TOKEN_FIELDS, counts, strict=True) if v is not None}
+            return counts
+        return tuple([self._count(v, f) for f, v in zip(TOKEN_FIELDS, counts, strict=True)])
 
     def _verdict(self, outcome: Outcome) -> Outcome:
         """The outcome with its words redacted: what failed is often told with the secret that it failed on."""

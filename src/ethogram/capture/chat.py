@@ -49,7 +49,8 @@ class ChatBuilder:
             self._unread.append(message)
         else:
             self._unread.append(message)
-            self._trace.add(_draft("user", message.name or "user", self._agent, details, output=(message,)))
+            draft = Draft(kind="user", name=message.name or "user", agent=self._agent, output=(message,))
+            self._trace.add(_with(draft, details))
 
     def close(self) -> None:
         """Report calls that never got a result."""
@@ -69,9 +70,17 @@ class ChatBuilder:
     def _assistant(self, message: Message, details: dict[str, Any]) -> None:
         calls = message.tool_calls
         stop = "tool_calls" if calls else "stop"
-        details = {"stop_reason": stop, **details}
-        draft = _draft(
-            "model", "chat", self._agent, details, input=tuple(self._unread), growing=True, output=(message,)
+        draft = _with(
+            Draft(
+                kind="model",
+                name="chat",
+                agent=self._agent,
+                stop_reason=stop,
+                input=self._unread,
+                growing=True,
+                output=(message,),
+            ),
+            details,
         )
         if message.name and not draft.agent:
             draft.agent = message.name
@@ -93,17 +102,19 @@ class ChatBuilder:
             single = message if len(results) == 1 and not rest else msgspec.structs.replace(message, parts=(result,))
             self._unread.append(single)
             self._trace.add(
-                _draft(
-                    "tool",
-                    name,
-                    self._agent,
+                _with(
+                    Draft(
+                        kind="tool",
+                        name=name,
+                        agent=self._agent,
+                        tool=name,
+                        call_id=result.call_id or (call.call_id if call else None),
+                        arguments=call.arguments if call else None,
+                        result=result.content,
+                        status="error" if self._failed(result) else "ok",
+                        output=(single,),
+                    ),
                     details if i == 0 else {},
-                    tool=name,
-                    call_id=result.call_id or (call.call_id if call else None),
-                    arguments=call.arguments if call else None,
-                    result=result.content,
-                    status="error" if self._failed(result) else "ok",
-                    output=(single,),
                 )
             )
         if rest:
@@ -112,6 +123,8 @@ class ChatBuilder:
             self._trace.add(Draft(kind="user", name="user", agent=self._agent, output=(words,)))
 
 
-def _draft(kind: Any, name: str, agent: str, details: dict[str, Any], **fields: Any) -> Draft:
-    """A draft whose details win over the defaults."""
-    return Draft(**{"kind": kind, "name": name, "agent": agent, **fields, **details})
+def _with(draft: Draft, details: dict[str, Any]) -> Draft:
+    """The draft, with details that win over what it says."""
+    for name, value in details.items():
+        setattr(draft, name, value)
+    return draft

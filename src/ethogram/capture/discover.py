@@ -6,7 +6,6 @@ Limits hold against archives that expand without end, nest too deeply or have me
 from __future__ import annotations
 
 import os
-import re
 import stat
 import tarfile
 import zipfile
@@ -23,13 +22,19 @@ MAX_MEMBERS = 200_000
 MAX_NESTING = 3
 
 _BROKEN_ARCHIVE = (*BROKEN, zipfile.BadZipFile, tarfile.TarError, RuntimeError)  # RuntimeError: encrypted, unsupported
-_NEVER_LOGS = re.compile(r"^(\.git|\.hg|\.svn|\.venv|\.DS_Store|__MACOSX|node_modules)$")
+_NEVER_LOGS = frozenset([".git", ".hg", ".svn", ".venv", ".DS_Store", "__MACOSX", "node_modules"])
 
 
-def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable[[str, str], None]) -> Iterator[Source]:
+def sources(
+    path: str | Path,
+    is_log: Callable[[Source], bool],
+    report: Callable[[str, str], None],
+    announce: Callable[[list[str]], None] | None = None,
+) -> Iterator[Source]:
     """All sources behind a path: a file, a folder, an archive, or `-` for standard input.
 
-    `is_log` says whether an archive is itself a log (an Inspect `.eval` is a zip) and must stay whole.
+    `is_log` says whether an archive is itself a log (an Inspect `.eval` is a zip) and must stay whole. `announce` is
+    told the names of all files of a folder before the first of them is opened.
     """
     if str(path) == "-":
         yield from _expand(stdin_source(), is_log, report, 0)
@@ -41,19 +46,22 @@ def sources(path: str | Path, is_log: Callable[[Source], bool], report: Callable
         yield from _expand(file_source(root, root.name), is_log, report, 0)
         return
     real = os.path.realpath(root)
-    for file in _files_below(root, report):
-        name = file[len(str(root)) :].lstrip(os.sep).replace(os.sep, "/")
+    files = _files_below(root, report)
+    names = [file.path[len(str(root)) :].lstrip(os.sep).replace(os.sep, "/") for file in files]
+    if announce is not None:
+        announce(names)
+    for file, name in zip(files, names, strict=True):
         try:
-            source = file_source(file, name)
+            source = file_source(file.path, name, file.stat().st_size)
         except OSError as error:
             report(name, f"cannot be read: {error.strerror or error}")
             continue
-        if not os.path.islink(file):
+        if not file.is_symlink():
             source.place = os.path.join(real, name)  # links among its folders are not followed
         yield from _expand(source, is_log, report, 0)
 
 
-def _files_below(root: Path, report: Callable[[str, str], None]) -> list[str]:
+def _files_below(root: Path, report: Callable[[str, str], None]) -> list[os.DirEntry[str]]:
     """All files in a folder and the folders below; what is passed over is reported.
 
     Hidden files and folders are read only where nothing else is there, or where they are named themselves.
@@ -67,23 +75,44 @@ def _files_below(root: Path, report: Callable[[str, str], None]) -> list[str]:
     return found
 
 
-def _walk(root: Path, report: Callable[[str, str], None], *, hidden: bool) -> tuple[list[str], list[str]]:
-    """Files in the order of their names, and what was passed over because it is hidden."""
+def _walk(root: Path, report: Callable[[str, str], None], *, hidden: bool) -> tuple[list[os.DirEntry[str]], list[str]]:
+    """Files in the order of their names, and what was passed over because it is hidden.
+
+    The folder itself says which of its entries are files, so that none of them is asked.
+    """
 
     def closed(error: OSError) -> None:
         name = Path(error.filename or root).relative_to(root).as_posix()
         report(root.name if name == "." else name, f"the folder cannot be read: {error.strerror or error}")
 
-    found: list[str] = []
+    found: list[os.DirEntry[str]] = []
     passed: list[str] = []
-    for folder, below, files in os.walk(root, onerror=closed):
-        shown = {name for name in (*below, *files) if not _NEVER_LOGS.match(name)}
-        if not hidden:
-            passed.extend(os.path.join(folder, name) for name in shown if name.startswith("."))
-            shown = {name for name in shown if not name.startswith(".")}
-        below[:] = [name for name in below if name in shown]
-        found.extend(os.path.join(folder, name) for name in files if name in shown)
-    return sorted(filter(os.path.isfile, found), key=_by_parts), sorted(passed, key=_by_parts)
+    waiting = [str(root)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as listing:
+                entries = list(listing)
+        except OSError as error:
+            closed(error)
+            continue
+        for entry in entries:
+            if entry.name in _NEVER_LOGS:
+                continue
+            if entry.name.startswith(".") and not hidden:
+                passed.append(entry.path)
+            elif _is(entry.is_file):
+                found.append(entry)
+            elif _is(entry.is_dir) and not entry.is_symlink():
+                waiting.append(entry.path)
+    return sorted(found, key=lambda entry: _by_parts(entry.path)), sorted(passed, key=_by_parts)
+
+
+def _is(kind: Callable[[], bool]) -> bool:
+    """Whether an entry is a file or a folder; a link that leads round in a circle is neither."""
+    try:
+        return kind()
+    except OSError:
+        return False
 
 
 def _by_parts(path: str) -> list[str]:

@@ -54,6 +54,8 @@ def as_float(value: Any) -> float | None:
 
 def as_dict(value: Any) -> dict[str, Any]:
     """An object, also from JSON inside a string; anything else is empty."""
+    if value is None:
+        return {}
     if isinstance(value, dict):
         return value
     if isinstance(value, str) and value.lstrip()[:1] == "{":
@@ -63,6 +65,8 @@ def as_dict(value: Any) -> dict[str, Any]:
 
 def as_list(value: Any) -> list[Any]:
     """A list, also from JSON inside a string; anything else is empty."""
+    if value is None:
+        return []
     if isinstance(value, list):
         return value
     if isinstance(value, str) and value.lstrip()[:1] == "[":
@@ -264,7 +268,10 @@ def tool_call(item: Any) -> ToolCall:
 def chat_message(item: dict[str, Any]) -> Message:
     """A chat message in the OpenAI or Anthropic spelling."""
     get = item.get
-    speaker, name, content = role(get("role")), as_name(get("name")) or None, get("content")
+    speaker, content = role(get("role")), get("content")
+    if len(item) == 2 and content and isinstance(content, str) and speaker != "tool" and "role" in item:
+        return Message(speaker, (Text(content),))  # what most messages are: who speaks, and words
+    name = as_name(get("name")) or None
     parts = content_parts(content)
     if not parts and isinstance(refusal := get("refusal"), str) and refusal:
         parts = [Text(refusal)]

@@ -11,7 +11,6 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -25,7 +24,24 @@ from ethogram.trace.ids import ALGORITHM
 from .compressed import MAX_EXPANDED, compression_of, short_reason, unpacked
 
 if TYPE_CHECKING:
+    from functools import cached_property
+
     from .peek import Peek
+else:
+
+    class cached_property:  # that of functools takes a lock, which every small file would pay for
+        """A property that is computed once."""
+
+        def __init__(self, compute):
+            self._compute = compute
+            self.__doc__ = compute.__doc__
+
+        def __get__(self, holder, owner):
+            if holder is None:
+                return self
+            value = holder.__dict__[self._compute.__name__] = self._compute(holder)
+            return value
+
 
 MAX_LINE = 64 << 20
 MAX_DOCUMENT = 256 << 20
@@ -80,8 +96,12 @@ class Source:
     def _start(self) -> tuple[bytes, bool]:
         """The first packed bytes, and whether they are all: the only time that a small source is read."""
         limit = HELD if self.size <= HELD else PEEK
-        with self._opener() as raw:
-            data = raw.read(min(self.size, limit) + 1)
+        wanted = min(self.size, limit) + 1
+        if self.path is None:
+            with self._opener() as raw:
+                data = raw.read(wanted)
+        else:
+            data = _read_start(self.path, wanted)
         return data, len(data) <= limit
 
     @cached_property
@@ -167,6 +187,15 @@ def _shallow(stream: BinaryIO) -> Iterator[tuple[str, str, Any]]:
         yield prefix, event, value
 
 
+def _read_start(path: str | Path, wanted: int) -> bytes:
+    """The first bytes of a file, without a buffer between: all of it comes at once."""
+    with open(path, "rb", buffering=0) as raw:
+        data = raw.read(wanted)
+        while len(data) < wanted and (more := raw.read(wanted - len(data))):
+            data += more
+    return data
+
+
 def _read_up_to(stream: BinaryIO, limit: int, forgive: Callable[[Unreadable], None] | None = None) -> bytes:
     chunks: list[bytes] = []
     left = limit
@@ -203,9 +232,9 @@ class _Watched(io.RawIOBase):
         super().close()
 
 
-def file_source(path: str | Path, name: str) -> Source:
-    """A file on disk."""
-    return Source(name, lambda: open(path, "rb"), os.stat(path).st_size, path)
+def file_source(path: str | Path, name: str, size: int | None = None) -> Source:
+    """A file on disk, whose size may be known already."""
+    return Source(name, lambda: open(path, "rb"), os.stat(path).st_size if size is None else size, path)
 
 
 def bytes_source(name: str, data: bytes) -> Source:

@@ -25,7 +25,7 @@ from .ledger_file import MANY
 from .numbered import addressed, addresses, numbered
 from .outline import SegmentOutline, live_traces, read_outline
 from .recount import recounted
-from .segment import damage, open_parquet
+from .segment import damage, open_parquet, open_texts
 from .verify import sweep
 from .writer import publish_lines, publish_table
 
@@ -251,7 +251,7 @@ class _Merger:
 
     def _read(self, file: DataFile, key: bytes | None) -> Any:
         with damage(file.name), self.run.files.open(f"{self.run.path}/{file.name}") as source:
-            table = open_parquet(source, key).read()
+            table = (open_texts if file.name.startswith("texts-") else open_parquet)(source, key).read()
         if file.refers_to is None:
             return table
         return addressed(table, addresses(self.run.files, self.run.path, file.name, file.refers_to))

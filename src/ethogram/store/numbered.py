@@ -15,7 +15,7 @@ from typing import Any
 from ethogram.arrays import arrow_table, column, plain_numbers
 
 from .files import Files
-from .segment import damage, open_parquet, span_schema
+from .segment import damage, open_parquet, open_texts, span_schema
 
 LISTS = ("input", "output")
 SINGLE = ("error", "arguments", "result", "attributes")
@@ -80,7 +80,8 @@ def addresses(files: Files, path: str, name: str, refers_to: str) -> Any:
     found: list[Any] = []
     for file, wanted in ((refers_to, "ref"), (name, ELSEWHERE)):
         with damage(file), files.open(f"{path}/{file}") as source:
-            chunks = open_parquet(source).read(columns=[wanted], use_threads=False).column(wanted).chunks
+            opened = open_texts(source) if file == refers_to else open_parquet(source)
+            chunks = opened.read(columns=[wanted], use_threads=False).column(wanted).chunks
             found += chunks if wanted == "ref" else [chunk.flatten() for chunk in chunks]
     return pa.concat_arrays(found)
 

@@ -8,7 +8,7 @@ can be numbered.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Protocol
 
@@ -55,11 +55,11 @@ class Host(Protocol):
     path: str
     redactor: Redactor
     limits: Limits
-    added: int
-    """How many traces came in: a trace that was alone need not ask again what is stored."""
+    unmarked: set[str]
+    """Values in which nothing was found, whichever field they stand in."""
 
-    def where(self, ref: Ref) -> str | None:
-        """The segment that holds a text already."""
+    def stored(self, texts: Mapping[Ref, TextRow]) -> dict[Ref, str]:
+        """Those of some texts that are stored already, each with its segment."""
         ...
 
     def clean(self, value: str, field: str) -> str:
@@ -103,7 +103,6 @@ class Done(msgspec.Struct):
     places: tuple[Place, ...] = ()
     steps: dict[str, int] = {}
     supersedes: TraceId | None = None
-    began: int = -1
     chars: int = 0
 
 
@@ -114,9 +113,9 @@ class TraceWriter:
         """Nothing is written before the trace is complete, unless it outgrows memory."""
         self._run = run
         self.idle = run.redactor.idle
+        self._unmarked = run.unmarked
         self._trace = trace
         self.supersedes = supersedes
-        self._began = run.added
         self._spans: list[Span] = []
         self._texts: dict[Ref, TextRow] = {}
         self._refs: dict[str, Ref] = {}
@@ -128,9 +127,12 @@ class TraceWriter:
         self._places: list[_Placed] = []
 
     def text(self, body: str, field: str, original: str | None = None) -> Ref:
-        """Keep a text, redacted under the policy of its field."""
-        if field and not self.idle:
-            redacted = self.clean(body, field)
+        """Keep a text, redacted under the policy of its field.
+
+        Whether the run holds it already is asked of all texts of a trace at once, when the trace is complete.
+        """
+        if field and not self.idle and body not in self._unmarked:
+            redacted = self._run.clean(body, field)
             original = body if redacted != body else None
             body = redacted
         ref = self._refs.get(body)  # a result is in a message and in a span
@@ -139,21 +141,19 @@ class TraceWriter:
         ref = text_ref(body)
         if ref in self._gone:
             return ref
-        known = self._run.where(ref)
-        if known is not None:
-            self._used.add(known)
-            return ref
         mark = None if original is None else self._run.redactor.mark(original)
         self._refs[body] = ref
         self._texts[ref] = TextRow(ref, body, len(body if original is None else original), mark)
         self._chars += len(body)
         if self._chars > self._run.limits.spill_chars:
-            self._spill_texts()
+            self._forget_stored()
+            if self._chars > self._run.limits.spill_chars:
+                self._spill_texts()
         return ref
 
     def clean(self, value: str, field: str) -> str:
         """A value, redacted under the policy of its field."""
-        return self._run.clean(value, field)
+        return value if value in self._unmarked else self._run.clean(value, field)
 
     def span(self, span: Span) -> None:
         """Buffer a span, unless it could not be read again."""
@@ -189,7 +189,6 @@ class TraceWriter:
             files=self._files,
             spilled=self._gone,
             supersedes=self.supersedes,
-            began=self._began,
             chars=self._chars,
         )
         if is_outcome_only(head):
@@ -209,6 +208,14 @@ class TraceWriter:
         if self._parts is not None:
             self._parts.close()
         self._spans, self._texts, self._refs, self._parts, self._places = [], {}, {}, None, []
+
+    def _forget_stored(self) -> None:
+        """Let go of texts that the run holds already."""
+        for ref, name in self._run.stored(self._texts).items():
+            self._used.add(name)
+            self._gone[ref] = name
+            self._chars -= len(self._texts.pop(ref).body)
+        self._refs = {}
 
     def _spill_texts(self) -> None:
         name = self._run.spill_name("texts")

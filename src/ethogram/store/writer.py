@@ -10,7 +10,7 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -83,8 +83,8 @@ class RunWriter:
         self.limits = limits
         self.name = secrets.token_hex(5)
         self.redactions: dict[str, int] = {}
-        self.added = 0
-        self._cleaned: dict[str | tuple[str, str | None], Redacted] = {}
+        self.unmarked: set[str] = set()
+        self._marked: dict[str | tuple[str, str | None], Redacted] = {}
         self._cleaned_chars = 0
         self._window = window
         self._spilled = 0
@@ -118,18 +118,18 @@ class RunWriter:
                 self._stop_timer()
                 release_lease(self.files, self.path, self.name)
 
-    def where(self, ref: Ref) -> str | None:
-        """The text segment that holds a text, if this writer knows of one."""
+    def stored(self, texts: Mapping[Ref, TextRow]) -> dict[Ref, str]:
+        """Those of some texts that this writer knows in a text segment, each with the segment."""
         with self._lock:
-            if ref in self._group.texts:
-                return self._group.texts_name
-            for group in self._waiting:
-                if ref in group.texts:
-                    return group.texts_name
             known = self._remembered if self._known is None else self._known
-            found = known.get(ref)
-            if found is not None:
-                known.move_to_end(ref)
+            found: dict[Ref, str] = {}
+            if known:
+                for ref in texts.keys() & known.keys():
+                    found[ref] = known[ref]
+                    known.move_to_end(ref)
+            for group in (*self._waiting, self._group):
+                if both := texts.keys() & group.texts.keys():
+                    found.update(dict.fromkeys(both, group.texts_name))
             return found
 
     def add(self, done: Done) -> None:
@@ -138,13 +138,9 @@ class RunWriter:
             self._check_open()
             if done.head.trace_id in self._group.traces:
                 self._close_group()  # rows of one trace in one file are told apart by its id alone
-            if self.added != done.began:  # another trace came in since this one began, perhaps with the same texts
-                for ref in list(done.texts):
-                    known = self.where(ref)
-                    if known is not None:
-                        done.used.add(known)
-                        del done.texts[ref]
-            self.added += 1
+            for ref, name in self.stored(done.texts).items():
+                done.used.add(name)
+                done.chars -= len(done.texts.pop(ref).body)
             group = self._group
             group.done.append(done)
             group.traces.add(done.head.trace_id)
@@ -214,14 +210,18 @@ class RunWriter:
         """
         if self.redactor.idle:
             return value
+        if value in self.unmarked:
+            return value
         fields = self.redactor.policy.fields
         key = (value, fields.get(field)) if fields else value
-        known = self._cleaned.get(key)
+        known = self._marked.get(key)
         if known is None:
-            if self._cleaned_chars > REMEMBERED_CHARS:
-                self._cleaned, self._cleaned_chars = {}, 0
-            known = self._cleaned[key] = self.redactor.redact(value, field)
-            self._cleaned_chars += len(value) + 100
+            known = self.redactor.redact(value, field)
+            self._remember_cleaned(len(value) + 100)
+            if known.findings or fields:
+                self._marked[key] = known
+            else:
+                self.unmarked.add(value)
         if known.findings:
             with self._lock:
                 for finding in known.findings:
@@ -232,8 +232,8 @@ class RunWriter:
         """Short values that may come soon: those without a secret are found in one search, which is far faster."""
         if self.redactor.policy.fields:
             return
-        known = self._cleaned
-        fresh = [v for v in dict.fromkeys(values) if len(v) <= SHORT and v not in known]
+        known, found = self.unmarked, self._marked
+        fresh = [v for v in dict.fromkeys(values) if len(v) <= SHORT and v not in known and v not in found]
         size, start = 0, 0
         for end, value in enumerate(fresh, start=1):
             size += len(value)
@@ -246,14 +246,19 @@ class RunWriter:
         if not values:
             return
         if self.redactor.are_clean(values):
-            if self._cleaned_chars > REMEMBERED_CHARS:
-                self._cleaned, self._cleaned_chars = {}, 0
-            for value in values:
-                self._cleaned[value] = Redacted(value)
-                self._cleaned_chars += len(value) + 100
+            self._remember_cleaned(sum(map(len, values)) + 100 * len(values))
+            self.unmarked.update(values)
         elif len(values) > 4:
             self._expect(values[: len(values) // 2])
             self._expect(values[len(values) // 2 :])
+
+    def _remember_cleaned(self, size: int) -> None:
+        """Make room for values of this size: sinks hold the set itself, so it is emptied and not replaced."""
+        if self._cleaned_chars > REMEMBERED_CHARS:
+            self.unmarked.clear()
+            self._marked.clear()
+            self._cleaned_chars = 0
+        self._cleaned_chars += size
 
     @property
     def _remembered(self) -> OrderedDict[Ref, str]:

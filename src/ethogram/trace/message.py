@@ -76,20 +76,20 @@ INLINE = 64
 """Arguments and results longer than this are stored as texts of their own, shared with the tool's span."""
 
 
-class _DetachedCall(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool_call_ref"):
+class _DetachedCall(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="tool_call_ref"):
     name: str
     arguments: Ref
     call_id: str | None = None
 
 
-class _DetachedResult(msgspec.Struct, frozen=True, omit_defaults=True, tag="tool_result_ref"):
+class _DetachedResult(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag="tool_result_ref"):
     content: Ref
     name: str | None = None
     call_id: str | None = None
     failed: bool = False
 
 
-class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
+class _Stored(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     role: Role
     parts: tuple[Text | Reasoning | ToolCall | ToolResult | File | _DetachedCall | _DetachedResult, ...] = ()
     name: str | None = None
@@ -101,15 +101,20 @@ _decoder = msgspec.json.Decoder(_Stored)
 
 def pack_message(message: Message, put: Callable[[str], Ref]) -> str:
     """The canonical text of a message; long arguments and results go through `put` and leave a reference."""
-    parts: list[Part | _DetachedCall | _DetachedResult] = []
-    for part in message.parts:
+    parts: list[Part | _DetachedCall | _DetachedResult] | None = None
+    for number, part in enumerate(message.parts):
+        apart: _DetachedCall | _DetachedResult
         if isinstance(part, ToolCall) and len(part.arguments) > INLINE:
-            parts.append(_DetachedCall(part.name, put(part.arguments), part.call_id))
+            apart = _DetachedCall(part.name, put(part.arguments), part.call_id)
         elif isinstance(part, ToolResult) and len(part.content) > INLINE:
-            parts.append(_DetachedResult(put(part.content), part.name, part.call_id, part.failed))
+            apart = _DetachedResult(put(part.content), part.name, part.call_id, part.failed)
         else:
-            parts.append(part)
-    return _encoder.encode(_Stored(message.role, tuple(parts), message.name)).decode()
+            continue
+        parts = list(message.parts) if parts is None else parts
+        parts[number] = apart
+    # a message of which nothing stands apart is written as it is: its fields are those of what is stored
+    whole = message if parts is None else _Stored(message.role, tuple(parts), message.name)
+    return _encoder.encode(whole).decode()
 
 
 def unpack_message(body: str, get: Callable[[Ref], str]) -> Message:

@@ -206,22 +206,24 @@ def total(
         return Totals()
     is_step = {s.span_id for s in steps}
     above_model = inner_ids(placed, _MODEL)
-    counts = dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), 0)
+    count = calls = tools = errors = 0
     sums: dict[str, Any] = dict.fromkeys(TOKEN_FIELDS)
     cost: float | None = None
     for span in spans:
-        counts["spans"] += 1
-        if span.span_id in is_step:
-            counts["tool_calls"] += span.kind == "tool"
-            counts["errors"] += span.status == "error"
-        if span.kind != "model" or span.span_id in above_model:
+        count += 1
+        kind, span_id = span.kind, span.span_id
+        if span_id in is_step:
+            tools += kind == "tool"
+            errors += span.status == "error"
+        if kind != "model" or span_id in above_model:
             continue
-        counts["model_calls"] += 1
+        calls += 1
         for field in TOKEN_FIELDS:
             if (value := getattr(span, field)) is not None:
                 sums[field] = (sums[field] or 0) + value
         if span.cost_usd is not None:
             cost = (cost or 0.0) + span.cost_usd
+    counts = {"spans": count, "model_calls": calls, "tool_calls": tools, "errors": errors}
     return Totals(steps=len(steps), cost_usd=cost, **counts, **sums)
 
 

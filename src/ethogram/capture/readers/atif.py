@@ -42,7 +42,8 @@ _SUMS = {
 
 def sniff(peek: Peek) -> int:
     """Trajectories name their schema; without it, an agent with a name and steps with a source."""
-    return max((_score(r) for r in (peek.first, *peek.records) if isinstance(r, dict)), default=0)
+    first = peek.first
+    return max(_score(first), *(_score(r) for r in peek.records if isinstance(r, dict) and r is not first), 0)
 
 
 def _score(item: dict[str, Any]) -> int:

@@ -76,7 +76,10 @@ def _is_message(item: Any) -> bool:
 
 def _request(item: dict[str, Any]) -> dict[str, Any] | None:
     """The request in a record: an object with messages."""
-    for candidate in (item.get("request"), as_dict(item.get("request")).get("body"), item.get("body"), item):
+    inner: tuple[Any, ...] = ()
+    if "request" in item or "body" in item:
+        inner = (item.get("request"), as_dict(item.get("request")).get("body"), item.get("body"))
+    for candidate in (*inner, item):
         candidate = as_dict(candidate)
         messages = as_list(candidate.get("messages"))
         if messages and _is_message(messages[0]):
@@ -86,7 +89,10 @@ def _request(item: dict[str, Any]) -> dict[str, Any] | None:
 
 def _response(item: dict[str, Any]) -> dict[str, Any] | None:
     """The response in a record: an object with choices."""
-    for candidate in (item.get("response"), as_dict(item.get("response")).get("body"), item.get("completion"), item):
+    inner: tuple[Any, ...] = ()
+    if "response" in item or "completion" in item:
+        inner = (item.get("response"), as_dict(item.get("response")).get("body"), item.get("completion"))
+    for candidate in (*inner, item):
         candidate = as_dict(candidate)
         if isinstance(candidate.get("choices"), list):
             return candidate

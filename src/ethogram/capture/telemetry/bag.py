@@ -42,22 +42,25 @@ _DIGIT = re.compile(r"\.[0-9]")
 _NUMBERED = re.compile(r"(.+?)\.([0-9]+)(?:\.|$)", re.DOTALL)
 
 
-class Shape:
-    """What the names of some attributes tell: asked once for all spans that have the same names."""
+class Shape(dict[str | frozenset[str], bool]):
+    """What the names of some attributes tell: asked once for all spans that have the same names.
+
+    `has` says whether one of some names is among them, or any that begins with a prefix; a dozen times for each span,
+    which is why it is the look into a dictionary itself.
+    """
 
     def __init__(self, names: tuple[str, ...]) -> None:
         """`names` are those of one span, flat, in their order."""
+        super().__init__()
         self.names = frozenset(names)
         self.lists = _lists(names)
-        self._has: dict[str | frozenset[str], bool] = {}
 
-    def has(self, what: str | frozenset[str]) -> bool:
-        """Whether one of some names is among them, or any that begins with a prefix."""
-        known = self._has.get(what)
-        if known is None:
-            under = isinstance(what, str) and any(name.startswith(what) for name in self.names)
-            known = self._has[what] = under if isinstance(what, str) else not what.isdisjoint(self.names)
-        return known
+    has = dict.__getitem__
+
+    def __missing__(self, what: str | frozenset[str]) -> bool:
+        under = isinstance(what, str) and any(name.startswith(what) for name in self.names)
+        found = self[what] = under if isinstance(what, str) else not what.isdisjoint(self.names)
+        return found
 
 
 class _Shapes(dict[tuple[str, ...], Shape]):

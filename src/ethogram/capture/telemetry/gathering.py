@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 DROPPED = {f"dropped{what}Count": pb.DROPPED[i] for i, what in enumerate(("Attributes", "Events", "Links"))}
 
+_OFTEN = frozenset(["traceId", "spanId", "parentSpanId", "name", "startTimeUnixNano", "endTimeUnixNano", "attributes"])
+"""Fields that every span has; one without others is read in one look."""
+
 
 class SpanTaker(Protocol):
     """Where raw spans are gathered: the buffer of a file, or the batch of a request."""
@@ -158,21 +161,21 @@ class Gathering:
         trace = hex_id(get("traceId"), 16)
         if not trace.strip("0"):
             raise ValueError("a span without a trace id")
-        status, parent = as_dict(get("status")), hex_id(get("parentSpanId"), 8)
+        parent = get("parentSpanId")
+        parent = hex_id(parent, 8) if parent else ""
+        status: dict[str, Any] = {}
         extra: dict[str, Any] = {}
-        if name := kind_name(get("kind")):
+        events: Any = None
+        rare = not _OFTEN.issuperset(span)
+        if rare and (kind := get("kind")) is not None and (name := kind_name(kind)):
             extra["otel.kind"] = name
         if self._scope_name:
             extra["otel.scope"] = self._scope_name
         if (named := self._scope.get("attributes")) and (inner := self._attributes(named)):
             extra["otel.scope_attributes"] = inner
-        if state := as_name(get("traceState")):
-            extra["otel.trace_state"] = state
-        if links := [self._link(link) for link in as_list(get("links"))]:
-            extra["otel.links"] = links
-        for field, what in DROPPED.items():
-            if (count := get(field)) and (number := as_int(count)):
-                self._host.lose(what, number)
+        if rare:
+            status, events = as_dict(get("status")), get("events")
+            self._rare(get, extra)
         self._buffer.add(
             trace,
             RawSpan(
@@ -181,14 +184,24 @@ class Gathering:
                 parent_id=parent if parent.strip("0") else None,
                 start_ns=nanos(get("startTimeUnixNano")),
                 end_ns=nanos(get("endTimeUnixNano")),
-                status=status_of(status.get("code")),
-                message=as_text(status.get("message")),
+                status=status_of(status.get("code")) if status else "unset",
+                message=as_text(status.get("message")) if status else "",
                 attributes=self._attributes(get("attributes")),
-                events=[self._event(event) for event in as_list(get("events")) if isinstance(event, dict)],
+                events=[self._event(event) for event in as_list(events) if isinstance(event, dict)] if events else [],
                 resource=self._resource_number(),
                 extra=extra,
             ),
         )
+
+    def _rare(self, get: Any, extra: dict[str, Any]) -> None:
+        """What few spans have: a state, links, and what the exporter dropped."""
+        if state := as_name(get("traceState")):
+            extra["otel.trace_state"] = state
+        if links := [self._link(link) for link in as_list(get("links"))]:
+            extra["otel.links"] = links
+        for field, what in DROPPED.items():
+            if (count := get(field)) and (number := as_int(count)):
+                self._host.lose(what, number)
 
     def _event(self, event: dict[str, Any]) -> RawEvent:
         get = _getter(event)

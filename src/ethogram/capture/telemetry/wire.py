@@ -229,7 +229,12 @@ def key_values(pairs: Any) -> tuple[dict[str, Any], int]:
     bad = 0
     for pair in as_list(pairs):
         try:
-            found[pair["key"] if isinstance(pair["key"], str) else as_name(pair["key"])] = any_value(pair.get("value"))
+            key, value = pair["key"], pair.get("value")
+            if type(value) is dict and len(value) == 1 and "stringValue" in value:
+                value = value["stringValue"]  # as most are
+            else:
+                value = any_value(value)
+            found[key if isinstance(key, str) else as_name(key)] = value
         except (TypeError, KeyError, ValueError, AttributeError, OverflowError):
             bad += 1
     return found, bad
