@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+pytestmark = pytest.mark.xdist_group("package")  # the wheel is built and installed once
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "ethogram"
 LARGEST = 3_000_000
@@ -38,8 +40,6 @@ USES = {
 TRY = """
 import json, os
 from ethogram.errors import MissingExtra
-
-pytestmark = pytest.mark.xdist_group("package")  # the wheel is built and installed once
 said = {}
 for extra, use in json.loads(os.environ["USES"]).items():
     try:
