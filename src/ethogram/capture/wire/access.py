@@ -22,6 +22,8 @@ from ethogram.capture.mcp.http_request import LOOPBACK
 from ethogram.errors import BadUsage
 from ethogram.store.tokens import AccessToken, Tokens, TokenScope, token_id
 
+from .upstreams import is_address
+
 RouteScope = TokenScope | Literal["open"]
 """The scope that a route needs; `open` ones hold nothing of the home, such as scripts and styles."""
 COOKIE = "ethogram_token"
@@ -146,7 +148,7 @@ class Access:
         """A name that was not allowed may have been pointed at us by its owner; a bare address cannot be."""
         if host in self._names:
             return True
-        return not is_loopback(self._settings.host) and _is_address(host)
+        return not is_loopback(self._settings.host) and is_address(host)
 
 
 class FailedTokens:
@@ -192,14 +194,6 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _netloc(origin: str) -> str | None:

@@ -9,7 +9,6 @@ request twice, since a call of a model that was sent may have cost something.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import select
 import ssl
 from collections import deque
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from .headers import Headers
+from .upstreams import is_address
 
 CONNECT_SECONDS = 15.0
 IDLE_SECONDS = 4.0
@@ -66,7 +66,7 @@ class HttpPool:
         self._host = parts.hostname or ""
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         # an address has no others, and to race for it costs as much as to connect
-        self._other_after = None if _is_address(self._host) else OTHER_ADDRESS_SECONDS
+        self._other_after = None if is_address(self._host) else OTHER_ADDRESS_SECONDS
         self._context = _trusting() if parts.scheme == "https" else None
         self._idle: deque[HttpConnection] = deque()
         self._open: set[HttpConnection] = set()
@@ -352,14 +352,6 @@ def _head(request: UpstreamRequest) -> bytes:
     lines += [b"%s: %s\r\n" % one for one in request.headers]
     lines.append(b"\r\n")
     return b"".join(lines)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _trusting() -> ssl.SSLContext:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Collection, Mapping
 from urllib.parse import urlsplit
 
@@ -98,3 +99,12 @@ def missing_keys(environment: Mapping[str, str], providers: Collection[str]) -> 
     """Variables of keys of these providers that are not set, with a word that is none: clients want one to start."""
     known = [provider for name, provider in PROVIDERS.items() if name in providers]
     return {p.keys[0]: NO_KEY for p in known if not any(environment.get(key) for key in p.keys)}
+
+
+def is_address(host: str) -> bool:
+    """Whether a host is given as an address instead of a name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
