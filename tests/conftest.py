@@ -43,7 +43,7 @@ settings.register_profile("long", **calm)
 settings.load_profile("long" if os.environ.get("ETHOGRAM_LONG") else "repeatable")
 
 FIRST = ("docs", "validity")
-"""Folders with the longest tests."""
+"""Folders with the longest tests: begun first, so that no worker is left with one of them while the others wait."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -66,8 +66,8 @@ def _remove_temporary() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Groups that share a worker first, then the longest tests: no worker is left with one while others wait."""
-    items.sort(key=lambda i: (i.get_closest_marker("xdist_group") is None, i.path.parent.name not in FIRST))
+    """The longest tests first; everything else as it is written."""
+    items.sort(key=lambda item: item.path.parent.name not in FIRST)
 
 
 def pytest_collection_finish() -> None:
