@@ -106,19 +106,25 @@ async def app(scope, receive, send):
 asyncio.run(serve(app))
 """
 )
-BARE = (
+PROXY = (
     SERVER
     + """
-import httpx
 TARGET = sys.argv[1]
 DROPPED = (b"host", b"connection", b"transfer-encoding")
+
+def for_upstream(headers):
+    return [*(one for one in headers if one[0] not in DROPPED), (b"host", TARGET.partition("//")[2].encode())]
+"""
+)
+BARE = (
+    PROXY
+    + """
+import httpx
 limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 transport = httpx.AsyncHTTPTransport(limits=limits)
 
 async def app(scope, receive, send):
-    body = await body_of(receive)
-    headers = [(n, v) for n, v in scope["headers"] if n not in DROPPED]
-    headers.append((b"host", TARGET.partition("//")[2].encode()))
+    body, headers = await body_of(receive), for_upstream(scope["headers"])
     request = httpx.Request(scope["method"], TARGET + scope["path"], headers=headers, stream=httpx.ByteStream(body))
     reply = await transport.handle_async_request(request)
     kept = [(n.lower(), v) for n, v in reply.headers.raw if n.lower() not in DROPPED]
@@ -132,17 +138,12 @@ asyncio.run(serve(app))
 """
 )
 LEAN = (
-    SERVER
+    PROXY
     + """
 from ethogram.capture.wire.upstream_http import HttpPool, UpstreamRequest
-TARGET = sys.argv[1]
-DROPPED = (b"host", b"connection", b"transfer-encoding")
 
 async def app(scope, receive, send):
-    global pool
-    body = await body_of(receive)
-    headers = [(n, v) for n, v in scope["headers"] if n not in DROPPED]
-    headers.append((b"host", TARGET.partition("//")[2].encode()))
+    body, headers = await body_of(receive), for_upstream(scope["headers"])
     reply = await pool.send(UpstreamRequest(scope["method"], scope["path"].encode(), headers, body))
     kept = [(n, v) for n, v in reply.headers if n not in DROPPED]
     await send({"type": "http.response.start", "status": reply.status, "headers": kept})

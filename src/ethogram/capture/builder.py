@@ -261,7 +261,7 @@ class TraceBuilder:
         return "error" if draft.error is not None and status == "unset" else status
 
     def _new_id(self, wanted: str | None) -> SpanId:
-        span_id = f"s{self.spans}" if not wanted else self._clean(wanted, "name")
+        span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"
         if span_id in self._ids:
             self.lose("span_id (repeated)")
             return SpanId(unlike(span_id, self._ids))
@@ -319,7 +319,7 @@ class TraceBuilder:
             return self._redacted(message, field)
 
     def _plain_text(self, body: str) -> Ref:
-        return self._sink.text(body if body.isascii() else without_surrogates(body), "")
+        return self._text(body, "")
 
     def _redacted(self, message: Message, field: str) -> tuple[str, str | None]:
         """The text of a message without its secrets, and what it was before if there were any."""

@@ -208,9 +208,7 @@ class RunWriter:
         Names stand in every span, and words in a message, in an argument and in a result: what was just redacted
         is remembered. Clearing the memory when it is full is enough, and safe when threads race.
         """
-        if self.redactor.idle:
-            return value
-        if value in self.unmarked:
+        if self.redactor.idle or value in self.unmarked:
             return value
         fields = self.redactor.policy.fields
         key = (value, fields.get(field)) if fields else value
