@@ -32,6 +32,8 @@ from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, Too
 # hundreds of processes are started here; with compiled modules each of them takes half as long to start
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# every process that imports numpy or scipy would start threads that spin for a tenth of a second on each core
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # the same examples every time, so that a failure is of the change and not of the draw; the long form looks for new ones
 # how long an example takes says more of the machine's load than of the test

@@ -33,3 +33,19 @@ def test_stats_loads_what_it_computes_with(call, log):
     got = loaded("stats", "night")
     assert got & {"pandas", "duckdb", "pydantic", "genai_prices", "rapidfuzz"} == set()
     assert got & {"pyarrow.compute", "pyarrow.dataset", "scipy.stats"} == set()
+
+
+def test_statistics_load_no_parts_of_numpy_for_compilers_and_tests(call, log):
+    call("import", "desk.json", "--run", "night")
+    got = loaded("stats", "night")
+    assert "scipy.special" in got
+    assert got & {"numpy.f2py", "numpy.testing"} == set()
+
+
+def test_numpy_is_whole_again_after_scipy_was_imported():
+    code = (
+        "import numpy; before = sorted(dir(numpy)), numpy.__all__; from ethogram.stats._numeric import special; "
+        "assert special().ndtri(0.5) == 0; assert (sorted(dir(numpy)), numpy.__all__) == before; "
+        "assert numpy.ma.array([1]).sum() == 1; from numpy import *; assert testing.assert_equal(1, 1) is None"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

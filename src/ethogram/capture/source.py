@@ -101,7 +101,7 @@ class Source:
             with self._opener() as raw:
                 data = raw.read(wanted)
         else:
-            data = _read_start(self.path, wanted)
+            data = _read_start(self.path, wanted, self.size)
         return data, len(data) <= limit
 
     @cached_property
@@ -187,11 +187,14 @@ def _shallow(stream: BinaryIO) -> Iterator[tuple[str, str, Any]]:
         yield prefix, event, value
 
 
-def _read_start(path: str | Path, wanted: int) -> bytes:
-    """The first bytes of a file, without a buffer between: all of it comes at once."""
+def _read_start(path: str | Path, wanted: int, size: int) -> bytes:
+    """The first bytes of a file of a known size, without a buffer between: all of it comes at once.
+
+    A read that ends at the known size, although more was wanted, has seen the end of the file.
+    """
     with open(path, "rb", buffering=0) as raw:
         data = raw.read(wanted)
-        while len(data) < wanted and (more := raw.read(wanted - len(data))):
+        while len(data) != min(size, wanted) and len(data) < wanted and (more := raw.read(wanted - len(data))):
             data += more
     return data
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import NormalDist
 from typing import Any
 
 import msgspec
@@ -168,10 +169,8 @@ class Shared:
 
         A surface pulls what is extreme towards the middle, so only own data can say how near to 0 or to 1 a rate lies.
         """
-        from scipy.special import ndtri
-
         belief = self.surface.cautious(self.tally)
-        reach = CAUTION * float(ndtri((1 + level) / 2)) * np.sqrt(belief.variance)
+        reach = CAUTION * NormalDist().inv_cdf((1 + level) / 2) * np.sqrt(belief.variance)
         low, high = (1 / (1 + np.exp(-(belief.mean + side * reach))) for side in (-1, 1))
         own, mean = clopper_pearson(self.tally.fails, self.tally.n, level), self.posterior().mean
         low = np.where(mean < 0.5, np.minimum(low, own.low), low)

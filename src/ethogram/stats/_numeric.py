@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,25 +21,44 @@ def floats(values: Numbers) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
+@cache
+def special() -> Any:
+    """The module `scipy.special`, imported in two thirds of the time.
+
+    A part of it copies every name that numpy lists, and so imports what numpy has for compilers and tests, which
+    otherwise is imported on use. Meanwhile numpy lists only what is there.
+    """
+    found = vars(np)
+    hidden = {name: found[name] for name in ("__all__", "__dir__", "__getattr__")}
+    importing = threading.get_ident()
+
+    def absent(name: str) -> Any:
+        if threading.get_ident() != importing:  # whoever else asks gets what numpy has
+            return hidden["__getattr__"](name)
+        raise AttributeError(f"module 'numpy' has no attribute {name!r} while scipy is imported")
+
+    listed = [name for name in np.__all__ if name in found]
+    found.update({"__all__": listed, "__dir__": lambda: list(found), "__getattr__": absent})
+    try:
+        from scipy import special as module
+    finally:
+        found.update(hidden)
+    return module
+
+
 def normal_quantile(probability: Numbers) -> Floats:
     """The quantile of the standard normal."""
-    from scipy import special
-
-    return floats(special.ndtri(probability))
+    return floats(special().ndtri(probability))
 
 
 def normal_cdf(z: Numbers) -> Floats:
     """The lower tail of the standard normal; the upper tail is that of -z."""
-    from scipy import special
-
-    return floats(special.ndtr(z))
+    return floats(special().ndtr(z))
 
 
 def normal_hazard(z: float) -> float:
     """The density of the standard normal over its upper tail: by how much the logarithm of that tail falls."""
-    from scipy import special
-
-    return float(np.exp(-0.5 * z * z - special.log_ndtr(-z)) / np.sqrt(2 * np.pi))
+    return float(np.exp(-0.5 * z * z - special().log_ndtr(-z)) / np.sqrt(2 * np.pi))
 
 
 @cache
@@ -51,54 +72,40 @@ def hermite(count: int) -> tuple[Floats, Floats]:
 
 def student_quantile(probability: Numbers, df: Numbers) -> Floats:
     """The quantile of Student's t."""
-    from scipy import special
-
-    return floats(special.stdtrit(df, probability))
+    return floats(special().stdtrit(df, probability))
 
 
 def student_cdf(t: Numbers, df: Numbers) -> Floats:
     """The lower tail of Student's t."""
-    from scipy import special
-
-    return floats(special.stdtr(df, t))
+    return floats(special().stdtr(df, t))
 
 
 def beta_quantile(probability: Numbers, a: Numbers, b: Numbers) -> Floats:
     """The quantile of a Beta."""
-    from scipy import special
-
-    return floats(special.betaincinv(a, b, probability))
+    return floats(special().betaincinv(a, b, probability))
 
 
 def beta_cdf(x: Numbers, a: Numbers, b: Numbers) -> Floats:
     """The lower tail of a Beta."""
-    from scipy import special
-
-    return floats(special.betainc(a, b, x))
+    return floats(special().betainc(a, b, x))
 
 
 def gamma_quantile(probability: Numbers, shape: Numbers) -> Floats:
     """The quantile of a Gamma of scale one."""
-    from scipy import special
-
-    return floats(special.gammaincinv(shape, probability))
+    return floats(special().gammaincinv(shape, probability))
 
 
 def log_beta(a: Numbers, b: Numbers) -> Floats:
     """The logarithm of the Beta function."""
-    from scipy import special
-
-    return floats(special.betaln(a, b))
+    return floats(special().betaln(a, b))
 
 
 def log_choose(n: Numbers, k: Numbers) -> Floats:
     """The logarithm of a binomial coefficient; minus infinity where it is zero."""
-    from scipy import special
-
     n, k = floats(n), floats(k)
     inside = (k >= 0) & (k <= n)
     k = np.where(inside, k, 0.0)
-    full = special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(n - k + 1)
+    full = special().gammaln(n + 1) - special().gammaln(k + 1) - special().gammaln(n - k + 1)
     return np.where(inside, full, -np.inf)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ._numeric import Floats, floats, normal_cdf
+from ._numeric import Floats, floats, normal_cdf, special
 from .surface import Belief
 
 
@@ -16,8 +16,6 @@ def expected_gain(belief: Belief, threshold: float, more: Sequence[int]) -> Floa
     With d the distance of the mean from the threshold and s its deviation, r episodes bring s to s'; the expected
     error then is 2 T(d / s, s' / sqrt(s² - s'²)), with Owen's T.
     """
-    from scipy import special
-
     d = belief.mean - threshold
     s = np.sqrt(belief.variance)
     p = 1 / (1 + np.exp(-belief.mean))
@@ -26,7 +24,7 @@ def expected_gain(belief: Belief, threshold: float, more: Sequence[int]) -> Floa
     for r in more:
         after = 1 / (1 / belief.variance + r * p * (1 - p))
         told = np.maximum(belief.variance - after, 1e-300)
-        gain = now - 2 * special.owens_t(d / s, np.sqrt(after / told))
+        gain = now - 2 * special().owens_t(d / s, np.sqrt(after / told))
         best = np.maximum(best, gain / r)
     return floats(best)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Bools, Floats, Ints, floats
+from ._numeric import Bools, Floats, Ints, floats, special
 from .surface import Axis, Belief
 
 MOST_CUTS = 600_000
@@ -153,9 +153,7 @@ class Partitions:
 
     def _count(self) -> None:
         """The chance of the data in each box, of each cut of it, and of each box to be a leaf."""
-        from scipy import special
-
-        factorial = special.gammaln(np.arange(int(self._n.max()) + 2) + 1.0)
+        factorial = special().gammaln(np.arange(int(self._n.max()) + 2) + 1.0)
         leaf = factorial[self._fails] + factorial[self._n - self._fails] - factorial[self._n + 1]
         leaf += np.where(self.boxes.single, 0.0, LOG_HALF)
         total, self._chance = leaf.copy(), []

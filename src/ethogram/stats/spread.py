@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._numeric import Bools, Floats, Ints, Numbers, floats, root, student_cdf
+from ._numeric import Bools, Floats, Ints, Numbers, floats, root, special, student_cdf
 from .interval import Interval, student
 
 Transform = Callable[[Floats], Floats]
@@ -284,8 +284,6 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
     and the variance along D itself, so the interval is not too short when the shift lies along the longest axis. V was
     estimated: its trace with some ν df degrees of freedom, along one axis with df; √ν df stands between.
     """
-    from scipy import special
-
     trace = float(np.trace(found.covariance))
     length = float(found.vector @ found.vector)
     if not trace > 0 or length <= ROUNDING * trace:
@@ -300,7 +298,7 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
 
     def below(excess: float, at: float) -> float:
         # the tail of a far noncentral F may underflow to NaN
-        return float(np.nan_to_num(special.ncfdtr(nu, df, excess / unit, at)))
+        return float(np.nan_to_num(special().ncfdtr(nu, df, excess / unit, at)))
 
     half = (1 - level) / 2
 
@@ -318,7 +316,7 @@ def norm_interval(found: Shift, level: float, p: float | None = None) -> Interva
     low = lower(ratio)
     if p is not None:
         # the ratio whose tail is p: near 0 the test is exact and the noncentral F only close to it
-        low = max(low, lower(float(special.fdtri(nu, df, 1 - max(p, 1e-12))))) if p <= 1 - level else 0.0
+        low = max(low, lower(float(special().fdtri(nu, df, 1 - max(p, 1e-12))))) if p <= 1 - level else 0.0
     return Interval(floats(min(low, high)), floats(high))
 
 

@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import pytest
 import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import MODULES, reader, recognise
@@ -44,6 +46,19 @@ def test_only_the_last_resort_may_claim_another_format(format: str, samples: dic
     assert 0 < own <= 100
     assert all(score < own for score in scores.values()), scores
     assert own <= 30 or format != "openai-chat"
+
+
+@given(st.data())
+def test_a_document_without_the_marks_of_a_format_is_not_of_it(samples: dict[str, bytes], data: st.DataObject) -> None:
+    """What `recognise` relies on when it does not ask a reader: keys and values are those of real formats, mixed."""
+    looks = [peek_at(bytes_source("log", content)) for content in samples.values()]
+    known = [pair for look in looks for record in look.records if isinstance(record, dict) for pair in record.items()]
+    document = dict(data.draw(st.lists(st.sampled_from(known), max_size=12)))
+    for name in MODULES:
+        own = {key: value for key, value in document.items() if key not in (reader(name).marks or ())}
+        peek = peek_at(bytes_source("log", json.dumps(own).encode()))
+        assert peek.shape == "object"
+        assert reader(name).sniff(peek) == 0, name
 
 
 @pytest.mark.parametrize("format", MODULES)

@@ -1,5 +1,8 @@
 """One small file per foreign format. Each has `sniff(peek) -> int` (0–100) and `read(source, intake)`.
 
+`MARKS` are keys of which every document of the format has at least one: a reader is not asked about a document that
+has none of them, so that a folder of small files is recognised fast.
+
 An installed package adds a reader of its own with an entry point in the group `ethogram.readers`: its name is that of
 the format, and it names a module with `sniff` and `read`.
 """
@@ -55,6 +58,8 @@ class Reader(NamedTuple):
     format: str
     sniff: Callable[[Peek], int]
     read: Callable[[Source, Intake], None]
+    marks: frozenset[str] | None = None
+    """Of a source that is one JSON document: it is of this format only if it has one of these keys. None: ask."""
 
 
 def formats() -> list[str]:
@@ -88,7 +93,10 @@ def recognise(source: Source) -> Reader | None:
 
 def _surest(peek: Peek) -> Reader | None:
     best, best_score = None, 0
+    whole = peek.shape == "object"
     for candidate in _candidates(tuple(sys.path)):
+        if whole and candidate.marks is not None and candidate.marks.isdisjoint(peek.first):
+            continue
         try:
             score = candidate.sniff(peek)
         except RECORD_ERRORS:  # a reader that fails on damaged bytes does not recognise them
@@ -101,7 +109,7 @@ def _surest(peek: Peek) -> Reader | None:
 @cache
 def _own_reader(name: str) -> Reader:
     module = import_module(f"{__name__}.{MODULES[name]}")
-    return Reader(name, module.sniff, module.read)
+    return Reader(name, module.sniff, module.read, module.MARKS)
 
 
 @lru_cache(maxsize=4)

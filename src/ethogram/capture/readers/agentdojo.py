@@ -26,6 +26,7 @@ _ELSEWHERE = {
     *("suite_name", "pipeline_name", "user_task_id", "task_id", "messages", "trace", "final_answer", "evaluation"),
     *("utility", "security", "seed", "error", "system_prompt", "user_prompt"),
 }
+MARKS = frozenset(["suite_name"])
 
 
 def sniff(peek: Peek) -> int:

@@ -38,6 +38,7 @@ _SUMS = {
     "total_cached_tokens": "cached_tokens",
     "total_cost_usd": "cost_usd",
 }
+MARKS = frozenset(["schema_version", "steps"])
 
 
 def sniff(peek: Peek) -> int:

@@ -22,6 +22,7 @@ from ._claude_session import ClaudeSession
 FORMAT = "claude-code"
 TYPES = {"user", "assistant", "system", "summary", "file-history-snapshot", "queue-operation", "progress"}
 MAX_HELD = 1000
+MARKS = frozenset(["type"])
 
 
 def sniff(peek: Peek) -> int:

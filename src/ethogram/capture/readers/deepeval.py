@@ -23,6 +23,7 @@ from ._graded import add_exchange, add_grades, short_name, texts_of
 from ._shared import as_object
 
 FORMAT = "deepeval"
+MARKS = frozenset(["testRunData", "testCases", "conversationalTestCases"])
 
 
 def sniff(peek: Peek) -> int:

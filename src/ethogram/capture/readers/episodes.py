@@ -26,6 +26,7 @@ _BESIDE = (
     {"run", "trace_id", "name", "by", "source", "version"},
 )
 """The tables of spans, texts and labels that lie beside it."""
+MARKS: frozenset[str] = frozenset()  # one document alone is no table
 
 
 def sniff(peek: Peek) -> int:

@@ -41,6 +41,7 @@ FORMAT = "inspect"
 _CHUNKED = re.compile(r"^(samples/.*_epoch_\d+)/sample\.json$", re.DOTALL)
 _SAMPLE = re.compile(r"^samples/.*_epoch_\d+\.json$", re.DOTALL)
 _KNOWN = ("header.json", "summaries.json", "reductions.json", "_journal/", "samples/")
+MARKS = frozenset(["eval", "samples"])
 
 
 def sniff(peek: Peek) -> int:

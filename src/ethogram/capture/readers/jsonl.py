@@ -47,6 +47,7 @@ _SAME = (
     *("cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd", "stop_reason"),
 )
 """Fields that a span and a draft share as they are."""
+MARKS = frozenset(["schema_version"])
 
 
 def sniff(peek: Peek) -> int:

@@ -63,6 +63,7 @@ _READ = frozenset(
     }
 )
 _TRACE_READ = frozenset({"id", "observations", "scores", "corrections", "input", "output", "metadata"})
+MARKS = frozenset(["trace", "observations", "traceId"])
 
 
 def sniff(peek: Peek) -> int:

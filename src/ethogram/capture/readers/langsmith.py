@@ -29,6 +29,7 @@ from ._shared import infrastructure
 FORMAT = "langsmith"
 _KINDS: dict[str, Kind] = {"llm": "model", "tool": "tool", "retriever": "retrieval", "chain": "agent"}
 _RUN = {"run_type", "inputs", "trace_id", "dotted_order"}
+MARKS = frozenset(["dotted_order"])
 
 
 def sniff(peek: Peek) -> int:

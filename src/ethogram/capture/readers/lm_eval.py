@@ -27,6 +27,7 @@ _SAMPLE = {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps"}
 _RESULTS = {"results", "configs", "n-samples"}
 _PREFERRED = ("exact_match", "acc", "pass@1", "pass_at_1", "em", "accuracy")
 _FILE = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+\.jsonl")
+MARKS = frozenset(["doc_id", "results"])
 
 
 def sniff(peek: Peek) -> int:

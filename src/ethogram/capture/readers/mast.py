@@ -21,6 +21,7 @@ from ._shared import as_listing, as_object, verdict
 
 FORMAT = "mast"
 _ELSEWHERE = {"instance_id", "problem_statement", "other_data", "trajectory", "note", "seed"}
+MARKS = frozenset(["problem_statement"])
 
 
 def sniff(peek: Peek) -> int:

@@ -40,6 +40,7 @@ _BLOCK = re.compile(r"```(?:mswea_bash_command|bash|sh)[ \t]*\r?\n(.*?)\r?\n?```
 _CODE = re.compile(r"<returncode>\s*(-?\d+)\s*</returncode>")
 _STRONG = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "mswea_bash_command", "MINI_SWE_AGENT")
 _MESSAGE = ("role", "content", "name", "tool_calls", "tool_call_id", "reasoning_content", "extra")
+MARKS = frozenset(["info", "trajectory_format"])
 
 
 def sniff(peek: Peek) -> int:

@@ -54,6 +54,7 @@ _MESSAGE = {
 }
 _SPOKEN = frozenset(["role", "content", "name", "tool_calls", "tool_call_id"])
 """All that most messages have: beside them stands nothing."""
+MARKS = frozenset(["messages", "request", "body", "choices", "response", "completion"])
 
 
 def sniff(peek: Peek) -> int:

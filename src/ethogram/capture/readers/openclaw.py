@@ -23,6 +23,7 @@ FORMAT = "openclaw"
 TYPES = {"message.in", "message.out", "message.sending", "agent.start", "agent.end", "tool.start", "tool.end"}
 
 Line = dict[str, Any]
+MARKS = frozenset(["type"])
 
 
 def sniff(peek: Peek) -> int:

@@ -27,6 +27,7 @@ FORMAT = "openhands"
 _HISTORY = ("history", "trajectory", "events")
 _PARAMS = ("temperature", "top_p", "top_k", "max_output_tokens", "max_input_tokens", "seed", "reasoning_effort")
 _SECRETS = ("api_key", "aws_access_key_id", "aws_secret_access_key")
+MARKS = frozenset([*_HISTORY, "test_result"])
 
 
 def sniff(peek: Peek) -> int:

@@ -42,6 +42,7 @@ _KNOWN = frozenset(
         "span_id",
     }
 )
+MARKS = frozenset(["context", "context.trace_id"])
 
 
 def sniff(peek: Peek) -> int:

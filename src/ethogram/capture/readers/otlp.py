@@ -22,7 +22,7 @@ from ethogram.errors import Unreadable
 
 FORMAT = "otlp"
 
-_TOPS = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
+MARKS = frozenset({"resourceSpans", "resource_spans", "resourceLogs", "resource_logs"})
 _WHOLE = 16 << 20
 """Documents up to this size are parsed at once (faster, and forgiving); larger ones are streamed."""
 
@@ -31,7 +31,7 @@ def sniff(peek: Peek) -> int:
     """Documents name their resource spans; protobuf shows a trace id and a span id where a span has them."""
     if not peek.records and is_protobuf(peek.data):
         return 90
-    found = any(isinstance(r, dict) and any(isinstance(r.get(k), list) for k in _TOPS) for r in peek.records)
+    found = any(isinstance(r, dict) and any(isinstance(r.get(k), list) for k in MARKS) for r in peek.records)
     return 95 if found else 0
 
 
@@ -66,7 +66,7 @@ class OtlpFile:
                     self._gathering.spans_message(message)
             elif peek.shape == "lines" or _first_line_is_whole(peek):
                 for place, document in objects(lines(source, self._intake), self._intake):
-                    if not any(key in document for key in (*_TOPS, *METRICS)):
+                    if not any(key in document for key in (*MARKS, *METRICS)):
                         self._intake.skip(place, "no resourceSpans or resourceLogs in it")
                     self._gathering.pieces(f"{place}, ", taken_apart(document))
             else:

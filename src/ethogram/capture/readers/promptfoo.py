@@ -24,6 +24,7 @@ from ._shared import as_object, infrastructure
 FORMAT = "promptfoo"
 _ROW = {"provider", "prompt", "success", "testCase"}
 _ERROR = 2
+MARKS = frozenset(["results", "testCase"])
 
 
 def sniff(peek: Peek) -> int:

@@ -22,6 +22,7 @@ from ._shared import add_crash, as_object, infrastructure
 
 FORMAT = "pydantic-evals"
 _GRADES = ("assertions", "scores", "labels")
+MARKS = frozenset(["cases"])
 
 
 def sniff(peek: Peek) -> int:

@@ -38,6 +38,7 @@ _KNOWN = ("trajectory", "history", "info", "environment", "replay_config", "atte
 _STEP = ("action", "observation", "response", "state", "thought", "messages", "query")
 _HISTORY = ("role", "content", "name", "thought", "action", "tool_calls", "tool_call_ids", "thinking_blocks")
 _PARAMS = ("temperature", "top_p", "max_output_tokens", "max_input_tokens")
+MARKS = frozenset(["trajectory", "history", "attempts"])
 
 
 def sniff(peek: Peek) -> int:

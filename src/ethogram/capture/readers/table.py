@@ -23,6 +23,7 @@ from ethogram.trace import OUTCOME_ONLY, digest
 
 FORMAT = "table"
 _AMOUNTS = {"cost": "cost_usd", "seconds": "seconds"}
+MARKS: frozenset[str] = frozenset()  # one document alone is no table
 
 
 def sniff(peek: Peek) -> int:

@@ -56,6 +56,7 @@ _OWN_FIELDS = {
     *("role", "content", "tool_calls", "id", "requestor", "error", "timestamp", "cost", "usage", "tool_messages"),
     *("generation_time_seconds", "audio_path", "audio_content", "audio_script_gold"),
 }
+MARKS = frozenset(["info", "termination_reason"])
 
 
 def sniff(peek: Peek) -> int:

@@ -20,6 +20,7 @@ from ._shared import add_crash, as_listing, as_object, feed, infrastructure, ver
 FORMAT = "tau-bench"
 _KNOWN = {"task_id", "trial", "reward", "info", "traj"}
 _KNOWN_INFO = {"source", "user_cost", "user_model", "reward_info", "task", "error", "traceback"}
+MARKS = frozenset(["traj"])
 
 
 def sniff(peek: Peek) -> int:

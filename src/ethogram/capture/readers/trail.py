@@ -27,6 +27,7 @@ FORMAT = "trail"
 
 _SPAN_KEYS = ("span_attributes", "child_spans")
 _LOG_NOISE = ("trace_id", "span_id", "timestamp", "service_name", "trace_flags", "severity_number")
+MARKS = frozenset(["spans", "errors"])
 
 
 def sniff(peek: Peek) -> int:

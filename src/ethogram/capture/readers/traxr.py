@@ -57,6 +57,9 @@ class _About(NamedTuple):
     crashed: bool = False
 
 
+MARKS = frozenset(["input", "fingerprint", "events"])
+
+
 def sniff(peek: Peek) -> int:
     """A case holds its two traces under `input`, a result file its fingerprint and pairs, a trace its events."""
     first = peek.first

@@ -29,6 +29,7 @@ _ELSEWHERE = {
     *("history", "question_ID", "mistake_agent", "mistake_step", "mistake_reason", "mistake_type"),
     *("is_correct", "is_corrected", "system_prompt"),
 }
+MARKS = frozenset(["mistake_agent"])
 
 
 def sniff(peek: Peek) -> int:
