@@ -8,7 +8,7 @@ STAMP  := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser bubble demo quick test check format bench validity docs site pictures clean
+.PHONY: help setup browser bubble demo quick test tests check format bench validity docs site pictures clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,7 +41,10 @@ bubble: ## bubblewrap for the tests of isolation, where this machine lets us ins
 	          || { apt-get update >/dev/null 2>&1 && apt-get install -y --no-install-recommends bubblewrap >/dev/null 2>&1; }; }; } \
 	|| echo "no bubblewrap here and none can be installed: tests of isolation will be skipped"
 
-test: setup browser bubble check ## everything that must hold: checks, then all tests
+test: setup browser bubble ## everything that must hold: the checks and all tests, beside each other
+	@$(MAKE) --no-print-directory -j 2 check tests
+
+tests: setup
 	@# three workers on two cores: a third of the time tests wait for processes, servers and browsers
 	$(BIN)/python -m pytest -n 3 --dist loadgroup --durations 25 --durations-min 5
 

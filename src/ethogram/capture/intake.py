@@ -4,8 +4,8 @@ it cannot use it reports."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -161,8 +161,9 @@ class Intake:
         """One foreign record: whatever is wrong with its shape is reported, and the reader goes on."""
         return _Record(self, where)
 
-    @contextmanager
-    def trace(self, key: str, *, worldwide: bool = False, content: str | None = None) -> Iterator[TraceBuilder]:
+    def trace(
+        self, key: str, *, worldwide: bool = False, content: str | None = None
+    ) -> AbstractContextManager[TraceBuilder]:
         """Open a trace; `key` names it inside its source, or everywhere (a uuid) if `worldwide`.
 
         `content` is the hash of its own record, where a source that has changed still holds the same record: the trace
@@ -172,17 +173,8 @@ class Intake:
             self.lose("trace key (repeated)")
         key = unlike(key, self._keys)
         place = "" if worldwide else self._place
-        builder = TraceBuilder(
-            self,
-            trace_id(self.origin.format, *((place, content) if content else (self.origin.digest,)), key),
-            episode_id(self.origin.format, place, key),
-        )
-        try:
-            yield builder
-            builder.close()
-        except BaseException:
-            builder.abort()
-            raise
+        trace = trace_id(self.origin.format, *((place, content) if content else (self.origin.digest,)), key)
+        return _TraceBlock(self, trace, episode_id(self.origin.format, place, key))
 
     def annotate(self, key: str, labels: list[Label]) -> None:
         """Labels for the trace that is known by this key everywhere, whichever source holds it."""
@@ -201,6 +193,31 @@ class Intake:
         """A trace with this number of spans was kept."""
         self.report.traces += 1
         self.report.spans += spans
+
+
+class _TraceBlock:
+    """The block of one trace: closes it, or forgets it where an error ends the block."""
+
+    __slots__ = ("_builder", "_episode", "_intake", "_trace")
+
+    def __init__(self, intake: Intake, trace: TraceId, episode: EpisodeId) -> None:
+        self._intake = intake
+        self._trace = trace
+        self._episode = episode
+
+    def __enter__(self) -> TraceBuilder:
+        self._builder = TraceBuilder(self._intake, self._trace, self._episode)
+        return self._builder
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if error is not None:
+            self._builder.abort()
+            return
+        try:
+            self._builder.close()
+        except BaseException:
+            self._builder.abort()
+            raise
 
 
 class _Record:

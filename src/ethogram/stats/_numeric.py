@@ -33,7 +33,7 @@ def special() -> Any:
     importing = threading.get_ident()
 
     def absent(name: str) -> Any:
-        if threading.get_ident() != importing:  # whoever else asks gets what numpy has
+        if threading.get_ident() != importing:  # another thread gets what numpy has
             return hidden["__getattr__"](name)
         raise AttributeError(f"module 'numpy' has no attribute {name!r} while scipy is imported")
 
