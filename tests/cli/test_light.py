@@ -33,11 +33,6 @@ def test_stats_loads_what_it_computes_with(call, log):
     got = loaded("stats", "night")
     assert got & {"pandas", "duckdb", "pydantic", "genai_prices", "rapidfuzz"} == set()
     assert got & {"pyarrow.compute", "pyarrow.dataset", "scipy.stats"} == set()
-
-
-def test_statistics_load_no_parts_of_numpy_for_compilers_and_tests(call, log):
-    call("import", "desk.json", "--run", "night")
-    got = loaded("stats", "night")
     assert "scipy.special" in got
     assert got & {"numpy.f2py", "numpy.testing"} == set()
 

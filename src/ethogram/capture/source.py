@@ -194,7 +194,7 @@ def _read_start(path: str | Path, wanted: int, size: int) -> bytes:
     """
     with open(path, "rb", buffering=0) as raw:
         data = raw.read(wanted)
-        while len(data) != min(size, wanted) and len(data) < wanted and (more := raw.read(wanted - len(data))):
+        while len(data) < min(size, wanted) and (more := raw.read(wanted - len(data))):
             data += more
     return data
 

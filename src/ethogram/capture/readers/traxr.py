@@ -42,6 +42,7 @@ BASELINE = "baseline"
 CRASHED, SKIPPED = "crashed", "skipped"
 _RESULTS = {"answers", "fingerprint", "noise_floor_runs", "pairs"}
 """What every result file holds; the traces may be left out."""
+MARKS = frozenset(["input", "fingerprint", "events"])
 
 
 class _About(NamedTuple):
@@ -55,9 +56,6 @@ class _About(NamedTuple):
     answer: str | None = None
     outcome: Outcome | None = None
     crashed: bool = False
-
-
-MARKS = frozenset(["input", "fingerprint", "events"])
 
 
 def sniff(peek: Peek) -> int:
