@@ -22,8 +22,8 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
 from ethogram.judge.findings import blamed_step, findings
 from ethogram.stats import interval
-from ethogram.stats.resample import percentile
-from ethogram.trace import Trace
+from ethogram.stats.resample import bootstrap_means
+from ethogram.trace import SUCCESS_AT, Trace
 
 SHARED = Path(__file__).parents[2] / "shared"
 KINDS = {"Algorithm-Generated": "machine-made", "Hand-Crafted": "hand-made"}
@@ -81,7 +81,7 @@ Guess = Callable[[Trace], int | None]
 
 
 def by_rule(trace: Trace) -> int | None:
-    found = blamed_step(trace, findings(trace))
+    found = blamed_step(trace, findings(trace, SUCCESS_AT))
     return None if found is None else found.step
 
 
@@ -146,7 +146,8 @@ def who_and_when() -> bool:
     shown("Who&When, looked at while the rules were written", [c for c in of if not c.held_out], guesses, of)
     exact = shown("Who&When, not looked at", [c for c in of if c.held_out], guesses, of)
     agents = [
-        (found.agent.lower() if (found := blamed_step(c.trace, findings(c.trace))) else "") == c.agent.lower()
+        (found.agent.lower() if (found := blamed_step(c.trace, findings(c.trace, SUCCESS_AT))) else "")
+        == c.agent.lower()
         for c in of
     ]
     print(f"  the agent is right in {rate(agents)} of all {len(of)} traces")
@@ -183,14 +184,14 @@ def f1(counts: np.ndarray) -> np.ndarray:
 
 def scored(found: Sequence[set[str]], wanted: Sequence[set[str]]) -> str:
     rows = np.array([(len(f & w), len(f - w), len(w - f)) for f, w in zip(found, wanted, strict=True)], dtype=float)
-    low, high = percentile(rows, f1, 0.95, 2000, np.random.default_rng(1))
+    low, high = np.quantile(f1(bootstrap_means(rows, 2000, np.random.default_rng(1))), [0.025, 0.975])
     return f"{float(f1(rows.mean(axis=0))):.2f} [{float(low):.2f}, {float(high):.2f}]"
 
 
 def trail() -> None:
     of = list(annotated())
     wanted = [classes for _, classes, _ in of]
-    found = [{f.cls for f in findings(t) if f.cls is not None} for t, _, _ in of]
+    found = [{f.cls for f in findings(t, SUCCESS_AT) if f.cls is not None} for t, _, _ in of]
     common = [c for c, _ in Counter(c for classes in wanted for c in classes).most_common()]
     rows = [("rules", scored(found, wanted))]
     rows += [(f"always {' and '.join(common[:n])}", scored([set(common[:n])] * len(of), wanted)) for n in (1, 2, 3)]
@@ -212,7 +213,7 @@ def speed() -> bool:
     path = SHARED / "data" / "tau_bench" / "gpt-4o-airline.dev_5tasks.json.gz"
     traces, _ = read_traces(file_source(path, path.name))
     steps = sum(len(t.steps) for t in traces)
-    seconds, _ = cpu(lambda: [findings(t) for t in traces], repeats=5)
+    seconds, _ = cpu(lambda: [findings(t, SUCCESS_AT) for t in traces], repeats=5)
     each = 1000 * seconds / steps * 20
     return verdict(f"findings of 20 steps of tau-bench take {each:.2f} ms of CPU (at most 1)", each <= 1)
 

@@ -17,7 +17,7 @@ import numpy as np
 from _common import QUICK, child, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
-from ethogram.lab.divergence.readings import ReadingOptions, load_readings
+from ethogram.lab.divergence.step_sequences import ReadingOptions, load_readings
 from ethogram.measure.divergence import diverge
 from ethogram.measure.reading import Reading, read_positions
 from ethogram.stats.distance import Alphabet, align, count_edits, edits, pairwise

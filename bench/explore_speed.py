@@ -25,7 +25,7 @@ from ethogram.decide.explore import Problem, Tally
 from ethogram.decide.strategies import RoundSizes, make_strategy
 from ethogram.stats.surface import Axis
 from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import explore
+from ethogram.study.explore_world import begin_exploration
 from ethogram.worlds.toy_v1 import ToyWorld, play, play_synthetic, v1_grid
 
 TARGETS = 16 if QUICK else 64
@@ -56,7 +56,7 @@ def ours(uuid: str, synthetic: bool, workers: int, rounds: int = 1, targets: int
             workers=workers,
         )
         began = time.perf_counter()
-        explore(ToyWorld(synthetic), options, home=new_home(Path(folder) / "home"))
+        begin_exploration(ToyWorld(synthetic), options, home=new_home(Path(folder) / "home"))
         wall = time.perf_counter() - began
         text = (next(Path(folder).glob("r/rounds/R0001*")) / "agent_results.csv").read_text().splitlines()[1:]
         return [int(line.split(",")[4]) for line in text], wall
@@ -85,15 +85,17 @@ def episodes() -> list[bool]:
 RATE = """
 import sys, tempfile, time
 from pathlib import Path
+from ethogram.study import explore_world
 from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import explore
 from ethogram.worlds.toy_v1 import ToyWorld
+
+begin_exploration = getattr(explore_world, "begin_exploration", explore_world.explore)  # its name in earlier versions
 
 def rate(synthetic, rounds):
     with tempfile.TemporaryDirectory() as folder:
         options = ExploreOptions(strategy="v1", rounds=rounds, run_uuid="bench", run_dir=f"{folder}/r")
         began = time.process_time()
-        explore(ToyWorld(synthetic), options, home=f"{folder}/home")
+        begin_exploration(ToyWorld(synthetic), options, home=f"{folder}/home")
         return rounds * 16384 / (time.process_time() - began)
 
 rate(True, 1)

@@ -159,9 +159,10 @@ def ours_streaming() -> Any:
     found = reader("inspect")
 
     class Sink:
-        """Counts; keeps nothing."""
+        """Counts; keeps nothing, and redacts nothing."""
 
         tokens = 0
+        idle = True
 
         def text(self, body: str, field: str, original: str | None = None) -> Any:
             return text_ref(body)

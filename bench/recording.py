@@ -85,7 +85,7 @@ def run_cpu(agent: Callable[..., Any], capture: str = "auto") -> float:
         with tempfile.TemporaryDirectory() as folder:
             suite = Suite(name="bench", tasks=(Task(id="t", prompt="q"),))
             before = time.process_time()
-            run_suite(suite, agent, home=open_home(folder), name="a", capture=capture)
+            run_suite(suite, agent, home=open_home(folder), run="a", capture=capture)
             best = min(best, time.process_time() - before)
     return best
 

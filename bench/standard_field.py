@@ -115,9 +115,8 @@ def copies(home: Home) -> None:
             committed_ns=time.time_ns(),
             files=(file,),
         )
-        run.files.publish(
-            f"{run.path}/{ledger.FOLDER}/{ledger.segment_name('bench', copy)}", ledger.encode_segment(top, own)
-        )
+        name, segment = ledger.encode_segment(top, own)
+        run.files.publish(f"{run.path}/{ledger.FOLDER}/{name}", segment)
 
 
 def by_hand(trace: Trace) -> dict[str, float]:
@@ -179,12 +178,13 @@ def rounds(run: Run, entries: list[Entry]) -> dict[str, float]:
     for all traces. A round reads a segment that the last one did not, so that nothing is unpacked already."""
     kept = [(run, e) for e in entries]
     heads, totals = [e.head for e in entries], [e.totals for e in entries]
+    recorded = np.array([t.cost_usd for t in totals], dtype=float)
     best: dict[str, float] = {}
     scale = len(entries) / TEMPLATE
     run.trace(entries[0])
     for turn in range(ROUNDS):
         picked = range(turn % int(scale) * TEMPLATE, (turn % int(scale) + 1) * TEMPLATE)
-        ours, found = cpu(lambda: of_tally(StoredSteps(kept).tally(), heads, totals), 2)
+        ours, found = cpu(lambda: of_tally(StoredSteps(kept).tally(), heads, totals, recorded), 2)
         whole, told = cpu(lambda: [by_hand(run.trace(entries[i])) for i in picked], 1)
         bare = lambda i: Trace(heads[i], tuple(run.spans(entries[i])), {})  # noqa: E731
         light, again = cpu(lambda: [by_hand(bare(i)) for i in picked], 1)

@@ -38,7 +38,7 @@ async def agent(task, episode):
     with episode.record.model(model="mock") as call:
         call.done("hi", input_tokens=2, output_tokens=1)
     return "hi"
-assert run_suite(suite, agent, home=sys.argv[2], name="b", k=count // tasks).successes == count
+assert run_suite(suite, agent, home=sys.argv[2], run="b", k=count // tasks).successes == count
 """
 
 

@@ -19,7 +19,7 @@ from _common import QUICK, cpu, new_home, table, verdict
 
 from ethogram.lab import import_logs
 from ethogram.lab.why.why import why
-from ethogram.measure.contrasts import ContrastRuns, Event, contrast_events
+from ethogram.measure.contrasts import ContrastEvent, ContrastRuns, contrast_events
 from ethogram.stats import multiplicity, permutation
 
 TRACES, STEPS, TOOLS = (200 if QUICK else 1000), 40, 12
@@ -70,7 +70,9 @@ def power(tasks: int, attempts: int, events: int, effect: float) -> list[float]:
         fails = 1 / (1 + np.exp(-rng.normal(0, 1.2, tasks)[task]))
         failed = rng.random(task.size) < fails + effect * (1 - fails) * shown[:, 0]
         runs = ContrastRuns(failed, task, task)
-        found = contrast_events([Event(str(j), np.flatnonzero(shown[:, j])) for j in range(events)], runs).contrasts
+        found = contrast_events(
+            [ContrastEvent(str(j), np.flatnonzero(shown[:, j])) for j in range(events)], runs
+        ).contrasts
         p = [1.0 if c.p is None else c.p for c in found]
         hits[0] += multiplicity.holm(p)[0] <= 0.025
         hits[1] += found[0].is_cause

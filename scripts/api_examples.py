@@ -37,7 +37,7 @@ fig = eth.Task(id="fig", prompt="How many figs are there?", expected="3", checks
 suite = eth.Suite(name="shop", tasks=(pear, fig))
 
 # == run_suite
-done = eth.run_suite(suite, agent, k=3, name="shop")
+done = eth.run_suite(suite, agent, k=3, run="shop")
 print(f"{done.successes} of {done.scored} succeeded")
 
 # == load
@@ -137,10 +137,9 @@ print(eth.rescore("monday", labels_csv="labels.csv").scored)
 print(eth.report("friday", "friday.html").sections)
 
 # == explore
-from ethogram.study.explore import ExploreOptions
 from ethogram.worlds.toy_v1 import ToyWorld
 
-print(eth.explore(ToyWorld(), ExploreOptions(max_episodes=100)).established)
+print(eth.explore(ToyWorld(), max_episodes=100).established)
 
 # == Experiment
 Path("sales.csv").write_text("item,sold\npear,3\nplum,4\nfig,5\n")

@@ -37,6 +37,7 @@ NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
 
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "error": ("cli.failures:Failure",),
+    "completion": ("cli.completion:CompletionScript",),
     "init": ("lab.home.starter:Started",),
     "run": ("run.suites:RunResult", "run.suites:RunPlan"),
     "score": ("lab.outcomes.scoring:ScoreResult",),
@@ -63,7 +64,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "replay": ("study.replay:ReplayResult", "study.redecide:RedecideResult"),
     "explore": (
         "study.explore:ExploreResult",
-        "study.race:RaceResult",
+        "decide.race:RaceResult",
         "lab.explore.maps:ExplorationMap",
         "lab.explore.effects:Effects",
         "lab.explore.effects:Neighbours",
@@ -84,18 +85,18 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "view": ("show.viewing:ViewResult",),
     "runs": ("lab.home.runs:RunList",),
     "show": ("lab.home.runs:RunSummary",),
-    "trace": ("lab.home.traces:TraceTree",),
+    "trace": ("lab.trace.traces:TraceTree",),
     "diff": ("lab.divergence.diffs:DiffResult",),
     "divergence": ("lab.divergence.divergence:DivergenceResult",),
     "sql": ("lab.home.queries:QueryResult",),
     "export": ("lab.home.exports:ExportResult",),
     "operators": ("lab.experiment.operators:OperatorList",),
-    "verify": ("lab.home.upkeep:VerifyResult",),
-    "retain": ("lab.home.upkeep:RetainResult",),
-    "keys": ("lab.home.upkeep:KeyList",),
+    "verify": ("lab.home.maintenance:VerifyResult",),
+    "retain": ("lab.home.maintenance:RetainResult",),
+    "keys": ("lab.home.maintenance:KeyList",),
     "token": ("lab.home.tokens:TokenList",),
     "redact": ("lab.logs.redaction:RedactionPreview",),
-    "doctor": ("lab.home.upkeep:Health",),
+    "doctor": ("lab.home.maintenance:Health",),
     "rm": ("lab.home.runs:Removed",),
     "demo": ("lab.home.demo:DemoResult", "lab.home.demo:CopiedLogs"),
 }
@@ -172,7 +173,7 @@ def documented() -> list[str]:
     """The verbs whose `--json` has a schema: all of them, but the one that only prints a script."""
     from ethogram.cli.main import VERBS
 
-    verbs = {v.name for v in VERBS} - {"completion"} | {"error"}  # what every verb prints instead of an answer
+    verbs = {v.name for v in VERBS} | {"error"}  # what every verb prints instead of an answer
     if verbs != DOCUMENTS.keys():
         odd = ", ".join(sorted(verbs ^ DOCUMENTS.keys()))
         raise SystemExit(f"DOCUMENTS in scripts/generate.py and the verbs of the command line disagree about: {odd}")
@@ -255,19 +256,24 @@ def about(module: Path) -> str:
 
 def tables_page() -> str:
     """Views and columns of the lake, with the types that a query sees."""
-    from ethogram.store import VIEWS, Lake
+    from ethogram.lab.home.queries import MORE_VIEWS
+    from ethogram.measure.catalogue import METRICS
+    from ethogram.store import Lake
 
+    lake = Lake([], MORE_VIEWS)
     meanings = tomllib.loads((ROOT / "scripts" / "columns.toml").read_text(encoding="utf-8"))
-    if set(meanings) != set(VIEWS):
-        raise SystemExit(f"scripts/columns.toml explains {sorted(meanings)}, the lake has {sorted(VIEWS)}")
+    if set(meanings) != set(lake.views):
+        raise SystemExit(f"scripts/columns.toml explains {sorted(meanings)}, the lake has {sorted(lake.views)}")
     lines = [
         NOTE,
         "# Tables\n",
         "What `ethogram sql` and `ethogram.sql` can ask. Only committed episodes are there, and no superseded trace.",
     ]
-    for view in VIEWS:
+    for view in lake.views:
         known = meanings[view]
-        columns = Lake([]).sql(f"SELECT * FROM {view} LIMIT 0").schema
+        if view == "metrics":
+            known |= {kind.name: f"{kind.formula} ({kind.unit})" for kind in METRICS.values()}
+        columns = lake.sql(f"SELECT * FROM {view} LIMIT 0").schema
         if set(known) - {"_about"} != set(columns.names):
             odd = sorted((set(known) - {"_about"}) ^ set(columns.names))
             raise SystemExit(f"scripts/columns.toml and the view {view} disagree about: {', '.join(odd)}")

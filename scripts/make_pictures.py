@@ -89,7 +89,7 @@ def demonstration() -> Iterator[tuple[str, str, dict[str, str]]]:
         os.environ["ETHOGRAM_HOME"] = scratch  # commands in the picture then name no folder of this machine
         with provided(desk.model):
             priced = Metering(prices=price_list(None, ("*=2/8",)).own)
-            run_suite(DESK, f"{DESK}:clerk", k=20, name="desk", metering=priced)
+            run_suite(DESK, f"{DESK}:clerk", k=20, run="desk", metering=priced)
         first = why("desk").causes[0].examples[0]
         report("desk", Path(scratch) / "report.html")
         viewer = Viewer(open_home(scratch))

@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import source_from_cache
 from pathlib import Path
 
 from pages import PAGES, ROOT, RUN, blocks, rewrite
@@ -102,9 +101,8 @@ def source_of(path: Path) -> Path:
     """The source file behind a compiled one; any other file is its own source."""
     if path.suffix != ".pyc" and path.parent.name != "__pycache__":
         return path
-    # while it is written, a compiled file has a name such as x.cpython-311.pyc.140213
-    name = path.name[: path.name.index(".pyc") + 4]
-    return Path(source_from_cache(str(path.with_name(name))))
+    # x.cpython-311.pyc; while it is written, x.cpython-311.pyc.140213; of pytest, x.cpython-311-pytest-9.2.0.pyc
+    return path.parent.parent / f"{path.name.partition('.')[0]}.py"
 
 
 def digest_of(path: Path) -> str | None:

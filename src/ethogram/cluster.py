@@ -1,4 +1,4 @@
-"""Where work is done: here, or on a Ray cluster, which is joined once, waited for with patience, and left again."""
+"""Run work on this machine or on a Ray cluster: connect once, wait for it, disconnect."""
 
 from __future__ import annotations
 

@@ -68,9 +68,11 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def json_number(value: float | None) -> float | str | None:
-    """A number as JSON can say it."""
+    """A number as JSON can say it; raises `ValueError` for NaN, which is no number."""
     if value is None or math.isfinite(value):
         return value
+    if math.isnan(value):
+        raise ValueError("NaN cannot be written: a number that is not known is None, with a reason")
     return "inf" if value > 0 else "-inf"
 
 

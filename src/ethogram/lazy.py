@@ -22,6 +22,9 @@ def names_in(
             hint = f": {elsewhere[name]}" if elsewhere and name in elsewhere else ""
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
         module, _, other = modules[name].partition(":")
-        return getattr(import_module(f"{package}.{module}"), other or name)
+        found = getattr(import_module(f"{package}.{module}"), other or name)
+        if other and hasattr(found, "__qualname__"):
+            found.__name__ = found.__qualname__ = name  # by which help and Python's own errors call it
+        return found
 
     return attribute

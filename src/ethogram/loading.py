@@ -1,4 +1,4 @@
-"""Code by name: `pkg.mod:name`, or `file.py:name` of a suite.
+"""Python objects by name: `pkg.mod:name`, or `file.py:name` of a suite.
 
 A suite's code may import what lies beside it. Two suites may both have a `helper.py`, and either may be edited
 while this process lives: a module is always the one that its bytes, and those of what it imports, make it.
@@ -31,11 +31,11 @@ def named_object(spec: str, root: Path | None = None) -> Any:
     """What `pkg.mod:name` or `file.py:name` (below `root`) names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise BadInput(f"{spec!r} names no code; write pkg.mod:name or file.py:name")
+        raise BadInput(f"{spec!r} is not the name of a Python object; write pkg.mod:name or file.py:name")
     found: Any = module_at((root or Path.cwd()) / place) if place.endswith(".py") else module_named(place, spec)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise NotFound.named(f"name in {place}", part, [n for n in dir(found) if not n.startswith("_")])
+            raise NotFound.named("name", part, [n for n in dir(found) if not n.startswith("_")], where=f"{place}")
         found = getattr(found, part)
     return found
 
@@ -120,7 +120,7 @@ def _hash(file: Path) -> str:
 
 
 def code_digest(path: Path) -> str:
-    """The hash of a Python file together with the files beside it that it imports, however deep."""
+    """The hash of a Python file together with the files beside it that it imports, directly or not."""
     path = path.resolve()
     with _lock:
         known = _seen.get(path)

@@ -25,6 +25,8 @@ TOOLS_OF_AGENTS = "worlds.*.tools"
 """Functions that agents call in small worlds: two shops may both tell a price."""
 STANDS_IN = "agent_fields*"
 """A package whose names are those of another package, so that notebooks written for that one run."""
+ARRAYS = {"Floats", "Ints", "Bools"}
+"""Types of arrays, which mean the same in every module."""
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -42,11 +44,23 @@ def defined(modules: dict[str, Module]) -> Iterator[tuple[str, str, Definition]]
                 yield node.name, module.name, node
 
 
-def test_a_class_has_a_name_of_its_own(modules: dict[str, Module]) -> None:
-    places = defaultdict(list)
+def types_defined(modules: dict[str, Module]) -> Iterator[tuple[str, str]]:
+    """Every public class and name of a type (`Verdict = Literal[…]`) with its module."""
     for name, module, node in defined(modules):
         if isinstance(node, ast.ClassDef):
-            places[name].append(module)
+            yield name, module
+    for module in (m for m in modules.values() if not fnmatch(m.name, STANDS_IN)):
+        for node in module.tree.body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                name = node.targets[0].id
+                if name[0].isupper() and not name.isupper() and name not in ARRAYS:
+                    yield name, module.name
+
+
+def test_a_type_has_a_name_of_its_own(modules: dict[str, Module]) -> None:
+    places = defaultdict(list)
+    for name, module in types_defined(modules):
+        places[name].append(module)
     twice = {name: where for name, where in places.items() if len(where) > 1}
     assert not twice, f"rename all but one: {twice}"
 
@@ -86,6 +100,7 @@ def test_a_home_and_a_run_are_opened_in_one_place(modules: dict[str, Module]) ->
         for module in modules.values()
         if module.name != "store.lake"
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.Call) and ast.unparse(node) in ("isinstance(home, Home)", "isinstance(run, Run)")
+        if isinstance(node, ast.Call) and ast.unparse(node).startswith("isinstance(")
+        if ast.unparse(node.args[1]) in ("Home", "Run")
     ]
     assert not copies, f"use home_of or run_of of ethogram.store: {copies}"

@@ -1,39 +1,96 @@
-"""Functions of `stats` are called by the package or by its benchmarks: what only tests call is deleted."""
+"""What only tests call is deleted: each public function and class is used by the product, a benchmark or a document."""
 
 from __future__ import annotations
 
 import ast
+import re
+from collections import defaultdict
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
 
+if TYPE_CHECKING:
+    from conftest import Module
+
 ROOT = Path(__file__).parents[2]
-STATS = ROOT / "src" / "ethogram" / "stats"
+SHIPPED = {
+    "capture.clock.FrozenClock",  # a clock for tests of agents, beside `SystemClock`
+}
+"""Used by nobody here, and part of what a user gets; say why."""
+CALLED_FROM_OUTSIDE = ("agent_fields.", "testing.plugin.pytest_", "cli.")
+"""The names of another library, hooks of pytest, and commands that typer registers by decorator."""
 
 
-def names_used(path: Path) -> set[str]:
-    """Names that a file uses: read, taken from a module, or imported."""
+class Definition(NamedTuple):
+    """A public function or class, and the module that holds it."""
+
+    module: str
+    name: str
+
+
+def names_used(node: ast.AST) -> set[str]:
+    """Names that code reads or takes from an object, and words of its short texts; an import alone is no use."""
     used = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Name):
-            used.add(node.id)
-        elif isinstance(node, ast.Attribute):
-            used.add(node.attr)
-        elif isinstance(node, ast.alias):
-            used.add(node.name)
+    for part in ast.walk(node):
+        if isinstance(part, ast.Name):
+            used.add(part.id)
+        elif isinstance(part, ast.Attribute):
+            used.add(part.attr)
+        elif isinstance(part, ast.Constant) and isinstance(part.value, str) and len(part.value) < 400:
+            used.update(re.findall(r"\w+", part.value))  # "module:name", annotations in quotes, tables of lazy names
     return used
 
 
+def statements(tree: ast.Module) -> list[tuple[str | None, ast.stmt]]:
+    """Every statement of a module with the name that it defines, without imports and lists of exports."""
+    found: list[tuple[str | None, ast.stmt]] = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.append((node.name, node))
+        elif not isinstance(node, ast.Import | ast.ImportFrom) and not _is_export_list(node):
+            found.append((None, node))
+    return found
+
+
+def _is_export_list(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and [getattr(t, "id", "") for t in node.targets] == ["__all__"]
+
+
 @pytest.fixture(scope="module")
-def used() -> set[str]:
-    files = (path for folder in ("src", "bench", "scripts") for path in (ROOT / folder).rglob("*.py"))
-    return set().union(*map(names_used, files))
+def users(modules: dict[str, Module]) -> dict[str, set[Definition | None]]:
+    """For every name the definitions of the product that use it, or None for code elsewhere."""
+    found: dict[str, set[Definition | None]] = defaultdict(set)
+    for module in modules.values():
+        for own, node in statements(module.tree):
+            for name in names_used(node):
+                found[name].add(Definition(module.name, own) if own else None)
+    for folder in ("bench", "scripts", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for name in names_used(ast.parse(path.read_text(encoding="utf-8"))):
+                found[name].add(None)
+    for page in (ROOT / "README.md", ROOT / "AGENTS.md", *(ROOT / "docs").rglob("*.md")):
+        if page.parent.name != "reference":  # generated from the code itself
+            for name in re.findall(r"\w+", page.read_text(encoding="utf-8")):
+                found[name].add(None)
+    return found
 
 
-@pytest.mark.parametrize("path", sorted(STATS.glob("*.py")), ids=lambda p: p.name)
-def test_every_public_function_is_called(path: Path, used: set[str]) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    defined = {node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    assert not {name for name in defined - used if not name.startswith("_")}
+def test_every_public_function_and_class_is_used(
+    modules: dict[str, Module], users: dict[str, set[Definition | None]]
+) -> None:
+    """Also not used: what only unused definitions use."""
+    defined = {
+        Definition(module.name, own)
+        for module in modules.values()
+        for own, _ in statements(module.tree)
+        if own and not own.startswith("_")
+    }
+    outside = {d for d in defined if f"{d.module}.{d.name}".startswith(CALLED_FROM_OUTSIDE)}
+    candidates = {d for d in defined - outside if f"{d.module}.{d.name}" not in SHIPPED}
+    unused: set[Definition] = set()
+    while new := {d for d in candidates - unused if not users[d.name] - unused - {d}}:
+        unused |= new
+    assert not unused, f"nothing but tests uses these: {sorted(f'{d.module}.{d.name}' for d in unused)}"

@@ -118,10 +118,11 @@ def main(home: str, logs: str) -> None:
     os.chdir(Path(home).parent)
     commands = [
         ["import", logs, "--run", "small"],
+        ["import", logs, "--run", "other"],
         ["show", "small"],
         ["stats", "small"],
-        ["compare", "small", "small"],
-        ["gate", "small", "small"],
+        ["compare", "small", "other"],
+        ["gate", "small", "other"],
         ["cost", "small"],
         ["report", "small", "-o", "small.html"],
         ["init", "."],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,18 +16,43 @@ from ethogram.show.viewing import Viewer
 from ethogram.store import open_home
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+SLOWLY = """(() => {
+  const wait = () => new Promise((done) => setTimeout(done, 400));
+  const [listen, ask] = [addEventListener.bind(window), fetch.bind(window)];
+  window.addEventListener = (name, act, ...rest) =>
+    listen(name, name === "hashchange" ? (event) => wait().then(() => act(event)) : act, ...rest);
+  window.fetch = (...given) => wait().then(() => ask(...given));
+})();"""
 REFUSED = "Error: the dictionary is <b>closed</b> today"
+
+
+class SlowBrowser:
+    """A browser whose pages answer late: a test that reads a page before it is drawn fails at once, not one day."""
+
+    def __init__(self, browser: Any) -> None:
+        self._browser = browser
+
+    def new_context(self, **how: Any) -> Any:
+        context = self._browser.new_context(**how)
+        context.add_init_script(SLOWLY)
+        return context
+
+    def new_page(self, **how: Any) -> Any:
+        page = self._browser.new_page(**how)
+        page.add_init_script(SLOWLY)
+        page.context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": 6})
+        return page
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for the tests of a module."""
+    """One browser for the tests of a module; ETHOGRAM_SLOW_PAGES=1 makes its pages slow."""
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine (apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     with playwright.sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
+        yield SlowBrowser(opened) if os.environ.get("ETHOGRAM_SLOW_PAGES") else opened
         opened.close()
 
 
@@ -52,6 +78,13 @@ def open_page(chromium: Any) -> Iterator[Callable[..., Any]]:
     for page in opened:
         page.close()
     assert problems == []
+
+
+def wait_for_count(locator: Any, count: int) -> None:
+    """The address changes before the page is drawn anew: what is counted after a change is waited for."""
+    from playwright.sync_api import expect
+
+    expect(locator).to_have_count(count, timeout=15_000)
 
 
 @pytest.fixture(scope="module")

@@ -69,7 +69,7 @@ def test_the_overview_is_inside_and_its_grid_opens_attempts(opened: Opened) -> N
     page = opened()
     page.locator(".report-head nav").get_by_text("Overview").click()
     page.wait_for_selector(".run .headline")
-    assert "12 of 24 runs failed" in page.locator(".headline").inner_text()
+    assert "12 of 24 attempts failed" in page.locator(".headline").inner_text()
     assert page.locator(".matrix .dots a").count() == 24
     assert page.locator(".chart").count() > 0
     shaped = page.locator(".figures").evaluate("e => getComputedStyle(e).display")
@@ -86,7 +86,7 @@ def test_without_scripts_the_headline_and_the_tables_are_there(opened: Opened) -
     page = opened(java_script_enabled=False)
     assert page.locator("h1").inner_text() == "night"
     assert page.locator(".card").count() >= 2
-    assert "12 of 24 runs failed" in page.locator(".lead").first.inner_text()
+    assert "12 of 24 attempts failed" in page.locator(".lead").first.inner_text()
     assert page.locator("table").count() >= 2
     assert page.locator(".tries i").count() == 24
 

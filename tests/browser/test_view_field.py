@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from .conftest import wait_for_count
+
 pytestmark = pytest.mark.xdist_group("browser")
 
 
@@ -31,10 +33,10 @@ def test_points_are_chosen_by_a_rectangle_and_by_keys(open_page: Callable[..., A
     page.mouse.move(box["x"] + box["width"] - 2, box["y"] + box["height"] - 2, steps=3)
     page.mouse.up()
     page.wait_for_url("**box=**")
-    assert page.locator(".chosen-traces li").count() == 24
+    wait_for_count(page.locator(".chosen-traces li"), 24)
     plot.press("ArrowRight")
     page.wait_for_url("**trace=**")
-    assert page.locator(".chosen-traces li").count() == 1
+    wait_for_count(page.locator(".chosen-traces li"), 1)
     plot.press("Enter")
     page.wait_for_url("**#/trace?run=night&trace=**")
 

@@ -51,3 +51,15 @@ def test_without_a_baseline_the_runs_are_offered(open_page: Callable[..., Any], 
     page.locator("select").first.select_option("steps")
     page.wait_for_url("**metric=steps**")
     page.wait_for_selector(".verdict")
+
+
+def test_two_choices_in_one_moment_are_both_kept(open_page: Callable[..., Any], address: str) -> None:
+    page = open_page(f"{address}/#/gate?run=change&against=main")
+    page.wait_for_selector(".verdict")
+    page.evaluate("""for (const [place, value] of [[0, "steps"], [1, "0.1"]]) {
+        const choice = document.querySelectorAll("main select")[place];
+        choice.value = value;
+        choice.dispatchEvent(new Event("change", {bubbles: true}));
+    }""")
+    page.wait_for_url("**margin=0.1**")
+    assert "metric=steps" in page.url

@@ -16,6 +16,7 @@ from ethogram.lab.incident.records import list_incidents
 from ethogram.run.suites import run_suite
 from ethogram.store import open_home
 
+from .conftest import wait_for_count
 from .test_axe import AXE, faults
 
 pytestmark = pytest.mark.xdist_group("browser")
@@ -42,8 +43,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (suite / "tasks.yaml").write_text(TASKS)
     (folder / "playbook.yaml").write_text("other:\n  rollback: git revert --no-edit HEAD\n")
     freeze(str(suite), why="prices of May", by="ada")
-    run_suite(str(suite), good, name="before", home=home)
-    run_suite(str(suite), bad, name="after", home=home)
+    run_suite(str(suite), good, run="before", home=home)
+    run_suite(str(suite), bad, run="after", home=home)
     traces = {
         (run, e.head.task): e.head.trace_id for run in ("before", "after") for e in open_home(home).run(run).entries
     }
@@ -85,7 +86,7 @@ def test_history_health_and_incidents(open_page: Callable[..., Any], address: st
         assert faults(page) == []
     page.locator(".golden select").select_option("open")
     page.wait_for_url("**state=open**")
-    assert closed.count() == 0
+    wait_for_count(closed, 0)
     open_one.get_by_text("side by side").click()
     page.wait_for_url("**#/diff?run=before**against=after**")
     page.wait_for_selector("main h1, main .failure")

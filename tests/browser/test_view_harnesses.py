@@ -98,7 +98,7 @@ class Reader:
 @pytest.mark.parametrize("name", SCORED)
 def test_a_scored_log_says_why_and_what_to_change(open_page: Callable[..., Any], address: str, name: str) -> None:
     reader = Reader(open_page(f"{address}/#/run?run={name}"))
-    reader.sees(".headline", "12 of 24 runs failed")
+    reader.sees(".headline", "12 of 24 attempts failed")
     reader.sees(".reasons .try", "Try")
     advice = reader.page.locator(".reasons .try").first.inner_text().removeprefix("Try").strip()
     reader.click(".reasons .examples a")
@@ -116,7 +116,7 @@ def test_a_log_without_scores_says_what_to_read_and_how_to_score(
     open_page: Callable[..., Any], address: str, name: str
 ) -> None:
     reader = Reader(open_page(f"{address}/#/run?run={name}"))
-    reader.sees(".headline", "None of 3 runs has a score")
+    reader.sees(".headline", "None of 3 attempts has a score")
     reader.sees("main .try", "Try")
     reader.sees("main .note", "ethogram score")
     reader.click(".reasons .examples a, .read-first .examples a")

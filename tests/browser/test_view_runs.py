@@ -11,6 +11,8 @@ import pytest
 
 from ethogram.lab import import_logs
 
+from .conftest import wait_for_count
+
 pytestmark = pytest.mark.xdist_group("browser")
 
 
@@ -28,20 +30,14 @@ def names(page: Any) -> list[str]:
     return [cell.inner_text() for cell in page.locator("td.name > a").all()]
 
 
-def wait_for_lines(page: Any, count: int) -> None:
-    from playwright.sync_api import expect
-
-    expect(page.locator("td.name")).to_have_count(count, timeout=15_000)
-
-
 def test_runs_are_filtered_and_the_address_holds_it(open_page: Callable[..., Any], address: str) -> None:
     page = open_page(address)
-    wait_for_lines(page, 2)
+    wait_for_count(page.locator("td.name"), 2)
     assert names(page) == ["morning", "night"], "newest first"
     assert page.locator("tr", has_text="night").locator(".rate").inner_text().startswith("50%")
     page.keyboard.press("/")
     page.keyboard.type("words:refund pass<0.5")
-    wait_for_lines(page, 1)
+    wait_for_count(page.locator("td.name"), 1)
     assert names(page) == ["morning"]
     assert "filter=words%3Arefund+pass%3C0.5" in page.url
     again = open_page(page.url)
@@ -59,7 +55,7 @@ def test_a_filter_that_cannot_be_read_says_so_and_shows_nothing(open_page: Calla
 
 def test_two_runs_are_picked_by_key_and_compared(open_page: Callable[..., Any], address: str) -> None:
     page = open_page(address)
-    wait_for_lines(page, 2)
+    wait_for_count(page.locator("td.name"), 2)
     page.keyboard.press("x")  # a key acts on what is drawn: each waits for what the one before it did
     page.wait_for_selector("tbody tr:nth-child(1) input:checked")
     page.keyboard.press("j")

@@ -11,7 +11,7 @@ import pytest
 
 from ethogram.lab import import_logs
 
-from .conftest import attempt
+from .conftest import attempt, wait_for_count
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -39,7 +39,7 @@ def test_the_grid_leads_to_the_tree_of_a_task(open_page: Callable[..., Any], add
     assert "0/6" in branches.nth(failing).inner_text()
     branches.nth(failing).click()
     page.wait_for_url(f"**branch={failing}")
-    assert page.locator(".task-attempts tr").count() == 6
+    wait_for_count(page.locator(".task-attempts tr"), 6)
     assert "6 of 12" in page.locator("h2").last.inner_text()
     point = page.locator(".points tbody tr").first
     assert "look_up fails" in point.inner_text()

@@ -76,7 +76,7 @@ def nodes(page: Any) -> int:
 def test_from_the_cause_to_its_step_and_on_along_the_list(open_page: Callable[..., Any], address: str) -> None:
     page = open_page(f"{address}/#/run?run=night")
     page.wait_for_selector(".headline")
-    assert "12 of 24 runs failed" in text_of(page, ".headline")
+    assert "12 of 24 attempts failed" in text_of(page, ".headline")
     assert page.locator(".reasons li.cause").count() >= 1
     assert page.locator(".matrix .dots a").count() == 24
     page.locator(".examples a").first.click()

@@ -64,6 +64,31 @@ def test_a_format_of_another_package_is_recognised_read_and_written(installed: P
     assert (out.lost, (tmp_path / "x.tale").read_text()) == ({"everything but the task": 1}, "sing\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("chat.add(chat_message(message), modell='x')", "AttributeError: 'Draft' object has no attribute 'modell'"),
+        ("chat.add(chat_message(message, 1, 2, 3, 4))", "TypeError: chat_message() takes "),
+        ("chat.ad(message)", "AttributeError: 'ChatBuilder' object has no attribute 'ad'"),
+    ],
+)
+def test_a_mistake_of_a_reader_is_not_blamed_on_the_data(install: Install, tmp_path: Path, line: str, why: str) -> None:
+    install("campfire_logs", READER.replace("chat.add(chat_message(message))", line), POINTS)
+    log = tmp_path / "night.log"
+    log.write_text(json.dumps(LOG))
+    done = import_logs(log, home=str(tmp_path / "home"), run="night")
+    assert done.traces == 0
+    assert done.skipped[0].why.startswith(f"the reader is wrong, not the data (campfire_logs.py line 15): {why}")
+
+
+def test_data_of_another_shape_is_blamed_on_the_data(install: Install, tmp_path: Path) -> None:
+    install("campfire_logs", READER, POINTS)
+    log = tmp_path / "night.log"
+    log.write_text(json.dumps({**LOG, "tales": ["hi"]}))
+    done = import_logs(log, home=str(tmp_path / "home"), run="night")
+    assert "the reader is wrong" not in done.skipped[0].why
+
+
 @pytest.mark.parametrize(("verb", "name"), [("import", "campfire"), ("redact", "campfire"), ("export", "tale")])
 def test_help_lists_it(installed: Path, verb: str, name: str) -> None:
     command = [str(Path(sys.executable).with_name("ethogram")), verb, "--help"]

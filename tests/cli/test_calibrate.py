@@ -30,7 +30,7 @@ def test_the_way_a_user_takes(call, document, night):
     said = call("calibrate", "night", "--labels", "more.csv", "--by", "part")
     assert said.code == 0
     assert said.out.startswith("night  1 of 1 item may be automated\n")
-    for words in ("people: yes", "corrected rate", "times the runs", "part a", "above the bar", "100 labels added"):
+    for words in ("people: yes", "corrected rate", "times the attempts", "part a", "above the bar", "100 labels added"):
         assert words in said.out, words
     found = document("calibrate", "night")
     (item,) = found["items"]
@@ -62,7 +62,7 @@ def test_labels_are_planned_for_a_width(call, document, night):
     assert "± 0.09: about " in call("calibrate", "night", "--width", "0.09").out
     (item,) = document("calibrate", "night", "--width", "0.001")["items"]
     assert item["for_width"]["labels"] is None
-    assert item["for_width"]["why"].startswith("400 judged runs are too few")
+    assert item["for_width"]["why"].startswith("400 judged attempts are too few")
 
 
 def test_audit_and_variance(call, document, night):

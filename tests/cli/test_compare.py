@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -39,8 +40,29 @@ def test_nothing_to_compare_cannot_be_decided(call, ran):
     ran("dead", "dead", 2)
     said = call("compare", "old", "dead")
     assert said.code == 2
-    assert "no task has a known success in both runs" in said.out
+    assert "no task has a known value of success in both runs" in said.out
     assert "anywhere from" in said.out
+
+
+def test_errors_of_logs_without_scores_are_compared(call, checked):
+    for name, failures in (("old", 0), ("new", 2)):
+        lines = []
+        for task in range(4):
+            talk = [{"role": "user", "content": f"question {task}"}]
+            for i in range(2):
+                asked = {"id": f"c{i}", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+                talk.append({"role": "assistant", "content": None, "tool_calls": [asked]})
+                talk.append(
+                    {"role": "tool", "tool_call_id": f"c{i}", "content": "Error: no" if i < failures else "yes"}
+                )
+            lines += [json.dumps({"messages": [*talk, {"role": "assistant", "content": "Done."}]})] * 2
+        Path(f"{name}.jsonl").write_text("\n".join(lines))
+        assert call("import", f"{name}.jsonl", "--run", name).code == 0
+    found = checked("compare", call("compare", "old", "new", "--metric", "errors", "--json").out)
+    assert (found["base"]["value"], found["candidate"]["value"], found["difference"]["missing"]) == (0, 2, {})
+    said = call("compare", "old", "new")
+    assert said.code == 2
+    assert "no task has a known value of success in both runs" in said.out
 
 
 def test_bad_input_is_one_sentence(call, ran):
@@ -51,7 +73,8 @@ def test_bad_input_is_one_sentence(call, ran):
     for words, told in (
         (("old", "newer"), "different versions"),
         (("old", "nobody"), "nobody"),
-        (("old", "old", "--metric", "x"), "metric"),
+        (("old", "newer", "--common-tasks", "--metric", "x"), "metric"),
+        (("old", "old"), "compared with itself"),
     ):
         said = call("compare", *words)
         assert said.code == 64, said

@@ -28,12 +28,12 @@ def coding(call, env) -> str:
 def test_the_worked_example_on_the_screen(call):
     said = call("cost", *WORKED)
     assert said.code == 0, said
-    lines = {line[:22].strip(): line[22:] for line in said.out.splitlines() if line[22:]}
-    assert said.out.count("per run") == 2
+    lines = {line[:26].strip(): line[26:] for line in said.out.splitlines() if line[26:]}
+    assert said.out.count("per attempt ") == 2
     assert "$0.5412" in said.out.partition("routed")[0]
     assert lines["per resolved task"].startswith("$0.8326")
-    assert lines["a month, 10,000 runs"].startswith("$5,412")
-    assert lines["per run"].startswith("$0.1798")
+    assert lines["a month, 10,000 attempts"].startswith("$5,412")
+    assert lines["per attempt"].startswith("$0.1798")
     assert lines["at 60 % resolved"] == "$0.2997 per resolved task: pays"
     assert lines["at 20 % resolved"] == "$0.8992 per resolved task: does not pay"
     assert lines["break-even resolution"].startswith("21.6 %")
@@ -60,8 +60,8 @@ def test_the_worked_example_for_scripts(call):
 def test_a_dearer_model_cannot_pay(call):
     said = call("cost", *ASSUME, "--price", "larger=9/45", "--resolution", "0.65", "--route", "100%=larger")
     assert said.code == 0, said
-    assert "break-even resolution 195 % (assumed); above 100 %: it cannot pay" in said.out
-    assert "at 65 % resolved      $2.4978 per resolved task: does not pay" in said.out
+    assert "break-even resolution     195 % (assumed); above 100 %: it cannot pay" in said.out
+    assert "at 65 % resolved          $2.4978 per resolved task: does not pay" in said.out
 
 
 def test_a_run_on_the_screen(call, coding):
@@ -69,7 +69,7 @@ def test_a_run_on_the_screen(call, coding):
     assert said.code == 0, said
     assert "9 model calls (9 priced)" in said.out
     assert "cache hit rate 94.9 %" in said.out
-    assert "per resolved task     unknown (no outcome is scored)" in said.out
+    assert "per resolved task         unknown (no outcome is scored)" in said.out
     assert "by tool" in said.out
     assert "after-tool" in said.out
     assert "note: tokens of tool results are their characters / 4" in said.err
@@ -130,7 +130,7 @@ def test_an_unknown_model_is_named_and_can_be_priced(call, env):
         (("coding", "--route", "tools=m"), "no class of step"),
         (("coding", "--route", "first=nobody"), "--price nobody=FRESH/OUTPUT"),
         (("coding", "--as-of", "soon"), "as-of"),
-        (("coding", "--level", "2"), "level of 2 makes no sense"),
+        (("coding", "--level", "2"), "--level must lie between 0.5 and 1"),
         (("--assume", "steps=20"), "lacks input"),
         (("--assume", "steps=1,input=1,output=1"), "needs a model"),
     ],

@@ -144,7 +144,7 @@ def test_a_dimension(runs, install, call, document) -> None:
 
 
 CHECK = """
-from ethogram.judge import CheckKind, CheckSettings, Verdict
+from ethogram.judge import CheckKind, CheckScore, CheckSettings
 
 class Loud(CheckSettings):
     main = "least"
@@ -152,7 +152,7 @@ class Loud(CheckSettings):
 
 def loud(evidence, settings):
     marks = (evidence.answer or "").count("!")
-    return Verdict(float(marks >= settings.get("least", 1)), f"{marks} exclamation marks")
+    return CheckScore(float(marks >= settings.get("least", 1)), f"{marks} exclamation marks")
 
 LOUD = CheckKind(Loud, loud)
 """
@@ -180,7 +180,7 @@ def test_a_kind_of_check(env, install, call, document) -> None:
 
 PART = """
 from ethogram.errors import Refused
-from ethogram.show.parts import Part
+from ethogram.show.parts import ReportPart
 from ethogram.show.views import Card, Section
 
 def who(run):
@@ -188,8 +188,8 @@ def who(run):
     return Section(id="who", title="Who ran?", paragraphs=[f"The agents were {', '.join(agents)}."]), [
         Card(label="agents", value=str(len(agents)), detail="by name")]
 
-WHO = Part("who", "Who ran?", who)
-FAILING = Part("failing", "Does it fail?", lambda run: 1 / 0)
+WHO = ReportPart("who", "Who ran?", who)
+FAILING = ReportPart("failing", "Does it fail?", lambda run: 1 / 0)
 """
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -186,3 +188,27 @@ def test_the_picture_of_a_race_has_the_seeds_two_curves(call):
     picture = Path("race.svg").read_text()
     for axis in ("balanced accuracy", "tube_var_sum", "recall of unsafe points"):
         assert f">{axis}<" in picture
+
+
+def test_lost_files_are_named_and_written_again(call, document):
+    """The sentence of `verify` leads to a command that mends what it names, and buys nothing."""
+    begun = ("explore", *V1, "--run", "toy", "--seed", "11111")
+    assert call(*begun, "--rounds", "3").code == 0
+    place = Path(os.environ["ETHOGRAM_HOME"]) / "runs/toy"
+    whole = {f: f.read_bytes() for f in (*place.glob("*.csv"), *place.glob("*.npz"), *place.glob("rounds/*/*"))}
+    before = document("explore", "map", "toy")
+    shutil.rmtree(place / "rounds")
+    (place / "summary.csv").unlink()
+    counted = document("sql", "SELECT count(*) AS n FROM episodes")
+    assert document("explore", "map", "toy") == before
+    told = call("verify", "toy")
+    assert told.code == 1
+    assert "16 of the damaged files can be written again from the ledger: repeat the ethogram explore command" in (
+        " ".join(told.out.split())
+    )
+    assert "with --until-round 3 to buy nothing more" in " ".join(told.out.split())
+    again = document(*begun, "--until-round", "3")
+    assert (again["rounds"], again["new_rounds"]) == (3, 0)
+    assert {f: f.read_bytes() for f in whole} == whole
+    assert call("verify", "toy").code == 0
+    assert document("sql", "SELECT count(*) AS n FROM episodes") == counted

@@ -74,7 +74,7 @@ BAD = [
     (("--at", "77", "--set", "prompt=x"), "the trace has no step 77; its steps are 0 to 4"),
     (("--at", "two"), "--at 'two' is no step"),
     (("--at", "2", "-k", "0"), "at least one continuation"),
-    (("--at", "2", "--level", "2"), "lies between 0.5 and 1"),
+    (("--at", "2", "--level", "2"), "--level must lie between 0.5 and 1"),
     (("--at", "2", "--suite", "nowhere"), "nowhere"),
     (("--at", "2", "--agent", "nobody.py:solve"), "nobody"),
     (("--at", "2", "--set", "prompt=raw.bin"), "'raw.bin' of --set cannot be read as text"),
@@ -113,7 +113,7 @@ def test_ctrl_c_and_going_on(world: Any, env: dict[str, str], home: Path, call: 
         started.send_signal(signal.SIGINT)
         _, told = started.communicate(timeout=60)
     assert started.returncode == 130, told
-    assert "repeat it with --run cut to go on" in told
+    assert "continue with --run cut" in told
     kept = {e.head.trace_id for e in open_home(str(home)).run("cut").entries}
     assert kept
     world.serve(patient)

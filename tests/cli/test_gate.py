@@ -10,8 +10,9 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from ethogram.lab.gate.gating import GateResult, Quarantined
 from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
+from ethogram.lab.gate.quarantine import Quarantined
+from ethogram.lab.gate.results import GateResult
 from ethogram.show.ci import github_lines, junit, markdown
 
 
@@ -116,8 +117,9 @@ def test_run_drives_the_harness(call, ran):
 )
 def test_bad_input_is_one_sentence(call, ran, words):
     ran("main", "good", 3)
+    ran("new", "good", 3)
     Path("bad.yaml").write_text("- {task: a, until: never, reason: b}")
-    said = call("gate", "main", "main", *words)
+    said = call("gate", "main", "new", *words)
     assert said.code == 64, said
     assert "Traceback" not in said.err
     assert said.out == ""

@@ -367,7 +367,7 @@ def post(address: str, document: Any) -> tuple[int, Any]:
         (("--operator", "null_content"), "changes files, which do not pass a gateway"),
         (("--operator", "no_such"), "no operator named 'no_such'"),
         (("--operator", "model_error", "--intensity", "3"), "makes no sense"),
-        (("--port", "99999"), "cannot listen on port 99999"),
+        (("--port", "99999"), "99999 is not in the range 0<=x<=65535"),
         (("--", "no-such-program-here"), "there is no command 'no-such-program-here'"),
     ],
 )

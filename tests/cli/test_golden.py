@@ -41,7 +41,7 @@ def test_from_a_failure_to_a_closed_incident(shop: None, call: Any, document: An
     refused = call("incident", "close", "latest")
     assert (refused.code, "give --task TASK --suite SUITE" in refused.err) == (64, True)
     bare = call("golden", "promote", failing, "--suite", "shop")
-    assert (bare.code, "does not tell what is right" in bare.err) == (64, True)
+    assert (bare.code, "does not show what is right" in bare.err) == (64, True)
     made = document("golden", "promote", failing, "--suite", "shop", "--reference", passing, "--id", "guard")
     assert (made["task"], made["failure_score"], made["golden"]["version"]) == ("guard", 0.0, "1.1.0")
     closed = document("incident", "close", "latest", "--task", "guard", "--suite", "shop")["incident"]
@@ -62,7 +62,8 @@ def test_a_set_is_changed_in_the_open(shop: None, call: Any, document: Any) -> N
     assert call("golden", "check", "shop").code == 1
     told = call("run", "shop", "--agent", "agent.py:solve", "--run", "edited")
     assert "no gate will accept" in " ".join(told.out.split())
-    refused = call("gate", "edited", "edited")
+    assert call("run", "shop", "--agent", "agent.py:solve", "--run", "again").code == 0
+    refused = call("gate", "edited", "again")
     assert (refused.code, "record them with: ethogram golden freeze" in refused.err) == (64, True)
     refused = call("compare", "day", "edited")
     assert (refused.code, "--common-tasks to compare the 1 tasks" in refused.err) == (64, True)
@@ -83,7 +84,7 @@ def test_a_check_says_what_it_looked_at(shop: None, call: Any, document: Any) ->
     Path("corpus.txt").write_text("nothing of the shop")
     said = call("golden", "check", "shop", "--corpus", "corpus.txt")
     assert said.code == 0
-    assert "looked through 1 file (19 B) and 4 traces of 2 runs" in said.out
+    assert "searched 1 file (19 B) and 4 traces of 2 runs" in said.out
     found = document("golden", "check", "shop", "--corpus", "corpus.txt")
     assert [task["success"]["n"] for task in found["health"]] == [2, 2]
     both = call("golden", "check", "shop", "--probe", "a", "--probe-model", "b")

@@ -10,7 +10,7 @@ def test_the_answer_leads_and_names_a_step_to_paste(call, lake):
     said = call("judge", "desk", "--judge", "fixed:no")
     assert said.code == 0
     first, second, *_ = said.out.splitlines()
-    assert first.startswith("desk  4 runs judged by fixed:no: ")
+    assert first.startswith("desk  4 attempts judged by fixed:no: ")
     assert first.endswith("of the items are yes")
     assert second.startswith("most frequent no: ")
     assert "tool_choice" in said.out

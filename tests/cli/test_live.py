@@ -9,7 +9,7 @@ from rich.console import Console
 
 from ethogram.cli.live import LiveCounts, lasting
 from ethogram.run.suites import EpisodeReport
-from ethogram.trace import Missing, Outcome, Scored
+from ethogram.trace import SUCCESS_AT, Missing, Outcome, Scored
 
 
 def report(task: str, outcome: Outcome, usd: float = 0.01) -> EpisodeReport:
@@ -22,6 +22,7 @@ def report(task: str, outcome: Outcome, usd: float = 0.01) -> EpisodeReport:
         seconds=1.0,
         tokens=5,
         usd=usd,
+        success_at=SUCCESS_AT,
     )
 
 

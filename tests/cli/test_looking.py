@@ -195,3 +195,19 @@ def test_an_import_of_nothing_says_why_and_leaves_no_run(call, log, tmp_path):
     assert (said.code, "there is no trace in it" in said.out) == (64, True)
     assert [r["run"] for r in json.loads(call("runs", "--json").out)["runs"]] == ["good"]
     assert call("show", "latest").out.startswith(call("show", "good").out[:20])
+
+
+def test_attempts_under_conditions_are_told_apart(call, ran, env):
+    call("run", "coins.py", "--agent", "act.py:good", "-k", "1", "--run", "loud", "--condition", "volume=2")
+    shown = call("show", "loud").out
+    (head,) = [line for line in shown.splitlines() if line.startswith("trace ")]
+    assert head.split()[:4] == ["trace", "task", "condition", "attempt"]
+    assert "volume=2" in shown
+
+
+def test_a_whole_trace_in_full_ends_with_labels_and_the_answer(call, document, ran):
+    trace = document("show", ran("main", "good", 1))["traces"][0]["trace_id"]
+    plain, full = (call("trace", trace, *more).out for more in ((), ("--full",)))
+    ends = [line for line in plain.splitlines() if line.startswith(("label ", "answer: "))]
+    assert ends
+    assert [line for line in full.splitlines() if line.startswith(("label ", "answer: "))] == ends

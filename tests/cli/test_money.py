@@ -116,6 +116,17 @@ def test_an_agent_that_records_all_and_calls_no_model_costs_nothing(call, docume
     document("init")
     said = call("run", "suite", "--agent", "agent.py:solve", "--max-usd", "2")
     assert "; no model calls, $0\n" in said.out
+    shown, priced = document("show"), document("cost")
+    assert [shown["cost_usd"], priced["cost_usd"], priced["per_run"]["value"]] == [0, 0, 0]
+    assert {row["cost_usd"] for row in (*shown["traces"], *priced["by_episode"])} == {0}
+    assert document("sql", "select distinct cost from metrics")["records"] == [{"cost": 0}]
+
+
+def test_an_agent_that_may_call_a_model_unseen_has_no_cost(call, document, suite):
+    call("run", suite, "--agent", "agent.py:bare")
+    shown, priced = document("show"), document("cost", code=2)
+    assert [shown["cost_usd"], priced["cost_usd"], priced["per_run"]["value"]] == [None, None, None]
+    assert document("sql", "select distinct cost from metrics")["records"] == [{"cost": None}]
 
 
 @pytest.mark.parametrize("agent", ["nameless", "stubborn"])

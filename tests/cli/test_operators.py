@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ethogram.lab.experiment.operators import list_operators, load_operator, plugged_operators
-from ethogram.perturb import ALL, perturb_files
+from ethogram.perturb import ALL, file_operator
 
 MINE = '''
 from ethogram.perturb import Change
@@ -110,10 +110,8 @@ def test_an_operator_of_ones_own(call) -> None:
     assert found[-1]["applicable"] is True
     assert "mine.py:SHOUT" in call("operators", "--load", "mine.py:SHOUT", "--format", "txt").out
     shout: Any = load_operator("mine.py:SHOUT")
-    done = perturb_files({"note.txt": b"hello", "b.csv": b"x"}, shout, 1)
-    assert done.files == {"note.txt": b"HELLO", "b.csv": b"x"}
-    done = perturb_files({"note.txt": b"hello"}, "shout", 1, more=[shout])
-    assert done.change.summary == "shouted"
+    change = file_operator("shout", "txt", more=[shout]).apply(b"hello", "txt", 1)
+    assert (change.content, change.summary) == (b"HELLO", "shouted")
     assert type(load_operator("mine.py:Shout")).__name__ == "Shout"
 
 

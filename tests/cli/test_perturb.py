@@ -52,7 +52,7 @@ def test_pairs_aggregates_and_shares_are_shown(ask: Call) -> None:
     lines = said.out.splitlines()
     pairs = 2 * len(OPERATORS)
     assert lines[0].startswith(f"x  {pairs} of {pairs} pairs, agent act.py:solve")
-    assert lines[1].startswith("noise floor: clean runs are 0.000 apart on average")
+    assert lines[1].startswith("noise floor: clean attempts are 0.000 apart on average")
     assert sum(line.startswith("column_swap") for line in lines) == 3  # two pairs and their sum
     assert any(line.startswith("all ") for line in lines)
     assert any(line.startswith("no observable effect ") for line in lines)

@@ -8,8 +8,8 @@ import pytest
 def test_what_people_see(call):
     said = call("plan", "--drop", "0.15", "--usd-per-run", "0.05", "--tasks", "30")
     assert said.code == 0
-    assert "a drop of 0.15 on 30 tasks, found with power 0.8 at 5% false alarms (both arms run anew)" in said.out
-    assert "runs at most" in said.out
+    assert "a drop of 0.15 on 30 tasks, found with power 0.8 at 5% false alarms (both arms are run)" in said.out
+    assert "attempts at most" in said.out
     assert "$" in said.out
     assert "simulated" in said.out
     stored = call("plan", "--drop", "0.15", "--stored", "20")

@@ -92,8 +92,8 @@ def test_drill(document):
         (("run",), "name a suite and an agent"),
         (("run", "nowhere", *AGENT), "nowhere"),
         (("run", "--resume", "nope"), "nope"),
-        (("score", "nope"), "no run in"),
-        (("kill", "nope"), "no run in"),
+        (("score", "nope"), "no run named"),
+        (("kill", "nope"), "no run named"),
     ],
 )
 def test_bad_input(call, suite, args, words):

@@ -12,7 +12,10 @@ from ethogram.cli.main import VERBS, verb_app, verb_paths
 from ethogram.cli.spellings import RENAMED, RENAMED_IN
 
 SAME_HELP = ("--json", "--home", "--workers", "--against", "--yes", "--price", "--prices", "--env")
-"""Options whose help is one text, whatever the verb (`diff` looks for a trace, so its --against says where)."""
+"""Options whose help is one text, whatever the verb."""
+
+OTHER_HELP = {("diff", "--against"), ("judge", "--workers")}
+"""What differs: `diff` looks for a trace, so its --against says where; `judge` runs no episodes."""
 
 SHORT = {"--out": {"--out", "-o"}, "--yes": {"--yes", "-y"}, "-k": {"-k"}}
 """Every spelling of an option that has a short one."""
@@ -75,7 +78,7 @@ def test_a_name_has_one_type(name):
 
 @pytest.mark.parametrize("name", SAME_HELP)
 def test_a_shared_option_is_explained_alike(name):
-    helps = {option.info.help for option in OPTIONS if name in option.names and option.verb != "diff"}
+    helps = {option.info.help for option in OPTIONS if name in option.names and (option.verb, name) not in OTHER_HELP}
     assert len(helps) == 1, helps
 
 
@@ -108,6 +111,33 @@ def test_an_old_spelling_is_refused_with_the_new_one(call, verb, old, new):
         said = call(*verb.split(), *words)
         assert (said.code, said.out) == (64, "")
         assert said.err.endswith(f": {old} is now spelled {new} (see: ethogram {verb} --help)\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("compare one --baseline two", "the baseline is the first argument: ethogram compare BASE CANDIDATE"),
+        ("compare one --against two", "the baseline is the first argument: ethogram compare BASE CANDIDATE"),
+        ("gate one --against=two", "the baseline is the first argument: ethogram gate BASE CANDIDATE"),
+        ("report one --against two", "the baseline is the first argument: ethogram report BASE CANDIDATE"),
+        ("stats --run one", "the run is an argument: ethogram stats RUN"),
+        ("show --run one", "the run is an argument: ethogram show RUN"),
+        ("explore map --run one", "the run is an argument: ethogram explore map RUN"),
+        ("variance --run one", "runs are arguments: ethogram variance RUN RUN"),
+        ("stats one -k 2", "which k to estimate is given with --k, such as --k 1,2,4"),
+    ],
+)
+def test_what_is_an_argument_is_said_to_be_one(call, line, sentence):
+    said = call(*line.split())
+    assert said.code == 64
+    assert f": {sentence} (see: ethogram " in said.err
+
+
+@pytest.mark.parametrize("verb", ["export", "report", "explore race"])
+def test_a_verb_that_never_had_an_option_does_not_say_so(call, verb):
+    said = call(*verb.split(), "--csv", "x.csv")
+    assert said.code == 64
+    assert "now spelled" not in said.err
 
 
 def test_a_verb_without_the_option_names_no_other(call):

@@ -37,14 +37,14 @@ def test_what_people_see(call, rooms):
     said = call("why", rooms)
     assert said.code == 0
     assert said.out.startswith(
-        "16 of 28 runs failed; 12 of them show a cause, first: calls book with arguments that it refuses"
+        "16 of 28 attempts failed; 12 of them show a cause, first: calls book with arguments that it refuses"
     )
     assert "failed 12 of 16, succeeded 0 of 12; share 0.75 [" in said.out
     assert "in no success of the same tasks" in said.out
     assert said.out.count(NO_ROOM) >= 3
     assert "owner: " in said.out
     assert "try first: " in said.out
-    assert "unexplained: 4 failed runs, e.g. " in said.out
+    assert "unexplained: 4 failed attempts, e.g. " in said.out
     assert "(task 6)" in said.out
     assert len(said.out.splitlines()) <= 24, "it must fit a screen"
     place = said.out.split("next: ethogram trace ")[1].split()[0]
@@ -69,17 +69,18 @@ def test_against_another_run(call, rooms, tmp_path):
     (tmp_path / "fine.json").write_text(json.dumps([attempt(t, k, 1.0, "ok") for t in range(7) for k in range(4)]))
     assert call("import", str(tmp_path / "fine.json"), "--run", "fine").code == 0
     said = call("why", rooms, "--against", "fine").out
-    assert "against fine: 7 shared tasks, 28 runs now and 28 before" in said
+    assert "against fine: 7 shared tasks, 28 attempts now and 28 before" in said
     assert "new" in said
-    assert "nothing became more or less frequent" in call("why", "fine", "--against", "fine").out
+    assert call("import", str(tmp_path / "fine.json"), "--run", "same").code == 0
+    assert "nothing became more or less frequent" in call("why", "same", "--against", "fine").out
 
 
 def test_a_log_without_scores(call, rooms):
     said = call("why", "unscored")
     assert said.code == 0
-    assert said.out.startswith("None of 3 runs has a score; most often: calls book with arguments that it refuses")
+    assert said.out.startswith("None of 3 attempts has a score; most often: calls book with arguments that it refuses")
     assert NO_ROOM in said.out
-    assert "no run has a score, so nothing can be compared" in said.out
+    assert "no attempt has a score, so nothing can be compared" in said.out
     assert json.loads(call("why", "unscored", "--json").out)["failed"] is None
 
 

@@ -31,13 +31,13 @@ def test_the_effect_stands_beside_the_cause(night: None, call: Call) -> None:
     line = " ".join(said.out.split())
     assert " when it asks for " in line
     assert "success " in line
-    assert " runs, $0.0" in line
+    assert " attempts, $0.0" in line
     assert "look 1: " in said.err
     again = call("why", "night", "--settle", "--max-usd", "2", "--causes", "1", *PRICE, "--json")
     assert again.code == said.code
     settled = json.loads(again.out)["causes"][0]["settled"]
     assert settled["command"].startswith("ethogram why night --settle --max-usd 2")
-    assert f"{settled['runs']} runs" in line
+    assert f"{settled['runs']} attempts" in line
 
 
 def test_a_model_that_is_away_settles_nothing_and_is_asked_again(
@@ -59,7 +59,7 @@ def test_the_printed_experiment_is_a_command(night: None, call: Call) -> None:
     said = call("why", "night")
     (printed, *_) = [line for line in said.out.splitlines() if "settle it: " in line]
     _, _, command = printed.partition("settle it: ")
-    words = shlex.split(command.partition("  (at most 40 runs, about $")[0])
+    words = shlex.split(command.partition("  (at most 40 attempts, about $")[0])
     words[words.index("-k") + 1] = "2"
     done = call(*words[1:], "--json")
     assert done.code == 2, done
@@ -68,12 +68,12 @@ def test_the_printed_experiment_is_a_command(night: None, call: Call) -> None:
 
 def test_bad_input_is_refused_in_one_sentence(night: None, call: Call) -> None:
     for words, said in (
-        (["--settle"], "say what they may cost, such as --max-usd 2"),
+        (["--settle"], "set a limit for their cost, such as --max-usd 2"),
         (["--max-usd", "2"], "give them with --settle"),
         (["--settle", "--max-usd", "2", "--against", "night"], "leave out --settle"),
-        (["--settle", "--max-usd", "nan", *PRICE], "--max-usd must be more than 0, not nan"),
+        (["--settle", "--max-usd", "nan", *PRICE], "'nan' is not a finite number"),
         (["--settle", "--max-usd", "-1", *PRICE], "--max-usd must be more than 0, not -1"),
-        (["--settle", "--max-usd", "2", "--smallest", "2", *PRICE], "between 0 and 1"),
+        (["--settle", "--max-usd", "2", "--smallest", "2", *PRICE], "not in the range 0<=x<=1"),
     ):
         done = call("why", "night", *words)
         assert done.code == 64, done

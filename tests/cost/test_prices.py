@@ -190,5 +190,5 @@ def test_a_price_file_that_is_not_there(tmp_path: Path):
 
 @pytest.mark.parametrize("text", ["m", "m=3", "=3/4", "m=a/b", "m=1/2/3/4/5", "m=-1/2", "m=nan/2"])
 def test_a_bad_price_flag_is_refused(text):
-    with pytest.raises((BadUsage, BadInput), match="--price"):
+    with pytest.raises((BadUsage, BadInput), match="price"):
         parse_price(text)

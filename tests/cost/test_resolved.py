@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import bootstrap
 
 from ethogram.cost.resolved import WIDEST, PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, passk, positive, ratio, resample
+from ethogram.stats import interval, passk, positive, ratio
 
 LEVEL = 0.95
 
@@ -41,9 +42,16 @@ def test_it_is_the_proved_ratio_over_tasks():
 def test_an_independent_method_agrees_where_there_is_much_data():
     episodes = drawn(2, tasks=400, attempts=4)
     x, y = (v.reshape(400, 4).mean(axis=1) for v in (episodes.cost, episodes.resolved))
-    low, high = resample.bca(
-        np.stack([x, y], axis=1), lambda m: m[..., 0] / m[..., 1], LEVEL, 4000, np.random.default_rng(3)
-    )
+    low, high = bootstrap(
+        (x, y),
+        lambda a, b, axis: a.mean(axis=axis) / b.mean(axis=axis),
+        paired=True,
+        vectorized=True,
+        method="BCa",
+        confidence_level=LEVEL,
+        n_resamples=4000,
+        rng=np.random.default_rng(3),
+    ).confidence_interval
     found = per_resolved(episodes, LEVEL)
     width = float(high - low)
     assert abs(found.low - low) < 0.15 * width
@@ -63,7 +71,7 @@ def test_nothing_resolved_costs_at_least_something():
     found = per_resolved(episodes, LEVEL)
     assert (found.value, found.high) == (None, np.inf)
     assert found.low > 1.0
-    assert "nothing was resolved in 120 runs" in (found.why or "")
+    assert "nothing was resolved in 120 attempts" in (found.why or "")
 
 
 def test_an_interval_that_says_nothing_is_refused_with_what_is_needed():
@@ -73,7 +81,7 @@ def test_an_interval_that_says_nothing_is_refused_with_what_is_needed():
         assert found.value == pytest.approx(0.28275)
         assert (found.low, found.high) == (None, None)
         assert found.why is not None
-        assert found.why.startswith("4 runs of 4 tasks cannot show how far costs reach: an interval would end at $")
+        assert found.why.startswith("4 attempts at 4 tasks cannot show how far costs reach: an interval would end at $")
         assert found.why.endswith("a useful one needs about 32 tasks like these")
     enough = PricedEpisodes(np.arange(32), np.tile(few.cost, 8), np.ones(32))
     assert per_resolved(enough, 0.95).high < WIDEST * 0.28275
@@ -107,18 +115,18 @@ def test_what_is_missing_is_counted_and_left_out():
         ([np.nan, np.nan], [1.0, 0.0], "no scored episode is priced"),
         ([1.0, 2.0], [np.nan, np.nan], "no outcome is scored"),
         ([1.0], [0.0], "nothing was resolved"),
-        ([1.0], [1.0], "one run has no spread; an interval needs 4 runs, better 3 of each task"),
+        ([1.0], [1.0], "one attempt has no spread; an interval needs 4 attempts, better 3 of each task"),
         (
             [1.0, 2.0, 1.5],
             [1.0, 0.0, 1.0],
-            "3 runs cannot show how far costs reach; an interval needs 4 runs, better 3 of each task",
+            "3 attempts cannot show how far costs reach; an interval needs 4 attempts, better 3 of each task",
         ),
     ],
 )
 def test_too_little_says_why(cost, resolved, why):
     found = per_resolved(PricedEpisodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
     assert (found.low, found.high, found.why) == (None, None, why)
-    assert (found.value is None) == ("an interval needs 4 runs" not in why)
+    assert (found.value is None) == ("an interval needs 4 attempts" not in why)
 
 
 def test_tasks_weigh_equally_whatever_their_attempts():

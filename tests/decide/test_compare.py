@@ -114,8 +114,8 @@ def test_what_was_not_recorded_is_counted_as_such(made: Made) -> None:
     assert found.difference.value == pytest.approx(0.0, abs=1e-12)
     none = compare_outcomes(made(np.ones((4, 10))), made(np.ones((4, 10))), name="cost")
     assert (none.verdict, none.difference.value) == ("undecided", None)
-    assert none.difference.why == "no task has a known cost in both runs"
-    assert none.base.why == "no attempt has a known cost"
+    assert none.difference.why == "no task has a known value of cost in both runs"
+    assert none.base.why == "no attempt has a known value of cost"
 
 
 def test_graded_scores(made: Made) -> None:

@@ -19,8 +19,8 @@ from ethogram.decide.acquire import (
 )
 from ethogram.decide.certificate import certificate
 from ethogram.decide.explore import (
+    ExploreProgress,
     Problem,
-    Progress,
     StopRule,
     Tally,
     beta_posterior,
@@ -291,7 +291,7 @@ def test_posteriors_of_rates_integrate_the_logit():
 
 
 def at(balanced, undecided=0, misclassified=0.0, unvisited=0, unproven=0):
-    return Progress(balanced, misclassified, undecided, unvisited, unproven)
+    return ExploreProgress(balanced, misclassified, undecided, unvisited, unproven)
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,7 @@ def test_all_pass_passes(made: Made, value: float) -> None:
 
 
 def test_where_no_such_drop_is_possible_the_margin_is_refused(made: Made) -> None:
-    with pytest.raises(BadUsage, match="is possible; choose a smaller --margin"):
+    with pytest.raises(BadUsage, match="is possible; choose a smaller margin"):
         asked(made(np.zeros((20, 50))), made(np.zeros((20, 50))))
 
 
@@ -173,14 +173,16 @@ def test_a_baseline_that_is_too_small_is_said_to_be(made: Made, rates: np.ndarra
 @pytest.mark.parametrize(
     ("given", "word"),
     [
-        ({"margin": 0.0}, "--margin"),
-        ({"margin": -1.0}, "--margin"),
-        ({"alpha": 0.0}, "--alpha"),
-        ({"alpha": 0.5}, "--alpha"),
-        ({"power": 0.5}, "--power"),
-        ({"power": 1.0}, "--power"),
-        ({"min_coverage": 1.1}, "--min-coverage"),
-        ({"every": 0.0}, "--every"),
+        ({"margin": 0.0}, "margin"),
+        ({"margin": -1.0}, "margin"),
+        ({"margin": 5.0}, "margin must be at most 1, not 5: it is a change of a success rate; 5 % is 0.05"),
+        ({"margin": 5.0, "metric": "steps"}, "margin must be at most 1, not 5: .* the mean of steps"),
+        ({"alpha": 0.0}, "alpha"),
+        ({"alpha": 0.5}, "alpha"),
+        ({"power": 0.5}, "power"),
+        ({"power": 1.0}, "power"),
+        ({"min_coverage": 1.1}, "min_coverage"),
+        ({"every": 0.0}, "every"),
     ],
 )
 def test_settings_that_make_no_sense(given: dict[str, float], word: str) -> None:
@@ -214,11 +216,14 @@ def test_metrics_that_nobody_recorded(made: Made) -> None:
     with pytest.raises(BadUsage, match="says nothing of seconds"):
         asked(before, before, metric="seconds")
     silent = asked(before, made(np.ones((20, 40))), metric="cost")
-    assert (silent.verdict, silent.why) == ("undecided", "no attempt that is due has a known cost on both sides")
+    assert (silent.verdict, silent.why) == (
+        "undecided",
+        "no attempt that is due has a known value of cost on both sides",
+    )
     half = rng.random((20, 40)) < 0.5
     partly = asked(before, made(np.ones((20, 40)), cost=np.where(half, np.nan, 9.0)), metric="cost")
     assert partly.verdict == "undecided"
-    assert "have a known cost; 80% are needed" in partly.why
+    assert "have a known value of cost; 80% are needed" in partly.why
 
 
 def test_figures_without_any_spread(made: Made) -> None:
@@ -444,9 +449,9 @@ def test_figures_that_are_not_recorded_do_not_pass_either(made: Made, name: str)
 def test_the_sentence_of_a_pass_says_which_error_it_spends(made: Made, base: Outcomes) -> None:
     found = asked(base, made(np.ones((20, 50))), power=0.9)
     assert "with an error of 0.1 (1 − power)" in found.why
-    assert "assumes that sessions do not differ" in found.why
+    assert "assumes no difference between sessions" in found.why
     assert (
-        "sessions are taken to differ by 0.04" in asked(base, made(np.zeros((20, 50))), session_sd=0.04, every=5.0).why
+        "assumes that sessions differ by 0.04" in asked(base, made(np.zeros((20, 50))), session_sd=0.04, every=5.0).why
     )
     fresh = GateSettings(margin=0.1, fresh=True)
     plan = plan_gate(base, fresh, base.tasks)

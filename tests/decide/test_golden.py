@@ -47,7 +47,7 @@ def test_one_contradiction_is_proof() -> None:
     assert found.same_end_other_verdict.value == 0.5
     (none,) = task_health([task("t", [3], [6])], {})
     assert none.same_end_other_verdict.value is None
-    assert "ended alike" in (none.same_end_other_verdict.why or "")
+    assert "ended in the same way" in (none.same_end_other_verdict.why or "")
 
 
 def test_a_task_that_costs_more_than_it_tells_is_dear() -> None:
@@ -122,4 +122,4 @@ def test_too_few_runs_are_a_refusal_that_says_how_many() -> None:
     said = "to see whether it is at odds with the rest: 3 runs attempt it and 3 or more other tasks; 8 are needed"
     assert said in found[0].needs
     (alone,) = task_health([task("t", [1], [2])], {})
-    assert alone.item_rest.why == "the suite has 1 tasks; 4 are needed to have a rest"
+    assert alone.item_rest.why == "the suite has 1 tasks; comparing a task with the others needs 4 tasks"

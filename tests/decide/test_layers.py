@@ -135,8 +135,8 @@ def routed(*states: LayerState) -> tuple[list[str], str]:
         (("held", "unsure", "fell", "fell"), ["plan", "tools"], "L1 may have fallen by up to 0.20"),
         (("held", "held", "not measured", "fell"), ["plan", "environment", "verifier"], "L2 is not measured"),
         (("held", "not measured", "not measured", "fell"), ["tools", "plan", "environment", "verifier"], "not found"),
-        (("held", "rose", "held", "held"), [], "no layer fell for certain"),
-        (("unsure", "unsure", "not measured", "held"), [], "no layer moved for certain"),
+        (("held", "rose", "held", "held"), [], "no layer fell significantly"),
+        (("unsure", "unsure", "not measured", "held"), [], "no layer changed significantly"),
     ],
 )
 def test_where_each_pattern_points(states: tuple[LayerState, ...], suspects: list[str], words: str) -> None:

@@ -21,7 +21,7 @@ ADDED: dict[str, tuple[str, str, list[str], str]] = {
     "metric": (
         "failed_share",
         "FAILED_SHARE",
-        ["compare", "chats", "chats", "--metric", "failed_share"],
+        ["compare", "chats", "again", "--metric", "failed_share"],
         "failed_share",
     ),
     "dimension": ("failed_tools", "FAILED_TOOLS", ["field", "--list"], "tool calls that ended in an error"),
@@ -55,6 +55,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Any) -> Path
     Path("a.py").write_text("def agent(task):\n    return 'few words'\n")
     Path("suite.yaml").write_text("name: s\ntasks: [{id: a, prompt: '?', checks: [{shorter: 20}]}]\n")
     assert run(["import", "chats.log", "--run", "chats"]) == 0
+    assert run(["import", "chats.log", "--run", "again"]) == 0
     return tmp_path
 
 

@@ -10,9 +10,9 @@ ROOT = Path(__file__).parents[2]
 SAYS = (
     "6 of 6 succeeded",
     "['stock', 'stock']",
-    "13 of 32 runs failed; 13 of them show a cause",
+    "13 of 32 attempts failed; 13 of them show a cause",
     "undecided neither a drop is established",
-    "no run in",
+    "no run named",
 )
 
 

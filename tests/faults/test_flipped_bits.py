@@ -26,7 +26,7 @@ from ethogram.store.compact import compact
 from ethogram.store.files import LocalFiles
 from ethogram.store.numbered import addresses
 from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import explore
+from ethogram.study.explore_world import begin_exploration
 from ethogram.worlds.toy_v1 import ToyWorld
 
 FLIPS = 4
@@ -44,12 +44,12 @@ def filled(root: Path) -> Home:
     """A home with a run, an import, an exploration and figures that were derived."""
     home = Home(LocalFiles(root))
     suite = Suite(name="small", tasks=tuple(Task(id=name, expected="yes") for name in ("one", "two", "crashes")))
-    run_suite(suite, agent, home=home, name="run", k=3, tags=("a",), meta={"note": "words of some length"})
+    run_suite(suite, agent, home=home, run="run", k=3, tags=("a",), meta={"note": "words of some length"})
     divergence("run", home=home)
     log = root.parent / "log.json"
     log.write_text('{"messages": [{"role": "user", "content": "hello"}, {"role": "assistant", "content": "good day"}]}')
     import_logs(log, home=home, run="import")
-    explore(ToyWorld(synthetic=True), ExploreOptions(name="explored", rounds=2, seed=1), home=home)
+    begin_exploration(ToyWorld(synthetic=True), ExploreOptions(name="explored", rounds=2, seed=1), home=home)
     return home
 
 
@@ -192,7 +192,7 @@ def test_a_spans_file_that_is_no_longer_one(
 ) -> None:
     home = Home(LocalFiles(tmp_path / "home"))
     suite = Suite(name="small", tasks=(Task(id="one", expected="yes"),))
-    run_suite(suite, agent, home=home, name="run")
+    run_suite(suite, agent, home=home, run="run")
     monkeypatch.setenv("ETHOGRAM_HOME", home.files.address)
     run = home.resolve("run")
     folder = Path(home.files.address, run.path)

@@ -220,7 +220,7 @@ def test_imports_of_the_same_folder_at_once(tmp_path: Path) -> None:
     assert sum(1 for _ in run.traces()) == 30
     (count,) = Lake([run]).sql("SELECT count(*) AS n, count(DISTINCT (trace_id, span_id)) AS d FROM spans").to_pylist()
     assert count["n"] == count["d"] == sum(e.totals.spans for e in run.entries)
-    from ethogram.lab.logs.imports import read_files
+    from ethogram.capture.register import read_files
 
     assert len(list(read_files(run))) == 6
     marks = (Path(home) / "redaction.key").read_text()

@@ -13,13 +13,13 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
 from ethogram.judge.findings import Blamed, blamed_step, findings
-from ethogram.trace import Message, Origin, Text, ToolResult, Trace, episode_id, trace_id
+from ethogram.trace import SUCCESS_AT, Message, Origin, Text, ToolResult, Trace, episode_id, trace_id
 
 TASK = "What did the two homes on Komo Drive sell for? Name the higher price."
 
 
 def blamed(trace: Trace) -> Blamed | None:
-    return blamed_step(trace, findings(trace))
+    return blamed_step(trace, findings(trace, SUCCESS_AT))
 
 
 def test_a_call_that_differs_from_the_reference_is_blamed_on_the_step_that_asked_for_it(scene: Any) -> None:
@@ -98,7 +98,9 @@ def test_errors_that_a_model_only_reads_belong_to_the_step_that_they_answer(scen
         answered = (
             Message("tool", (ToolResult(f"Call id: c{number}\nError:\nCode parsing failed on line {number}"),)),
         )
-    found = {f.name.partition(":")[0]: f for f in findings(built.done()) if f.source in ("class", "template")}
+    found = {
+        f.name.partition(":")[0]: f for f in findings(built.done(), SUCCESS_AT) if f.source in ("class", "template")
+    }
     assert (found["error"].step, found["error"].detail["count"]) == (1, 3)
     assert found["error"].detail["words"] == "Error: Code parsing failed on line <n>"
     assert (found["bad_args"].step, found["loop"].detail["times"]) == (1, 3)

@@ -13,20 +13,20 @@ import pytest
 from ethogram.capture.draft import Draft
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
-from ethogram.judge import CheckResult, Verdict
+from ethogram.judge import CheckResult, CheckScore
 from ethogram.judge.findings import Facts, Finding, findings, known_facts
-from ethogram.trace import Missing, Scored, Trace
+from ethogram.trace import SUCCESS_AT, Missing, Scored, Trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")
 
 
 def by_name(trace: Trace, facts: Facts | None = None) -> dict[str, Finding]:
-    return {f.name: f for f in findings(trace, facts)}
+    return {f.name: f for f in findings(trace, SUCCESS_AT, facts)}
 
 
 def classes(trace: Trace) -> dict[str, str | None]:
-    return {f.name: f.cls for f in findings(trace) if f.cls is not None}
+    return {f.name: f.cls for f in findings(trace, SUCCESS_AT) if f.cls is not None}
 
 
 # ---- loops ----
@@ -210,7 +210,7 @@ def test_a_template_is_counted_over_its_steps(scene: Any) -> None:
     trace = scene()
     for number in range(3):
         trace.calls("get", {"id": number}, f"Error: no item {number}", failed=True)
-    (found,) = [f for f in findings(trace.done()) if f.source == "template"]
+    (found,) = [f for f in findings(trace.done(), SUCCESS_AT) if f.source == "template"]
     assert (found.step, found.detail["last_step"], found.detail["count"]) == (2, 6, 3)
     assert found.detail["words"] == "Error: no item <n>"
 
@@ -219,7 +219,7 @@ def test_a_template_is_counted_over_its_steps(scene: Any) -> None:
 
 
 def said(trace: Trace) -> dict[str, Finding]:
-    return {f.name: f for f in findings(trace) if f.source == "verifier"}
+    return {f.name: f for f in findings(trace, SUCCESS_AT) if f.source == "verifier"}
 
 
 def labelled(scene: Any, *results: CheckResult) -> Trace:
@@ -231,7 +231,7 @@ def labelled(scene: Any, *results: CheckResult) -> Trace:
 
 
 def result(name: str, score: float, why: str) -> CheckResult:
-    return CheckResult(name=name, kind=name, definition="0", required=True, verdict=Verdict(score, why))
+    return CheckResult(name=name, kind=name, definition="0", required=True, verdict=CheckScore(score, why))
 
 
 def test_failed_checks_say_what_was_expected_and_what_was_there(scene: Any) -> None:
@@ -276,6 +276,17 @@ def test_a_low_number_of_a_foreign_log_is_bad_only_where_it_is_known_to_be(scene
     assert scored(Scored(0.0, "quality"), toxicity=0.0, quality=0.0) == {"check:quality"}
 
 
+def test_a_part_of_the_score_fails_where_more_is_wanted(scene: Any) -> None:
+    trace = labelled(scene, result("close", 0.6, "6 of 10"), result("equals", 1, "fine"))
+    trace = Trace(
+        msgspec.structs.replace(trace.head, outcome=Scored(0.6, "close")), trace.spans, trace.texts, trace.labels
+    )
+    named = {at: [f.name for f in findings(trace, at) if f.source == "verifier"] for at in (0.5, 0.8)}
+    assert named == {0.5: [], 0.8: ["check:close"]}
+    bare = scene().says("5").done(Scored(0.6, "match"))
+    assert [f.name for f in findings(bare, 0.8) if f.source == "verifier"] == ["score:match"]
+
+
 # ---- all of it ----
 
 
@@ -284,10 +295,10 @@ def test_only_what_the_verifier_said_depends_on_the_outcome(scene: Any) -> None:
     won = Trace(msgspec.structs.replace(trace.head, outcome=Scored(1.0, "x")), trace.spans, trace.texts, trace.labels)
 
     def rest(t: Trace) -> list[Finding]:
-        return [f for f in findings(t) if f.source != "verifier"]
+        return [f for f in findings(t, SUCCESS_AT) if f.source != "verifier"]
 
     assert rest(trace) == rest(won)
-    assert findings(trace) != findings(won)
+    assert findings(trace, SUCCESS_AT) != findings(won, SUCCESS_AT)
 
 
 @here
@@ -300,7 +311,7 @@ def test_real_logs_give_findings_whose_steps_and_words_are_there(folder: str) ->
     found = 0
     for path in paths:
         for trace in read_traces(file_source(path, path.name))[0]:
-            for finding in findings(trace, known_facts(trace)):
+            for finding in findings(trace, SUCCESS_AT, known_facts(trace)):
                 found += 1
                 assert finding.step is None or 0 <= finding.step < len(trace.steps)
                 assert len(finding.text) <= 300
@@ -313,8 +324,8 @@ def test_a_trace_of_twenty_steps_takes_milliseconds() -> None:
     path = DATA / "tau_bench" / "gpt-4o-airline.dev_5tasks.json.gz"
     traces, _ = read_traces(file_source(path, path.name))
     for trace in traces:
-        findings(trace)
+        findings(trace, SUCCESS_AT)
     before = time.process_time()
     for trace in traces:
-        findings(trace)
+        findings(trace, SUCCESS_AT)
     assert (time.process_time() - before) / len(traces) < 0.005  # 0.001 measured; the machine may be busy

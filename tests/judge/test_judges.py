@@ -10,11 +10,11 @@ from ethogram.judge.finding import Facts
 from ethogram.judge.judges import Case, FixedJudge, PanelJudge
 from ethogram.judge.rubric import STANDARD, rubric_from, whole_trace
 from ethogram.judge.rulejudge import RuleJudge
-from ethogram.trace import Trace
+from ethogram.trace import SUCCESS_AT, Trace
 
 
 def judged(trace: Trace, item: str, facts: Facts | None = None) -> dict[int, bool | None]:
-    found = RuleJudge().judge(Case(trace, facts), STANDARD)
+    found = RuleJudge().judge(Case(trace, SUCCESS_AT, facts), STANDARD)
     return {v.step: v.value for v in found.of(item)}
 
 
@@ -62,7 +62,11 @@ def test_an_error_that_is_answered_by_the_same_call_was_not_read(scene: Any) -> 
 
 
 def test_nothing_follows_the_last_result(scene: Any) -> None:
-    found = RuleJudge().judge(Case(scene().calls("search", {"q": "x"}, "found").done()), STANDARD).of("result_read")
+    found = (
+        RuleJudge()
+        .judge(Case(scene().calls("search", {"q": "x"}, "found").done(), SUCCESS_AT), STANDARD)
+        .of("result_read")
+    )
     assert [(v.value, v.applies) for v in found] == [(None, False)]
 
 
@@ -90,7 +94,7 @@ def test_termination(scene: Any, words: str, stop: str, value: bool) -> None:
 
 def test_items_without_a_rule_stay_unknown_even_under_a_standard_name(scene: Any) -> None:
     own = rubric_from({"items": [{"name": "termination", "question": "Polite?", "applies_to": "end"}]})
-    found = RuleJudge().judge(Case(scene().says("Bye.").done()), own)
+    found = RuleJudge().judge(Case(scene().says("Bye.").done(), SUCCESS_AT), own)
     assert [(v.value, v.why) for v in found.verdicts] == [(None, "no rule answers this item")]
 
 
@@ -98,7 +102,7 @@ def test_known_verdicts_go_before_the_default(scene: Any) -> None:
     trace = scene().calls("search", {"q": "x"}).says("Done.").done()
     start = trace.head.trace_id.removeprefix("b2:")[:8]
     judge = FixedJudge(True, {(start, "tool_choice", 2): False, (start, "termination", None): False})
-    found = judge.judge(Case(trace), STANDARD)
+    found = judge.judge(Case(trace, SUCCESS_AT), STANDARD)
     assert [whole_trace(found.of(i)) for i in ("tool_choice", "arguments_grounded", "termination")] == [
         False,
         True,
@@ -107,7 +111,7 @@ def test_known_verdicts_go_before_the_default(scene: Any) -> None:
 
 
 def test_a_panel_takes_the_majority_and_knows_where_it_is_split(scene: Any) -> None:
-    case = Case(scene().calls("search", {"q": "x"}).says("Done.").done())
+    case = Case(scene().calls("search", {"q": "x"}).says("Done.").done(), SUCCESS_AT)
     yes, no = FixedJudge(True), FixedJudge(False)
     most = PanelJudge([yes, no, no]).judge(case, STANDARD)
     assert {v.value for v in most.verdicts} == {False}
@@ -119,8 +123,8 @@ def test_a_panel_takes_the_majority_and_knows_where_it_is_split(scene: Any) -> N
 
 
 def test_a_judge_that_looks_at_one_trace_prefers_the_higher_score(scene: Any) -> None:
-    good = Case(scene().calls("search", {"q": "x"}, "found").says("It is here.").done())
-    bad = Case(scene().calls("search", {"q": "x"}, "found").says("I am unable to do that.").done())
+    good = Case(scene().calls("search", {"q": "x"}, "found").says("It is here.").done(), SUCCESS_AT)
+    bad = Case(scene().calls("search", {"q": "x"}, "found").says("I am unable to do that.").done(), SUCCESS_AT)
     judge = RuleJudge()
     choices = [judge.prefer(*pair, STANDARD).choice for pair in ((good, bad), (bad, good), (good, good))]
     assert choices == ["first", "second", "tie"]

@@ -18,7 +18,7 @@ from ethogram.judge.modeljudge import JudgeReply, JudgeRequest, ModelJudge, Mode
 from ethogram.judge.rubric import Rubric, RubricItem
 from ethogram.judge.stripping import CLAIM_GONE, OUTCOME_GONE, without_narration, without_outcome
 from ethogram.judge.windows import windows_over
-from ethogram.trace import Label, Missing, Scored, Trace
+from ethogram.trace import SUCCESS_AT, Label, Missing, Scored, Trace
 
 RUBRIC = Rubric(name="one", items=(RubricItem(name="sound", question="Is it sound?", applies_to="calls"),))
 
@@ -53,7 +53,7 @@ def trace(scene: Any) -> Trace:
 
 def test_a_verdict_for_every_step_that_is_asked_about(trace: Trace) -> None:
     model = Model(answer({"step": 2}, {"step": 4, "answer": "no", "quote": "Blue  door!", "why": "wrong"}))
-    found = judge(model).judge(Case(trace), RUBRIC)
+    found = judge(model).judge(Case(trace, SUCCESS_AT), RUBRIC)
     assert [(v.step, v.value, v.why) for v in found.verdicts] == [(2, True, ""), (4, False, "wrong «Blue  door!»")]
     assert (found.coverage.steps, found.coverage.seen, found.coverage.windows) == (5, 5, 1)  # type: ignore[union-attr]
     (request,) = model.requests
@@ -74,13 +74,13 @@ def test_a_verdict_for_every_step_that_is_asked_about(trace: Trace) -> None:
 )
 def test_a_no_that_cites_nothing_or_wrongly_is_asked_again(trace: Trace, bad: dict[str, Any], words: str) -> None:
     model = Model(answer({"step": 2}, bad), answer({"step": 4, "answer": "no", "quote": "blue door"}))
-    found = judge(model).judge(Case(trace), RUBRIC)
+    found = judge(model).judge(Case(trace, SUCCESS_AT), RUBRIC)
     assert [v.value for v in found.verdicts] == [True, False]
     again = model.requests[1].messages[-1].text
     assert words in again
     assert "sound at step 4" in again
     stubborn = Model(answer({"step": 2}, bad))
-    found = judge(stubborn).judge(Case(trace), RUBRIC)
+    found = judge(stubborn).judge(Case(trace, SUCCESS_AT), RUBRIC)
     assert found.verdicts[1].value is None
     assert found.verdicts[1].why.startswith("missing: ")
     assert words in found.verdicts[1].why
@@ -89,26 +89,26 @@ def test_a_no_that_cites_nothing_or_wrongly_is_asked_again(trace: Trace, bad: di
 
 @pytest.mark.parametrize("reply", ["", "I think it is fine.", "[1, 2]", '{"verdicts": 3}', '{"verdicts": [4]}'])
 def test_what_is_no_answer_leaves_verdicts_missing_with_a_reason(trace: Trace, reply: str) -> None:
-    found = judge(Model(reply), retries=0).judge(Case(trace), RUBRIC)
+    found = judge(Model(reply), retries=0).judge(Case(trace, SUCCESS_AT), RUBRIC)
     assert [v.value for v in found.verdicts] == [None, None]
     assert all(v.why.startswith("missing: ") for v in found.verdicts)
 
 
 def test_an_answer_between_fences_and_not_applicable_are_understood(trace: Trace) -> None:
     model = Model(f"```json\n{answer({'step': 2, 'answer': 'not_applicable'}, {'step': 4})}\n```")
-    found = judge(model).judge(Case(trace), RUBRIC).verdicts
+    found = judge(model).judge(Case(trace, SUCCESS_AT), RUBRIC).verdicts
     assert [(v.value, v.applies) for v in found] == [(None, False), (True, True)]
 
 
 def test_no_reply_at_all_is_no_verdict(trace: Trace) -> None:
     with pytest.raises(NoReply, match="the model did not answer: HTTP 500"):
-        judge(lambda request: JudgeReply(error="HTTP 500")).judge(Case(trace), RUBRIC)
+        judge(lambda request: JudgeReply(error="HTTP 500")).judge(Case(trace, SUCCESS_AT), RUBRIC)
 
 
 def test_readings_differ_in_seed_and_address_and_nothing_else_does(trace: Trace) -> None:
     model = Model(answer({"step": 2}, {"step": 4}))
     for reading in (0, 0, 1):
-        judge(model, seed=7).judge(Case(trace, None, reading), RUBRIC)
+        judge(model, seed=7).judge(Case(trace, SUCCESS_AT, None, reading), RUBRIC)
     one, same, other = model.requests
     assert (one.seed, other.seed) == (7, 8)
     assert one.digest == same.digest != other.digest
@@ -134,7 +134,7 @@ def test_a_long_trace_is_read_in_windows_with_an_outline_of_the_rest(scene: Any)
         return answer(*({"step": int(s)} for s in line.split(",")))
 
     model = Model(all_yes)
-    found = judge(model, window=3000).judge(Case(building.done()), RUBRIC)
+    found = judge(model, window=3000).judge(Case(building.done(), SUCCESS_AT), RUBRIC)
     assert len(model.requests) > 3
     assert found.coverage is not None
     assert found.coverage.seen == found.coverage.steps == 61
@@ -145,11 +145,18 @@ def test_a_long_trace_is_read_in_windows_with_an_outline_of_the_rest(scene: Any)
 def test_two_traces_are_compared_in_the_order_given(trace: Trace, scene: Any) -> None:
     other = scene("Find it.").calls("look", {"at": "z"}, "green door").done()
     model = Model('{"why": "shorter", "better": "second"}', '{"better": "neither"}')
-    one = judge(model).prefer(Case(trace), Case(other), RUBRIC)
+    one = judge(model).prefer(Case(trace, SUCCESS_AT), Case(other, SUCCESS_AT), RUBRIC)
     assert one == ("second", "shorter")
     text = model.requests[0].messages[0].text
     assert text.index("red door") < text.index("SECOND RUN") < text.index("green door")
-    assert judge(model).prefer(Case(trace), Case(other), RUBRIC).choice is None
+    assert judge(model).prefer(Case(trace, SUCCESS_AT), Case(other, SUCCESS_AT), RUBRIC).choice is None
+
+
+@pytest.mark.parametrize(("success_at", "ended"), [(0.5, "success"), (0.8, "failure")])
+def test_the_outcome_is_told_as_the_run_counts(scene: Any, success_at: float, ended: str) -> None:
+    model = Model(answer({"step": 1}))
+    judge(model).judge(Case(scene().calls("look", {}, "door").done(Scored(0.6, "t")), success_at), RUBRIC)
+    assert f"OUTCOME of the whole run, by its verifier: {ended}" in model.requests[0].messages[1].text
 
 
 def test_the_outcome_is_shown_unless_the_guard_hides_it(scene: Any) -> None:
@@ -162,9 +169,9 @@ def test_the_outcome_is_shown_unless_the_guard_hides_it(scene: Any) -> None:
     label = Label(trace_id=trace.head.trace_id, name="check", value=1.0, by="equals@1", source="verifier")
     whole = Trace(trace.head, trace.spans, trace.texts, (label,))
     model = Model(answer({"step": 2}))
-    judge(model).judge(Case(whole), RUBRIC)
+    judge(model).judge(Case(whole, SUCCESS_AT), RUBRIC)
     stripped = without_outcome(whole)
-    judge(model).judge(Case(stripped.trace), RUBRIC)
+    judge(model).judge(Case(stripped.trace, SUCCESS_AT), RUBRIC)
     shown, hidden = (r.messages[1].text for r in model.requests)
     assert "OUTCOME of the whole run, by its verifier: success" in shown
     assert "Reward: 1.0" in shown

@@ -16,7 +16,7 @@ from ethogram.judge.findings import Finding, category_of, findings, known_facts
 from ethogram.judge.settings import ToolCalls
 from ethogram.lab import import_logs
 from ethogram.store import Home
-from ethogram.trace import Scored, Trace
+from ethogram.trace import SUCCESS_AT, Scored, Trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")
@@ -31,7 +31,7 @@ def log(scene: Any, *actions: Any, prompt: str = "Please help.") -> Any:
 
 
 def compared(trace: Trace) -> list[Finding]:
-    return [f for f in findings(trace, known_facts(trace)) if f.source == "reference"]
+    return [f for f in findings(trace, SUCCESS_AT, known_facts(trace)) if f.source == "reference"]
 
 
 def names(trace: Trace) -> list[str]:
@@ -80,7 +80,7 @@ def test_a_wrong_argument_is_named_with_its_values_and_where_it_came_from(scene:
     assert (found.detail["expected"], found.detail["got"]) == ("Z7GOZK", "QQ2222")
     assert (found.detail["from"], found.detail["from_step"]) == ("get_user_details", 2)
     assert found.detail["decided_at"] == 4
-    said = "reservation_id: QQ2222, expected Z7GOZK; QQ2222 stands in step 2, get_user_details; cancel_reservation("
+    said = "reservation_id: QQ2222, expected Z7GOZK; QQ2222 appears in step 2, get_user_details; cancel_reservation("
     assert found.text.startswith(said)
 
 
@@ -91,7 +91,7 @@ def test_a_short_value_or_one_that_was_not_given_says_no_more_than_is_known(scen
     assert insurance.text.startswith("insurance: not given, expected no; book_reservation(")
     made_up = log(scene, CANCEL).calls("cancel_reservation", {"reservation_id": "NOWHERE", "x": 1})
     wrong, extra = compared(made_up.done())
-    assert wrong.text.startswith("reservation_id: NOWHERE, expected Z7GOZK; NOWHERE stands nowhere before; cancel_")
+    assert wrong.text.startswith("reservation_id: NOWHERE, expected Z7GOZK; NOWHERE appears nowhere before; cancel_")
     assert extra.text.startswith("x: 1, not expected; cancel_")
 
 
@@ -149,23 +149,23 @@ def test_the_nearest_call_of_the_tool_is_the_one_with_other_arguments(scene: Any
 def test_a_log_without_a_reference_has_no_category(scene: Any) -> None:
     trace = scene().calls("cancel_order", {"id": 1}).done()
     assert compared(trace) == []
-    assert category_of(findings(trace, known_facts(trace))) is None
+    assert category_of(findings(trace, SUCCESS_AT, known_facts(trace))) is None
 
 
 def test_a_suite_gives_the_reference_and_declares_what_changes_the_world(scene: Any) -> None:
     trace = scene().calls("look_up", {"q": "a"}).calls("frobnicate", {"x": 2}).done()
     expected = [{"name": "look_up", "arguments": {"q": "b"}}, "frobnicate"]
-    given = findings(trace, known_facts(trace, expected=expected, compare=ToolCalls()))
+    given = findings(trace, SUCCESS_AT, known_facts(trace, expected=expected, compare=ToolCalls()))
     assert category_of(given) == "wrong_arguments"  # a check that asks for a read means it
-    declared = findings(trace, known_facts(trace, expected=expected, changing=["frobnicate"]))
+    declared = findings(trace, SUCCESS_AT, known_facts(trace, expected=expected, changing=["frobnicate"]))
     assert category_of(declared) == "same_calls"
     only = known_facts(trace, expected=["frobnicate"], compare=ToolCalls(only=["frobnicate"]))
     assert only.changing == {"frobnicate"}
-    assert category_of(findings(trace, only)) == "same_calls"
+    assert category_of(findings(trace, SUCCESS_AT, only)) == "same_calls"
     more = known_facts(
         trace, expected=["frobnicate"], compare=ToolCalls(mode="superset"), changing=["look_up", "frobnicate"]
     )
-    assert category_of(findings(trace, more)) == "same_calls"  # this check allows further calls
+    assert category_of(findings(trace, SUCCESS_AT, more)) == "same_calls"  # this check allows further calls
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_redaction_keeps_calls_comparable(home: Home, redact: str) -> None:
     counted: Counter[tuple[bool, bool]] = Counter()
     for trace in home.run(redact).traces():
         assert isinstance(trace.outcome, Scored)
-        counted[trace.outcome.success(), category_of(compared(trace)) == "same_calls"] += 1
+        counted[trace.outcome.success(SUCCESS_AT), category_of(compared(trace)) == "same_calls"] += 1
     assert counted == {(True, True): 10, (False, False): 10}
 
 

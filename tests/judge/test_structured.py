@@ -134,7 +134,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 
 CODE = """
-from ethogram.judge import Verdict
+from ethogram.judge import CheckScore
 from helper import limit
 
 def whole(evidence):
@@ -144,7 +144,7 @@ def two(answer, expected):
     return 0.5, f"{answer} against {expected}"
 
 def defaulted(evidence, strict=False):
-    return Verdict(1.0, evidence.answer)
+    return CheckScore(1.0, evidence.answer)
 
 def unsure(evidence):
     return None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ethogram.judge import CHECKS, Evidence, Verdict
+from ethogram.judge import CHECKS, CheckScore, Evidence
 from ethogram.judge.text import numbers, text_verdict
 from ethogram.store import Policy, Redactor
 from ethogram.trace import EpisodeId, Head, Origin, Trace, TraceId
@@ -253,7 +253,7 @@ def test_digits_of_a_mark_are_no_numbers() -> None:
 def test_demands_on_a_text_that_is_no_answer() -> None:
     evidence = Evidence(answer="the answer", expected="the expectation")
 
-    def demand(text: str, rule: Any) -> Verdict:
+    def demand(text: str, rule: Any) -> CheckScore:
         return text_verdict(text, rule, evidence)
 
     assert demand("a\r\nb\n", "a\nb").score == 1

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ethogram.judge import CHECKS, Evidence, Verdict, settings_of
+from ethogram.judge import CHECKS, CheckScore, Evidence, settings_of
 from ethogram.store import Policy, Redactor
 from ethogram.trace import ToolCall
 
@@ -24,7 +24,7 @@ def made(*calls: Any) -> tuple[ToolCall, ...]:
     )
 
 
-def judge(expected: Any, *calls: Any, **settings: Any) -> Verdict:
+def judge(expected: Any, *calls: Any, **settings: Any) -> CheckScore:
     return CHECKS["tool_calls"](Evidence(answer=None, calls=made(*calls)), {"calls": expected, **settings})
 
 

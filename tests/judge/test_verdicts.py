@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadInput
-from ethogram.judge import CHECKS, KINDS, CheckResult, Verdict, combine, definition, label_names, settings_of
+from ethogram.judge import CHECKS, KINDS, CheckResult, CheckScore, combine, definition, label_names, settings_of
 from ethogram.judge.checks import register
 from ethogram.trace import Missing, Scored
 
 
 def result(name: str, score: float | None, *, required: bool = True, why: str = "") -> CheckResult:
-    return CheckResult(name=name, kind="k", definition="d", required=required, verdict=Verdict(score, why))
+    return CheckResult(name=name, kind="k", definition="d", required=required, verdict=CheckScore(score, why))
 
 
 def test_the_lowest_required_score_decides() -> None:

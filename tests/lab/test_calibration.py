@@ -15,7 +15,7 @@ from ethogram.lab.calibration.ledger import variance_of
 from ethogram.lab.calibration.samples import number_of, read_samples
 from ethogram.lab.gate.gating import gate
 from ethogram.lab.outcomes.labelling import label_run
-from ethogram.measure.variance import Prices
+from ethogram.measure.variance import UnitPrices
 from ethogram.store import Policy
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Label, Scored
@@ -167,7 +167,7 @@ def test_an_ordinary_score_and_outcomes(tmp_path: Path, judged_run: Any) -> None
          for t, v in zip(run.ids, run.verdict, strict=True)],
         {t: Scored(float(v), "model_graded_qa") for t, v in said},
     )  # fmt: skip
-    with pytest.raises(NotFound, match="name one with --score"):
+    with pytest.raises(NotFound, match="name one with score"):
         calibrate_run("night", home=run.home)
     label_run("night", name="model_graded_qa", sample=120, sheet=tmp_path / "a.csv", home=run.home)
     run.fill(tmp_path / "a.csv")
@@ -209,7 +209,7 @@ def test_the_ledger_of_repeated_verdicts(night: Any, tmp_path: Path, judged_run:
     night.judge(by="model:large", values=night.truth)
     other = judged_run(tmp_path / "home", "tuesday", seed=9).judge()
     assert other.name == "tuesday"
-    found = variance_of(["night", "tuesday"], item="termination", prices=Prices(label=2.0), home=night.home)
+    found = variance_of(["night", "tuesday"], item="termination", prices=UnitPrices(label=2.0), home=night.home)
     parts = {e.source: e.variance for e in found.ledger.entries}
     assert all(parts[name].value is not None for name in ("task", "environment", "agent", "judge", "repeat"))
     assert parts["repeat"].value == 0.0
@@ -251,4 +251,4 @@ def test_a_bad_judge_is_refused(tmp_path: Path, judged_run: Any) -> None:
     assert found.judge.standing == "refused"
     assert found.judge.multiplier is not None
     assert found.judge.multiplier > 3
-    assert "times the runs" in found.judge.why
+    assert "times the attempts" in found.judge.why

@@ -16,8 +16,7 @@ from ethogram.run.suites import run_suite
 from ethogram.store import Home
 
 
-def coins(tasks: int = 8, prompt: str = "0.8") -> Suite:
-    check = (Check(kind="equals"),)
+def coins(tasks: int = 8, prompt: str = "0.8", check: tuple[Check, ...] = (Check(kind="equals"),)) -> Suite:
     return Suite(
         name="coins", tasks=tuple(Task(id=f"t{i}", prompt=prompt, expected="yes", checks=check) for i in range(tasks))
     )
@@ -35,8 +34,8 @@ def agent(shift: float = 0.0, calls: int = 1, model: str = "coin-1") -> Any:
 
 
 def test_a_worse_version_is_seen_task_by_task(home: Home) -> None:
-    run_suite(coins(), agent(), k=10, home=home, name="old")
-    run_suite(coins(), agent(0.5, model="coin-2"), k=10, home=home, name="new")
+    run_suite(coins(), agent(), k=10, home=home, run="old")
+    run_suite(coins(), agent(0.5, model="coin-2"), k=10, home=home, run="new")
     found = compare("old", "new", home=home)
     assert found.verdict == "regression"
     assert found.difference.high < 0
@@ -51,16 +50,28 @@ def test_a_worse_version_is_seen_task_by_task(home: Home) -> None:
 
 @pytest.mark.parametrize("metric", ["cost", "steps", "tokens"])
 def test_what_one_pays(home: Home, metric: str) -> None:
-    run_suite(coins(), agent(), k=3, home=home, name="old")
-    run_suite(coins(), agent(calls=3), k=3, home=home, name="new")
+    run_suite(coins(), agent(), k=3, home=home, run="old")
+    run_suite(coins(), agent(calls=3), k=3, home=home, run="new")
     found = compare("old", "new", home=home, metric=metric)
     assert found.verdict == "regression"
     assert found.candidate.value == pytest.approx(3 * found.base.value, rel=0.1)
 
 
+@pytest.mark.parametrize("metric", ["cost", "steps", "tokens"])
+def test_what_one_pays_needs_no_score(home: Home, metric: str) -> None:
+    for name, calls in (("old", 1), ("new", 3)):
+        run_suite(coins(check=()), agent(calls=calls), k=3, home=home, run=name)
+    found = compare("old", "new", home=home, metric=metric)
+    assert (found.verdict, found.difference.n, found.difference.missing) == ("regression", 8, {})
+    assert found.candidate.value == pytest.approx(3 * found.base.value, rel=0.1)
+    passes = compare("old", "new", home=home)
+    assert passes.difference.why == "no task has a known value of success in both runs"
+    assert passes.difference.missing == {"base.unscored": 24, "candidate.unscored": 24}
+
+
 def test_another_version_of_the_suite_is_refused(home: Home) -> None:
-    run_suite(coins(), agent(), home=home, name="old")
-    run_suite(coins(prompt="0.9"), agent(), home=home, name="new")
+    run_suite(coins(), agent(), home=home, run="old")
+    run_suite(coins(prompt="0.9"), agent(), home=home, run="new")
     with pytest.raises(BadUsage, match="scores of different versions are not compared"):
         compare("old", "new", home=home)
 
@@ -78,4 +89,7 @@ def test_imported_logs_of_any_format_are_compared(home: Home, tmp_path: Path) ->
     found = compare("old", "new", home=home)
     assert found.verdict == "regression"
     assert found.difference.value == pytest.approx(-0.6)
-    assert compare("old", "new", home=home, metric="cost").difference.why == "no task has a known cost in both runs"
+    assert (
+        compare("old", "new", home=home, metric="cost").difference.why
+        == "no task has a known value of cost in both runs"
+    )

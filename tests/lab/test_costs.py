@@ -421,7 +421,7 @@ def test_a_month_and_routing(book: Book) -> None:
     assert routing.per_run.value / even.value == pytest.approx(report.per_resolved.value)
     assert even.low < even.value < even.high
     assert even.method == "mover-log"
-    with pytest.raises(NotFound, match="--price tiny=FRESH/OUTPUT"):
+    with pytest.raises(NotFound, match="price tiny=FRESH/OUTPUT"):
         cost_of("book", home=book.home, prices=prices, routes=("first=tiny",))
     with pytest.raises(BadUsage, match="measured"):
         cost_of("book", home=book.home, prices=prices, resolution=0.5)
@@ -483,7 +483,7 @@ def test_a_run_without_model_calls(book: Book) -> None:
 
 def test_an_empty_run_says_so(home: Home, plain: Redactor) -> None:
     home.create("empty", "import").writer(plain, window=None).close()
-    with pytest.raises(NotFound, match="no steps to price"):
+    with pytest.raises(NotFound, match="no episode to price"):
         cost_of("empty", home=home)
 
 
@@ -556,7 +556,7 @@ def test_a_scripted_agent_on_the_shop(home: Home) -> None:
     shop = str(Path(__file__).parents[2] / "src/ethogram/worlds/shop")
     good = [("tool", "price", {"item": "cheese"}), "9"]
     agent = ScriptedAgent({"price-cheese": [good, ["10"]], "*": [["no idea"]]}, price=0.01)
-    result = run_suite(shop, agent, k=10, tasks=("price-cheese", "price-lamp"), home=home, name="shop")
+    result = run_suite(shop, agent, k=10, tasks=("price-cheese", "price-lamp"), home=home, run="shop")
     report = cost_of("shop", home=home)
     assert report.cost_usd == pytest.approx(result.cost_usd)
     assert report.sources["recorded"] == report.usage.calls

@@ -15,7 +15,7 @@ from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, load
 from ethogram.lab.divergence.diffs import diff
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
-from ethogram.lab.divergence.readings import ReadingOptions, load_readings
+from ethogram.lab.divergence.step_sequences import ReadingOptions, load_readings
 from ethogram.measure.reading import read_positions
 from ethogram.store import Home, Keyring, Redactor, Run
 from ethogram.trace import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId
@@ -350,7 +350,7 @@ def test_bad_questions(home: Home, write: Callable[..., None]) -> None:
         divergence("base", "base", home=home)
     with pytest.raises(BadUsage, match="needs the other run"):
         divergence("base", against_condition="clean", home=home)
-    with pytest.raises(BadUsage, match="99 or more"):
+    with pytest.raises(BadUsage, match="at least 99"):
         divergence("base", draws=3, home=home)
     with pytest.raises(NotFound):
         divergence("nowhere", home=home)

@@ -50,8 +50,11 @@ def agent(task: Task, episode: Any) -> str:
     return "broken" if hurt and task.id == "b" and episode.attempt == 1 else "fine"
 
 
+agent.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+
+
 def made(home: Home, suite: Path, how: Any = agent, **more: Any) -> Experiment:
-    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor_runs": 1, "name": "x", "home": home}
+    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor_runs": 1, "run": "x", "home": home}
     return Experiment(suite=suite, agent=how, **{**usual, **more})
 
 
@@ -138,7 +141,7 @@ def test_nothing_done_yet_is_not_an_empty_result(home: Home, suite: Path) -> Non
 def test_a_run_that_is_no_experiment_says_so(home: Home, suite: Path) -> None:
     from ethogram.run.suites import run_suite
 
-    run_suite(str(suite), agent, name="plain", home=home)
+    run_suite(str(suite), agent, run="plain", home=home)
     with pytest.raises(BadUsage, match="make one with: ethogram perturb"):
         experiment_results("plain", home=home)
 
@@ -268,7 +271,7 @@ def test_the_summary_says_what_matters_first_and_warns(home: Home, suite: Path) 
     assert lines[0] == f"x: 2 of 2 pairs, agent {found.agent}"
     assert lines[1].startswith("  WARNING: the noise floor was not measured")
     assert lines[2].startswith("  accuracy lost to the damage: ")
-    measured = made(home, suite, name="y", noise_floor_runs=3).run()
+    measured = made(home, suite, run="y", noise_floor_runs=3).run()
     assert measured.noise_floor_runs == 3
     assert "WARNING" not in measured.summary()
     assert "noise floor: mean 0.000, largest 0.000 (4 re-runs of each clean attempt)" in measured.summary()

@@ -52,6 +52,11 @@ def all_of(home: Home, run: str) -> list[tuple[Any, ...]]:
     return sorted((essence(t) for t in home.resolve(run).traces()), key=repr)
 
 
+def test_a_run_that_is_open_already(rich: str, home: Home, tmp_path: Path) -> None:
+    result = export_run(home.resolve(rich), "jsonl", out=tmp_path / "x.jsonl")
+    assert (result.run, result.traces) == (rich, 6)
+
+
 @pytest.mark.parametrize("to", ["jsonl", "atif", "otlp", "inspect"])
 def test_what_goes_out_comes_in_again(to: str, rich: str, home: Home, tmp_path: Path) -> None:
     result = export_run(rich, to, out=tmp_path / "out" / f"x.{to}", home=home)
@@ -180,7 +185,7 @@ def test_names_by_default(rich: str, home: Home, tmp_path: Path, monkeypatch: py
 def test_what_cannot_be_exported(rich: str, home: Home, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="did you mean 'parquet'"):
         export_run(rich, "parkett", home=home)
-    with pytest.raises(NotFound, match="no run in"):
+    with pytest.raises(NotFound, match="no run named"):
         export_run("none", "csv", home=home)
     with pytest.raises(NotFound, match="no trace 'ffff'"):
         export_run(rich, "jsonl", traces=["ffff"], out=tmp_path / "x", home=home)

@@ -112,7 +112,7 @@ def test_engines_that_make_no_sense(tmp_path):
     run = lake(tmp_path / "home", 6)
     with pytest.raises(NotFound, match="no engine named 'rays'; did you mean 'ray'"):
         field_of(run, engine="rays")
-    with pytest.raises(BadUsage, match="leave out --engine ray"):
+    with pytest.raises(BadUsage, match="leave out engine ray"):
         field_of(run, field=Field, engine="ray")
 
 

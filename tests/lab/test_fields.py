@@ -345,7 +345,7 @@ def test_a_corridor_of_ones_own_field_is_measured_through_it(home, tmp_path):
     assert found.field == own
     assert found.corridor is not None
     assert found.corridor.dimensions == ["a", "b"]
-    with pytest.raises(BadUsage, match="leave out --preset"):
+    with pytest.raises(BadUsage, match="leave out preset"):
         field_of("old", home=home, corridor=file, preset="service")
 
 
@@ -401,7 +401,7 @@ def test_settings_come_from_the_plan(home):
     found = field_of("grid", home=home, ablation=True)
     assert found.ablation is not None
     assert found.ablation.factors == {"noise": ["not set", "3"]}
-    with pytest.raises(BadUsage, match="choose one with --condition"):
+    with pytest.raises(BadUsage, match="choose one with condition"):
         field_of("grid", home=home)
     assert field_of("grid", home=home, condition="b").K == 18
 
@@ -491,7 +491,7 @@ def test_a_file_with_a_field_is_held_to_its_word(home, tmp_path):
         ("Bare", BadInput, r"needs dimensions\(\)"),
         ("helper", BadUsage, "is int, not a subclass"),
         ("Dimension", BadUsage, "is Dimension, not a subclass"),
-        ("Gone", NotFound, "no name in .* named 'Gone'"),
+        ("Gone", NotFound, "no name named 'Gone' in "),
     ):
         with pytest.raises(error, match=words):
             field_of("run", home=home, field=f"{file}:{name}")
@@ -513,12 +513,12 @@ def test_what_makes_no_sense_is_said_before_anything_is_read(home, tmp_path):
         ({"dimensions": ["stepz"]}, NotFound, "did you mean 'steps'"),
         ({"reading": "messages"}, BadUsage, "is for a field of your own"),
         ({"reading": "words"}, BadUsage, "readings are: steps, messages"),
-        ({"field": Calls, "preset": "coding"}, BadUsage, "leave out --preset"),
-        ({"rule": "seen"}, BadUsage, "use visited or reached"),
-        ({"draws": 3}, BadUsage, "give 99 or more"),
-        ({"level": 1.5}, BadUsage, "makes no sense"),
+        ({"field": Calls, "preset": "coding"}, BadUsage, "leave out preset"),
+        ({"rule": "seen"}, BadUsage, "rule must be visited or reached"),
+        ({"draws": 3}, BadUsage, "draws must be at least 99"),
+        ({"level": 1.5}, BadUsage, "level must lie between 0.5 and 1"),
         ({"ablation": True}, BadUsage, "nothing to ablate"),
-        ({"ablation": True, "against": "run"}, BadUsage, "stands alone"),
+        ({"ablation": True, "against": "run"}, BadUsage, "cannot be combined with against"),
         ({"states": tmp_path / "none.yaml"}, NotFound, "no milestones at"),
         ({"corridor": tmp_path / "none.json"}, NotFound, "no corridor at"),
         ({"dimensions": ["seconds", "cost_usd"]}, Refused, "none of the dimensions can be measured"),

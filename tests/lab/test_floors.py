@@ -11,11 +11,11 @@ import pytest
 from ethogram.lab import load
 from ethogram.lab.divergence.divergence import baseline_floor, divergence
 from ethogram.lab.divergence.floors import FloorRecord, kept_floor, own_distances
-from ethogram.lab.divergence.readings import ReadingOptions, by_version, listed, load_readings
+from ethogram.lab.divergence.step_sequences import ReadingOptions, by_version, listed, load_readings
 from ethogram.lab.home.runs import remove_run
 from ethogram.measure.divergence import distances
 from ethogram.stats.distance import Alphabet
-from ethogram.store import DERIVED, Home, Redactor, Rule, Run, retain, verify
+from ethogram.store import DERIVED, Home, Redactor, RetentionRule, Run, retain, verify
 from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
 from ethogram.trace.ids import digest
 
@@ -117,7 +117,7 @@ def test_verify_retention_and_removal(home: Home, fill: Callable[..., Run]) -> N
     checked = verify(run)
     assert checked.ok
     assert checked.leftovers == []
-    retain(run, Rule(keep_all_s=0.0, keep_failures=False, sample=0.5), dry_run=False)
+    retain(run, RetentionRule(keep_all_s=0.0, keep_failures=False, sample=0.5), dry_run=False)
     assert records(run) == []
     baseline_floor(home.run("base"), home=home)
     assert len(records(run)) == 1

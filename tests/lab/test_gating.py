@@ -13,8 +13,9 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab import import_logs
 from ethogram.lab.gate.comparison import compare
 from ethogram.lab.gate.confirming import confirm_moved
-from ethogram.lab.gate.gating import Quarantined, gate, read_quarantine
+from ethogram.lab.gate.gating import gate
 from ethogram.lab.gate.planning import plan_runs
+from ethogram.lab.gate.quarantine import Quarantined, read_quarantine
 from ethogram.measure.outcomes import outcomes_of
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.faults import NetworkFault
@@ -48,14 +49,14 @@ def agent(rate: float = 0.8, *, only: str = "", fate: str = "fate", lost: float 
 
 @pytest.fixture
 def base(home: Home) -> str:
-    run_suite(coins(), agent(), k=20, home=home, name="main")
+    run_suite(coins(), agent(), k=20, home=home, run="main")
     return "main"
 
 
 def test_regression_pass_and_undecided(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.2, fate="b"), k=4, home=home, name="bad")
-    run_suite(coins(), agent(1.0, fate="b"), k=8, home=home, name="good")
-    run_suite(coins(), agent(0.8, fate="b"), k=1, home=home, name="short")
+    run_suite(coins(), agent(0.2, fate="b"), k=4, home=home, run="bad")
+    run_suite(coins(), agent(1.0, fate="b"), k=8, home=home, run="good")
+    run_suite(coins(), agent(0.8, fate="b"), k=1, home=home, run="short")
     bad, good = (gate(base, name, home=home, margin=0.2) for name in ("bad", "good"))
     short = gate(base, "short", home=home, margin=0.1)
     assert (bad.verdict, good.verdict, short.verdict) == ("regression", "pass", "undecided")
@@ -71,7 +72,7 @@ def test_regression_pass_and_undecided(home: Home, base: str) -> None:
 
 
 def test_it_may_be_judged_again_under_other_settings(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.65, fate="b"), k=10, home=home, name="new")
+    run_suite(coins(), agent(0.65, fate="b"), k=10, home=home, run="new")
     loose, strict = gate(base, "new", home=home, margin=0.3), gate(base, "new", home=home, alpha=0.001, margin=0.3)
     assert loose.settings.alpha == 0.05
     assert strict.evidence.looks[0].bound > loose.evidence.looks[0].bound
@@ -80,7 +81,7 @@ def test_it_may_be_judged_again_under_other_settings(home: Home, base: str) -> N
 
 
 def test_all_missing_on_either_side_is_undecided(home: Home, base: str) -> None:
-    run_suite(coins(), agent(lost=1.0), k=4, home=home, name="dead", retries=0)
+    run_suite(coins(), agent(lost=1.0), k=4, home=home, run="dead", retries=0)
     found = gate(base, "dead", home=home, margin=0.2)
     assert found.verdict == "undecided"
     assert found.evidence.missing_candidate == {"infrastructure.network": 40}
@@ -92,8 +93,18 @@ def test_all_missing_on_either_side_is_undecided(home: Home, base: str) -> None:
     assert json.loads(back.to_json())["difference"]["value"] is None
 
 
+def test_what_one_pays_is_judged_without_scores(home: Home) -> None:
+    unchecked = Suite(name="coins", tasks=tuple(Task(id=t.id, prompt="?") for t in coins().tasks))
+    for name in ("old", "new"):
+        run_suite(unchecked, agent(), k=8, home=home, run=name)
+    found = gate("old", "new", home=home, metric="steps", margin=0.2)
+    assert found.evidence.looks[0].scored == found.evidence.looks[0].runs
+    assert found.evidence.missing_base == {}
+    assert gate("old", "new", home=home, margin=0.2).evidence.why == "no attempt of the baseline has a score"
+
+
 def test_a_fifth_missing_is_bounded_and_said(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.8, fate="b", lost=0.12), k=8, home=home, name="new", retries=0)
+    run_suite(coins(), agent(0.8, fate="b", lost=0.12), k=8, home=home, run="new", retries=0)
     found = gate(base, "new", home=home, margin=0.1)
     lost = found.evidence.missing_candidate["infrastructure.network"]
     assert lost > 0
@@ -103,7 +114,7 @@ def test_a_fifth_missing_is_bounded_and_said(home: Home, base: str) -> None:
 
 
 def test_quarantine_leaves_a_task_out_until_its_date(home: Home, base: str) -> None:
-    run_suite(coins(), agent(1.0, only="t3", fate="b"), k=10, home=home, name="new")
+    run_suite(coins(), agent(1.0, only="t3", fate="b"), k=10, home=home, run="new")
     plain = gate(base, "new", home=home, margin=0.2)
     resting = gate(base, "new", home=home, margin=0.2, quarantine=[Quarantined(task="t3", until=LATER, reason="flaky")])
     assert resting.verdict == "pass"
@@ -160,13 +171,14 @@ def test_a_quarantine_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_monitoring_runs_through_the_lab(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.2, fate="b"), k=6, home=home, name="bad")
+    run_suite(coins(), agent(0.2, fate="b"), k=6, home=home, run="bad")
     found = gate(base, "bad", home=home, monitor=True)
     assert found.verdict == "regression"
     assert found.evidence.e_value >= 1
     assert len(found.evidence.watched) == 6
     assert found.evidence.decided_at is not None
-    same = gate(base, base, home=home, monitor=True)
+    run_suite(coins(), agent(), k=20, home=home, run="same")
+    same = gate(base, "same", home=home, monitor=True)
     assert (same.verdict, same.evidence.e_value) in (("pass", 1.0), ("undecided", 1.0))
 
 
@@ -215,7 +227,7 @@ def test_a_plan_from_a_pilot_knows_its_price(home: Home, base: str) -> None:
 
 def test_a_margin_that_the_baseline_cannot_show(home: Home) -> None:
     for name in ("old", "new"):
-        run_suite(coins(), agent(), k=2, home=home, name=name)  # the same fate: no difference at all
+        run_suite(coins(), agent(), k=2, home=home, run=name)  # the same fate: no difference at all
     found = gate("old", "new", home=home, margin=0.04)
     assert found.verdict == "undecided"
     assert any("cannot show a change of 0.04" in w for w in found.warnings)
@@ -239,7 +251,8 @@ def test_one_agent_of_several_is_judged(home: Home, plain: Redactor) -> None:
                     writer.trace(tid).finish(Head(trace_id=tid, episode=episode_id("test", key), **told), ())
     found = gate("both", "both", home=home, agent="new", base_agent="old", margin=0.3)
     assert (found.verdict, found.base_agent, found.agent) == ("regression", "old", "new")
-    assert gate("both", "both", home=home, agent="old", margin=0.3).difference.value == 0.0
+    with pytest.raises(BadUsage, match="'both' would be compared with itself"):
+        gate("both", "both", home=home, agent="old", margin=0.3)
     assert compare("both", "both", home=home, agent="new", base_agent="old").verdict == "regression"
-    with pytest.raises(NotFound, match="no agent in run 'both' named 'older'"):
-        compare("both", "both", home=home, agent="older")
+    with pytest.raises(NotFound, match="no agent named 'older' in run 'both'"):
+        compare("both", "both", home=home, agent="older", base_agent="old")

@@ -68,13 +68,13 @@ def talking(system: str, reply: str) -> Any:
 
 
 def test_prompts_and_replies_of_stored_traces_are_looked_through(suite: str, home: Home) -> None:
-    run_suite(suite, talking("Be brief.", "hm"), home=home, name="honest")
+    run_suite(suite, talking("Be brief.", "hm"), home=home, run="honest")
     assert check_golden(suite, home=home).verdict == "no alarm", "a task may stand where it is asked"
-    run_suite(suite, talking(f"For example: {LAMP}. The answer is two.", "hm"), home=home, name="coached")
+    run_suite(suite, talking(f"For example: {LAMP}. The answer is two.", "hm"), home=home, run="coached")
     found = check_golden(suite, home=home)
     assert (found.verdict, verdicts(found)) == ("alarm", {"kettle": "clean", "lamp": "contaminated"})
     canary = Path(suite, "tasks.yaml").read_text().splitlines()[0].split()[-1]
-    run_suite(suite, talking("Be brief.", f"I remember {canary}"), home=home, name="recites")
+    run_suite(suite, talking("Be brief.", f"I remember {canary}"), home=home, run="recites")
     found = check_golden(suite, runs=["recites"], home=home)
     assert [c.kind for c in found.contamination.canaries] == ["reply", "reply"]
 
@@ -82,7 +82,7 @@ def test_prompts_and_replies_of_stored_traces_are_looked_through(suite: str, hom
 def test_another_run_counts_as_a_text(suite: str, tmp_path: Path, home: Home) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(f'- {{id: x, prompt: "{KETTLE}", checks: [{{contains: y}}]}}\n')
-    run_suite(str(other), talking("Be brief.", "hm"), home=home, name="production")
+    run_suite(str(other), talking("Be brief.", "hm"), home=home, run="production")
     assert verdicts(check_golden(suite, traces=["production"], home=home))["kettle"] == "contaminated"
 
 
@@ -106,10 +106,10 @@ def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home
 
     with pytest.MonkeyPatch.context() as patch:
         (tmp_path / "heads").touch()
-        run_suite(str(folder), act, k=2, home=home, name="heads")
+        run_suite(str(folder), act, k=2, home=home, run="heads")
         (tmp_path / "heads").unlink()
         patch.setenv("COIN", "0")
-        run_suite(str(folder), act, k=2, home=home, name="tails")
+        run_suite(str(folder), act, k=2, home=home, run="tails")
     coin, word, file = check_golden(str(folder), home=home).health
     assert (coin.findings, coin.advice, coin.attempts, coin.runs) == (["flaky"], "mend the check", 4, 2)
     assert coin.same_end_other_verdict.value == 1.0
@@ -118,7 +118,7 @@ def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home
 
 
 def test_health_counts_only_attempts_at_the_task_as_it_is_now(suite: str, home: Home) -> None:
-    run_suite(suite, lambda task: "one", k=3, home=home, name="before")
+    run_suite(suite, lambda task: "one", k=3, home=home, run="before")
     path = Path(suite, "tasks.yaml")
     path.write_text(path.read_text().replace("expected: two", "expected: one"))
     assert check_golden(suite, home=home).verdict == "alarm", "the suite changed without a new version"

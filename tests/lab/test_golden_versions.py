@@ -38,17 +38,17 @@ def two_versions(tmp_path: Path, home: Home) -> str:
     names = [f"t{i}" for i in range(8)]
     folder = suite_at(tmp_path / "coins", dict.fromkeys(names, "yes"))
     freeze(folder)
-    run_suite(folder, agent(0.9), k=8, home=home, name="old")
+    run_suite(folder, agent(0.9), k=8, home=home, run="old")
     suite_at(tmp_path / "coins", dict.fromkeys(names[:6], "yes") | {"t6": "no", "extra": "yes"})
     freeze(folder, why="t6 was wrong, t7 is gone")
-    run_suite(folder, agent(0.3), k=8, home=home, name="new")
+    run_suite(folder, agent(0.3), k=8, home=home, run="new")
     return folder
 
 
 def test_versions_are_not_mixed(two_versions: str, home: Home, tmp_path: Path) -> None:
     said = (
         r"'old' ran coins 1\.0\.0 \(b2:\w{12}\) and 'new' ran coins 2\.0\.0 \(b2:\w{12}\): added extra; removed t7; "
-        r"changed t6; scores of different versions are not compared; .*--common-tasks to compare the 6 tasks"
+        r"changed t6; scores of different versions are not compared; .*common_tasks to compare the 6 tasks"
     )
     for ask in (
         lambda: compare("old", "new", home=home),
@@ -82,11 +82,11 @@ def test_common_tasks_are_those_of_equal_content(two_versions: str, home: Home, 
 def test_an_edited_suite_is_noticed(tmp_path: Path, home: Home) -> None:
     folder = suite_at(tmp_path / "coins", {"a": "yes", "b": "yes", "c": "yes"})
     freeze(folder)
-    assert run_suite(folder, agent(0.9), k=4, home=home, name="clean").warnings == ()
+    assert run_suite(folder, agent(0.9), k=4, home=home, run="clean").warnings == ()
     suite_at(tmp_path / "coins", {"a": "yes", "b": "yes", "c": "no"})
-    (warning,) = run_suite(folder, agent(0.9), k=4, home=home, name="edited").warnings
+    (warning,) = run_suite(folder, agent(0.9), k=4, home=home, run="edited").warnings
     assert "other demands in c" in warning
-    run_suite(folder, agent(0.9), k=4, home=home, name="again")
+    run_suite(folder, agent(0.9), k=4, home=home, run="again")
     assert compare("edited", "again", home=home).suite.base.unrecorded == "other demands in c", "same digest, but told"
     with pytest.raises(BadUsage, match=r"'edited' ran coins with changes that version 1\.0\.0 does not have"):
         gate("edited", "again", home=home)
@@ -95,7 +95,7 @@ def test_an_edited_suite_is_noticed(tmp_path: Path, home: Home) -> None:
 
 
 def test_runs_of_another_suite_altogether_have_nothing_in_common(tmp_path: Path, home: Home) -> None:
-    run_suite(suite_at(tmp_path / "one", {"a": "yes"}), agent(1), home=home, name="one")
-    run_suite(suite_at(tmp_path / "two", {"b": "yes"}), agent(1), home=home, name="two")
+    run_suite(suite_at(tmp_path / "one", {"a": "yes"}), agent(1), home=home, run="one")
+    run_suite(suite_at(tmp_path / "two", {"b": "yes"}), agent(1), home=home, run="two")
     with pytest.raises(BadUsage, match="no task is the same in both"):
         compare("one", "two", home=home, common_tasks=True)

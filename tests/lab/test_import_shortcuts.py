@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.lab import import_logs
-from ethogram.lab.logs.imports import _clean_name, _Import
+from ethogram.lab.logs.imports import _Import
+from ethogram.lab.logs.source_names import clean_name
 from ethogram.store import Home
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import Redactor, policy_from
@@ -61,7 +62,7 @@ def test_names_that_are_searched_together_are_redacted_as_each_of_them_alone(nam
     found.plain_names = set()
     found._expect_names(names, redactor)
     for name in found.plain_names:
-        assert _clean_name(name, redactor) == name
+        assert clean_name(name, redactor) == name
 
 
 @pytest.mark.parametrize("redact", ["default", "secrets", "none"])

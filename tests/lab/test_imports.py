@@ -98,6 +98,16 @@ def test_importing_again_adds_nothing(
     assert (segments(home, "logs"), home.resolve("logs").entries) == before
 
 
+def test_importing_a_damaged_file_again_lists_again_what_is_wrong_with_it(logs: Any, home: Home) -> None:
+    path = logs.put("a.jsonl", logs.chat("hello", "you") + b'{"messages": 5}\n{"messages": [\n' * 70)
+    first, again = import_logs(path, home=home), import_logs(path, home=home)
+    assert (first.traces, again.traces, again.unchanged) == (1, 0, 1)
+    assert [r["skipped"] for r in again.rows()] == [140]
+    assert again.skipped == first.skipped
+    assert again.lost == first.lost
+    assert show_run("a", home=home).skipped == 140, "counted once"
+
+
 def test_two_files_of_the_same_content_are_one(logs: Any, home: Home) -> None:
     logs.put("a.jsonl", logs.chat("hello", "you"))
     logs.put("b.jsonl", logs.chat("hello", "you"))
@@ -228,7 +238,7 @@ def test_a_folder_keeps_its_whole_name(logs: Any, home: Home) -> None:
 def test_runs_that_exist_and_names_that_cannot_be(logs: Any, home: Home) -> None:
     path = logs.put("a.jsonl", logs.chat("a", "b"))
     home.create("mine", "run")
-    with pytest.raises(BadUsage, match="'mine' is a run run; choose another name with --run"):
+    with pytest.raises(BadUsage, match="'mine' is a run run; choose another name with run"):
         import_logs(path, home=home, run="mine")
     with pytest.raises(BadUsage, match="cannot name a run"):
         import_logs(path, home=home, run="a/b")

@@ -45,8 +45,8 @@ def shop(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
         '- {id: ale, prompt: "What does ale cost?", checks: [{equals: "4"}]}\n'
     )
     freeze(str(folder))
-    run_suite(str(folder), looping, tasks=("tea",), home=home, name="night")
-    run_suite(str(folder), right, tasks=("tea",), home=home, name="day")
+    run_suite(str(folder), looping, tasks=("tea",), home=home, run="night")
+    run_suite(str(folder), right, tasks=("tea",), home=home, run="day")
     return str(folder)
 
 
@@ -98,7 +98,7 @@ def test_closing_takes_a_golden_task_that_fails_the_failure(shop: str, home: Hom
 
     with pytest.raises(BadUsage, match="closed by the golden task that guards against it"):
         close()
-    with pytest.raises(NotFound, match="no task in the golden set 'shop' named 'rye'"):
+    with pytest.raises(NotFound, match="no task named 'rye' in the golden set 'shop'"):
         close(task="rye", suite=shop)
     with pytest.raises(BadUsage, match="any task fails a trace of another one"):
         close(task="ale", suite=shop)
@@ -148,7 +148,7 @@ def test_a_guard_needs_proof() -> None:
     assert guard_problem(bad, None, 0.5, "t") is None
     assert "cannot be asked" in str(guard_problem(unknown, good, 0.5, "t"))
     assert "guards against nothing" in str(guard_problem(good, good, 0.5, "t"))
-    assert "does not tell them apart" in str(guard_problem(bad, bad, 0.5, "t"))
+    assert "does not distinguish them" in str(guard_problem(bad, bad, 0.5, "t"))
 
 
 def test_an_incident_is_plain_json(shop: str, home: Home) -> None:

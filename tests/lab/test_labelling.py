@@ -40,6 +40,13 @@ def test_a_class_by_hand_overrides_the_rule(bells: str, home: Home) -> None:
     assert verify(load(bells, home=home)).ok
 
 
+def test_a_run_that_is_open_already(bells: str, home: Home) -> None:
+    run = load(bells, home=home)
+    done = label_run(run, "1/1", "loop", why=REASON, by="ada")
+    assert (done.run, done.labelled) == (bells, 1)
+    assert told(label_run(bells, home=home)) == told(done)
+
+
 def test_the_newest_word_counts_and_none_is_a_word(bells: str, home: Home) -> None:
     label_run(bells, "1/1", "loop", why="first", by="ada", home=home)
     label_run(bells, "1/1", "bad_args, gave_up", why="second", by="bob", home=home)
@@ -132,7 +139,7 @@ def test_what_cannot_be_labelled(bells: str, home: Home, tmp_path: Path) -> None
     for args, more, words in (
         (("1/1",), {}, "needs a value"),
         (("1/1", "clumsy"), {"why": "x"}, "'clumsy' is no failure class; classes are: wrong_tool, "),
-        (("1/1", "loop"), {}, "say why with --why"),
+        (("1/1", "loop"), {}, "say why with why"),
         (("1/1", "loop"), {"why": "x", "step": 99}, "has no step 99; it has steps 0 to 3"),
     ):
         with pytest.raises(BadUsage, match=words):
@@ -145,7 +152,7 @@ def test_what_cannot_be_labelled(bells: str, home: Home, tmp_path: Path) -> None
 
 
 def test_sources_that_score_nothing_say_so(bells: str, home: Home) -> None:
-    with pytest.raises(NotFound, match="label in run 'bells'"):
+    with pytest.raises(NotFound, match="label named 'nobody' in run 'bells'"):
         rescore(bells, outcome_from="label:nobody", home=home)
-    with pytest.raises(NotFound, match="meta value in run 'bells'"):
+    with pytest.raises(NotFound, match="meta value named 'nothing' in run 'bells'"):
         rescore(bells, outcome_from="meta:nothing", home=home)

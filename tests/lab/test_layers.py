@@ -44,10 +44,10 @@ def agent(*, says: float = 1.0, calls: float = 1.0, leaves: float = 1.0, crashes
 
 
 def test_each_layer_has_its_rate_and_the_way_taken_is_not_measured(home: Home) -> None:
-    run_suite(lamps(), agent(calls=0.0), k=5, home=home, name="night")
+    run_suite(lamps(), agent(calls=0.0), k=5, home=home, run="night")
     found = layers_of("night", home=home)
     assert {layer: rate.value for layer, rate in found.layers.items()} == {"L0": 1.0, "L1": 0.0, "L2": None, "L3": 1.0}
-    assert found.layers["L2"].why == "not measured: nobody has judged the way taken; ethogram judge does"
+    assert found.layers["L2"].why == "not measured: the steps were not judged; use ethogram judge"
     assert why("night", home=home).layers == found.layers
     assert [row["layer"] for row in found.rows()] == ["L0", "L1", "L2", "L3"]
 
@@ -64,16 +64,16 @@ def test_each_layer_has_its_rate_and_the_way_taken_is_not_measured(home: Home) -
 def test_the_layer_that_was_broken_is_the_one_that_moved(
     home: Home, worse: dict[str, float], moved: list[str], suspects: list[str]
 ) -> None:
-    run_suite(lamps(), agent(), k=10, home=home, name="old")
-    run_suite(lamps(), agent(**worse), k=10, home=home, name="new")
+    run_suite(lamps(), agent(), k=10, home=home, run="old")
+    run_suite(lamps(), agent(**worse), k=10, home=home, run="new")
     found = compare("old", "new", home=home).layers
     assert found is not None
     assert (found.moved, found.suspects) == (moved, suspects)
 
 
 def test_gate_and_why_say_the_same_as_compare(home: Home) -> None:
-    run_suite(lamps(), agent(), k=10, home=home, name="old")
-    run_suite(lamps(), agent(calls=0.3), k=10, home=home, name="new")
+    run_suite(lamps(), agent(), k=10, home=home, run="old")
+    run_suite(lamps(), agent(calls=0.3), k=10, home=home, run="new")
     moved = ["L1"]
     judged = gate("old", "new", home=home).layers
     assert judged is not None
@@ -88,8 +88,8 @@ def test_gate_and_why_say_the_same_as_compare(home: Home) -> None:
 
 
 def test_an_attempt_that_the_agent_crashed_fails_every_layer(home: Home) -> None:
-    run_suite(lamps(), agent(), k=6, home=home, name="old")
-    run_suite(lamps(), agent(crashes=True), k=6, home=home, name="new")
+    run_suite(lamps(), agent(), k=6, home=home, run="old")
+    run_suite(lamps(), agent(crashes=True), k=6, home=home, run="new")
     rates = layers_of("new", home=home).layers
     assert rates["L3"].value == 0.5
     assert rates["L1"].value == 0.5, "a crash is no way to be left out of a layer"
@@ -118,7 +118,7 @@ def test_a_log_with_a_reference_has_tool_calls_and_an_end_state(logs: Any, home:
     import_logs(logs.put("wrong.json", wrong), run="wrong", home=home)
     found = layers_of("wrong", home=home)
     assert (found.layers["L1"].value, found.layers["L3"].value) == (0.5, 0.5)
-    assert "0 of 20 runs with a wrong end state pass L1" in found.look
+    assert "0 of 20 attempts with a wrong end state pass L1" in found.look
     assert "tool descriptions" in found.look
     told = compare("same", "wrong", home=home).layers
     assert told is not None

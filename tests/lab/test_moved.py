@@ -9,9 +9,10 @@ import pytest
 from ethogram.decide.compare import TaskChange
 from ethogram.lab.divergence.diffs import diff
 from ethogram.lab.gate.comparison import compare
-from ethogram.lab.gate.gating import GateSettings, gate
+from ethogram.lab.gate.gating import gate
 from ethogram.lab.gate.moved import MOST_OPENED, moved_tasks
-from ethogram.lab.home.traces import find_trace
+from ethogram.lab.gate.results import GateSettings
+from ethogram.lab.trace.traces import find_trace
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.suites import run_suite
 from ethogram.show.moved import attempt_words
@@ -43,12 +44,12 @@ def agent(*, broken: tuple[str, ...] = (), steps: bool = True, flaky: float = 0.
 
 @pytest.fixture
 def base(home: Home) -> str:
-    run_suite(suite(), agent(), k=10, home=home, name="main")
+    run_suite(suite(), agent(), k=10, home=home, run="main")
     return "main"
 
 
 def test_a_gate_names_the_tasks_that_broke(home: Home, base: str) -> None:
-    run_suite(suite(), agent(broken=BROKEN), k=4, home=home, name="bad")
+    run_suite(suite(), agent(broken=BROKEN), k=4, home=home, run="bad")
     found = gate(base, "bad", home=home, margin=0.1)
     assert found.verdict == "regression"
     assert [t.task for t in found.tasks] == list(BROKEN)
@@ -78,7 +79,7 @@ def test_the_runs_that_a_gate_buys_are_named_too(home: Home, tmp_path: Any) -> N
         "def good(task, episode):\n    return 'on'\n"
         "def bad(task, episode):\n    return 'off' if task.id > 't1' else 'on'\n"
     )
-    run_suite(f"{tmp_path}/lamps.py", f"{tmp_path}/lamps.py:good", k=10, home=home, name="lamps")
+    run_suite(f"{tmp_path}/lamps.py", f"{tmp_path}/lamps.py:good", k=10, home=home, run="lamps")
     stages = StageOptions(agent=f"{tmp_path}/lamps.py:bad")
     found = run_gate("lamps", "bought", GateSettings(margin=0.2), stages, home=home)
     assert found.verdict == "regression"
@@ -99,15 +100,15 @@ def test_where_steps_agree_or_no_pass_is_kept_it_says_so(home: Home) -> None:
         liar(task, episode)
         return "on"
 
-    run_suite(suite(), honest, k=10, home=home, name="main")
-    run_suite(suite(), liar, k=4, home=home, name="bad")
+    run_suite(suite(), honest, k=10, home=home, run="main")
+    run_suite(suite(), liar, k=4, home=home, run="bad")
     found = gate("main", "bad", home=home, margin=0.1)
     assert {t.step.why for t in found.tasks if t.step} == {"both took the same steps"}
 
 
 def test_a_drop_that_no_task_shows_by_itself_still_names_where_it_fell(home: Home) -> None:
-    run_suite(suite(30), agent(), k=10, home=home, name="main")
-    run_suite(suite(30), agent(flaky=0.3), k=2, home=home, name="flaky")
+    run_suite(suite(30), agent(), k=10, home=home, run="main")
+    run_suite(suite(30), agent(flaky=0.3), k=2, home=home, run="flaky")
     found = gate("main", "flaky", home=home, margin=0.1)
     assert found.verdict == "regression"
     assert not found.evidence.moved
@@ -121,7 +122,7 @@ def test_other_metrics_show_their_worst_attempt(home: Home, base: str) -> None:
             episode.record.tool("look", lambda: "fine")
         return "on"
 
-    run_suite(suite(), slow, k=10, home=home, name="slow")
+    run_suite(suite(), slow, k=10, home=home, run="slow")
     found = gate(base, "slow", home=home, margin=0.1, metric="steps")
     (task,) = found.tasks
     assert (task.task, task.base.passed, task.base.mean, task.candidate.mean) == ("t2", None, 2.0, 9.0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage
 from ethogram.lab import import_logs
-from ethogram.lab.home.found import find_in_trace
-from ethogram.lab.home.outline import trace_outline
-from ethogram.lab.home.reading import StepReader, chosen_steps, step_choice
+from ethogram.lab.trace.found import find_in_trace
+from ethogram.lab.trace.outline import trace_outline
+from ethogram.lab.trace.reading import StepReader, chosen_steps, step_choice
 from ethogram.store import Home, Policy, Redactor, open_home
 from ethogram.trace import Head, Span, Trace
 from ethogram.trace.ids import SpanId, episode_id, trace_id

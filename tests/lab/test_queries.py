@@ -40,7 +40,7 @@ def test_some_runs_only(bells: str, home: Home, logs: Any) -> None:
         1,
         1,
     ]
-    with pytest.raises(NotFound, match="no run in"):
+    with pytest.raises(NotFound, match="no run named"):
         sql(count, runs=["none"], home=home)
 
 
@@ -49,7 +49,7 @@ def test_limits(bells: str, home: Home) -> None:
     for limit, rows, more in ((0, 0, True), (5, 5, True), (16, 16, False), (99, 16, False), (None, 16, False)):
         answer = sql(query, home=home, limit=limit)
         assert (len(answer.records), answer.more) == (rows, more)
-    with pytest.raises(BadUsage, match="makes no sense"):
+    with pytest.raises(BadUsage, match="limit must be at least 0"):
         sql(query, home=home, limit=-1)
 
 

@@ -9,7 +9,7 @@ import pytest
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, show_trace
 from ethogram.lab.divergence.diffs import diff
-from ethogram.lab.home.traces import TraceTree, find_trace, split_place
+from ethogram.lab.trace.traces import TraceTree, find_trace, split_place
 from ethogram.store import Home
 
 
@@ -90,9 +90,9 @@ def test_what_cannot_be_asked_for(bells: str, home: Home) -> None:
         show_trace("1/1", home=home, step=4)
     with pytest.raises(NotFound, match="has no step -1"):
         show_trace("1/1", home=home, step=-1)
-    with pytest.raises(BadUsage, match="--only takes: errors, tools, model"):
+    with pytest.raises(BadUsage, match="only takes: errors, tools, model"):
         show_trace("1/1", home=home, only="wrong")
-    with pytest.raises(BadUsage, match="name the step with --step"):
+    with pytest.raises(BadUsage, match="name the step with step"):
         show_trace("1/1", home=home, around=1)
     with pytest.raises(BadUsage, match="a number of neighbours"):
         show_trace("1/1", home=home, step=1, around=-1)

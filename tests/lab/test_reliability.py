@@ -43,7 +43,7 @@ def torn(task: Task, episode: Any) -> str:
 
 
 def test_a_run_of_the_harness(home: Home) -> None:
-    run_suite(coins(), flip, k=4, home=home, name="night", meta={"scaffold": "none"})
+    run_suite(coins(), flip, k=4, home=home, run="night", meta={"scaffold": "none"})
     found = reliability("night", [1, 2, 4], home=home)
     successes = {t.task: t.c for t in found.tasks}
     assert successes["t5"] == 4, "a task that always passes"
@@ -59,7 +59,7 @@ def test_a_run_of_the_harness(home: Home) -> None:
 
 
 def test_missing_attempts_by_reason_and_those_not_yet_run(home: Home) -> None:
-    run_suite(coins(), torn, k=5, home=home, name="night", retries=0)
+    run_suite(coins(), torn, k=5, home=home, run="night", retries=0)
     found = reliability("night", home=home)
     lost = found.episodes.missing["infrastructure.network"]
     assert 0 < lost < 30
@@ -71,7 +71,7 @@ def test_missing_attempts_by_reason_and_those_not_yet_run(home: Home) -> None:
 
 
 def test_a_plan_that_grew_counts_what_is_planned_now(home: Home) -> None:
-    run_suite(coins(), flip, k=1, tasks=("t0", "t1"), home=home, name="night")
+    run_suite(coins(), flip, k=1, tasks=("t0", "t1"), home=home, run="night")
     resume_run("night", k=3, tasks=("t1", "t4"), suite=coins(), agent=flip, home=home)
     found = load_outcomes("night", home=home)
     assert dict(zip(found.tasks, found.planned.tolist(), strict=True)) == {"t0": 1, "t1": 3, "t4": 3}
@@ -80,8 +80,8 @@ def test_a_plan_that_grew_counts_what_is_planned_now(home: Home) -> None:
 
 def test_several_conditions_must_be_chosen_from(home: Home) -> None:
     both = (Condition(), Condition(name="loud", settings={}))
-    run_suite(coins(), flip, k=2, conditions=both, home=home, name="night")
-    with pytest.raises(BadUsage, match=r"holds 2 conditions .*--condition"):
+    run_suite(coins(), flip, k=2, conditions=both, home=home, run="night")
+    with pytest.raises(BadUsage, match=r"holds 2 conditions .*condition"):
         reliability("night", home=home)
     assert reliability("night", home=home, condition="loud").n == 12
     with pytest.raises(NotFound, match="loud"):
@@ -138,7 +138,7 @@ def test_a_run_that_never_began_is_all_not_run(home: Home) -> None:
     from ethogram.study.switch import kill
 
     kill(why="a test", home=home)
-    run_suite(coins(), flip, k=2, home=home, name="night")
+    run_suite(coins(), flip, k=2, home=home, run="night")
     found = reliability("night", home=home)
     assert (found.n, found.episodes.missing) == (0, {"not_run": 12})
     assert found.pass_at["1"].why == "no attempt has a score"
@@ -168,7 +168,7 @@ def test_which_k(text: str, ks: list[int]) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "0", "1,", "-2", "4-1", "1.5"])
 def test_which_k_cannot_be_read(text: str) -> None:
-    with pytest.raises(BadUsage, match="--k"):
+    with pytest.raises(BadUsage, match="k"):
         read_k(text)
 
 

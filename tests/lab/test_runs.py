@@ -11,7 +11,7 @@ import pytest
 
 from ethogram.errors import BadUsage, Damaged, Locked, NotFound
 from ethogram.lab import import_logs, list_runs, load, remove_run, retain_runs, show_run, show_trace
-from ethogram.lab.home.traces import find_trace
+from ethogram.lab.trace.traces import find_trace
 from ethogram.store import Home
 from ethogram.store.files import LocalFiles
 

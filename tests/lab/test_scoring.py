@@ -311,6 +311,17 @@ def test_a_run_directory_somewhere_else_brings_its_own_key(native: Run, suite: P
     assert not (tmp_path / "other" / "redaction.key").exists()
 
 
+def test_a_run_that_is_open_already_brings_its_own_key(
+    native: Run, suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(suite, "expected: 42", "expected: joe@example.org")
+    change(suite, "- numeric", "- contains")
+    monkeypatch.setenv("ETHOGRAM_HOME", str(tmp_path / "other"))
+    result = rescore(native, suite=suite)
+    assert (result.run, result.successes) == (native.name, 3)
+    assert not (tmp_path / "other" / "redaction.key").exists()
+
+
 def test_the_command_line(
     native: Run, suite: Path, home: Home, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -414,8 +425,8 @@ def test_a_table_has_one_meaning_under_both_names(told: str, home: Home, tmp_pat
     by_form = rescore(told, outcome_from=f"csv:{table}", home=home)
     assert (by_form.scored, by_form.changed, by_form.labels) == (1, 0, 0), "it added the same label and outcome"
     for more, words in (
-        ({"labels_csv": table, "outcome_from": f"csv:{table}"}, "--labels and --outcome-from csv: say the same"),
-        ({"score": "outcome", "outcome_from": "label:outcome"}, "--score and --outcome-from label: say the same"),
+        ({"labels_csv": table, "outcome_from": f"csv:{table}"}, "labels and outcome_from csv: say the same"),
+        ({"score": "outcome", "outcome_from": "label:outcome"}, "score and outcome_from label: say the same"),
         ({"outcome_from": f"csv:{table}:grade"}, "labels need either 'trace', or 'source', .* 'grade'"),
     ):
         with pytest.raises(BadUsage, match=words):

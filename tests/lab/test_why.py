@@ -140,7 +140,7 @@ def test_a_tool_that_is_never_called(home: Home, tmp_path: Path) -> None:
 def test_one_task_only(rooms: Home) -> None:
     found = why("rooms", task="6", home=rooms)
     assert (found.runs, found.failed, found.task) == (4, 4, "6")
-    with pytest.raises(NotFound, match="task in run 'rooms'"):
+    with pytest.raises(NotFound, match="task named '66' in run 'rooms'"):
         why("rooms", task="66", home=rooms)
 
 
@@ -182,7 +182,7 @@ def test_without_scores_all_is_a_lead(home: Home, tmp_path: Path) -> None:
     assert NO_ROOM in found.leads[0].examples[0].text
     assert found.leads[0].share.value is None
     assert found.templates[0].failed_with is None
-    assert "no run has a score" in found.contrast
+    assert "no attempt has a score" in found.contrast
 
 
 def test_owners_of_ones_own(rooms: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,14 +212,14 @@ def test_a_run_that_never_fails(home: Home, tmp_path: Path) -> None:
     put(home, tmp_path, "fine", [attempt(0, k, 1.0, GOOD) for k in range(4)])
     found = why("fine", home=home)
     assert (found.failed, found.explained, found.unexplained, found.causes) == (0, 0, 0, [])
-    assert found.headline == "None of 4 scored runs failed."
-    assert found.contrast == "no run failed, so there is nothing to compare"
+    assert found.headline == "None of 4 scored attempts failed."
+    assert found.contrast == "no attempt failed, so there is nothing to compare"
 
 
 def test_a_run_that_always_fails_is_not_said_to_be_like_successes(home: Home, tmp_path: Path) -> None:
     put(home, tmp_path, "bad", [attempt(0, k, 0.0, GOOD) for k in range(4)])
     assert why("bad", home=home).headline == (
-        "4 of 4 runs failed; no rule sees why, and no successful run is there to compare with."
+        "4 of 4 attempts failed; no rule explains it, and there is no successful attempt to compare with."
     )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference
 
 from ethogram.measure import contrasts
-from ethogram.measure.contrasts import ContrastRuns, Event, contrast_events
+from ethogram.measure.contrasts import ContrastEvent, ContrastRuns, contrast_events
 
 
 def runs_of(failed: list[int], task: list[int]) -> ContrastRuns:
@@ -21,8 +21,8 @@ def runs_of(failed: list[int], task: list[int]) -> ContrastRuns:
     return ContrastRuns(np.array(failed, dtype=bool), at, at)
 
 
-def event(name: str, shown: list[int]) -> Event:
-    return Event(name, np.flatnonzero(np.array(shown)).astype(np.int64))
+def event(name: str, shown: list[int]) -> ContrastEvent:
+    return ContrastEvent(name, np.flatnonzero(np.array(shown)).astype(np.int64))
 
 
 def dealt(failed: list[int], task: list[int], shown: list[int]) -> float:
@@ -137,7 +137,7 @@ def test_events_too_rare_to_tell_cost_nothing() -> None:
 def test_among_the_runs_that_came_there() -> None:
     """Two tasks; at a place that three runs of each reach, the choice is always wrong."""
     failed, task = [1, 0, 0, 1] * 2, [0] * 4 + [1] * 4
-    choice = Event("c", np.array([0, 4]), np.array([0, 1, 2, 4, 5, 6]))
+    choice = ContrastEvent("c", np.array([0, 4]), np.array([0, 1, 2, 4, 5, 6]))
     (found,) = contrast_events([choice], runs_of(failed, task)).contrasts
     assert found.p == pytest.approx(1 / 9)
     told = contrasts.fall(choice, runs_of(failed, task), 0.025)
@@ -151,7 +151,7 @@ def test_large_families_use_the_normal_limit() -> None:
     task = np.repeat(np.arange(30), 1000)
     failed = rng.random(30_000) < 0.4
     shown = rng.random(30_000) < np.where(failed, 0.31, 0.30)
-    found = contrast_events([Event("e", np.flatnonzero(shown))], ContrastRuns(failed, task, task)).contrasts[0]
+    found = contrast_events([ContrastEvent("e", np.flatnonzero(shown))], ContrastRuns(failed, task, task)).contrasts[0]
     n1 = np.bincount(task[failed], minlength=30)
     m = np.bincount(task[shown], minlength=30)
     mean = float(np.sum(n1 * m / 1000))
@@ -167,7 +167,7 @@ def test_nothing_is_left_of_an_event_that_another_explains() -> None:
     failed = np.where(cause, rng.random(240) < 0.8, rng.random(240) < 0.2)
     effect = np.where(cause, rng.random(240) < 0.9, rng.random(240) < 0.1)
     runs = ContrastRuns(failed, task, task)
-    first, second = (Event(n, np.flatnonzero(x)) for n, x in (("cause", cause), ("effect", effect)))
+    first, second = (ContrastEvent(n, np.flatnonzero(x)) for n, x in (("cause", cause), ("effect", effect)))
     family = contrast_events([first, second], runs)
     assert all(c.is_cause for c in family.contrasts)
     left = contrasts.given(second, runs, first.rows)

@@ -328,14 +328,14 @@ def test_the_same_agent_is_undecided_never_the_same() -> None:
     found = k_by_k(base, candidate, draws=499)
     assert found is not None
     assert found.verdict == "undecided"
-    assert "does not show sameness" in found.evidence
+    assert "does not show that the runs are the same" in found.evidence
 
 
 def test_too_few_runs_say_so() -> None:
     one = k_by_k({"t": [reading("a", "b")]}, {"t": [reading("x")]}, draws=99)
     assert one is not None
     assert one.verdict == "undecided"
-    assert "cannot show anything" in one.evidence
+    assert "too few attempts" in one.evidence
     assert one.effect.value is None
     assert one.effect.why
     assert one.between.value == 1.0

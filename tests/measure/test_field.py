@@ -175,7 +175,7 @@ def test_zero_variance_is_said_not_hidden() -> None:
     flat = Field.from_arrays(np.ones((5, 2)), [0, 1, 0, 1, 1], ["a", "b"]).metrics().estimate("spread")
     assert flat.value == 0.0
     assert flat.low is None
-    assert "alike" in str(flat.why)
+    assert "equal" in str(flat.why)
 
 
 def test_an_empty_field_refuses_and_says_why() -> None:

@@ -1,11 +1,11 @@
-"""The chain, read aloud: it names its evidence, gives a direction, and refuses where it must."""
+"""A field summarised in words: names and directions, numbers in estimates, and refusals where evidence is thin."""
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
 
-from ethogram.measure import Chain, Field, read_aloud
+from ethogram.measure import Chain, Field, summarise
 
 
 def field(
@@ -23,11 +23,11 @@ def field(
 
 
 def test_failures_that_do_too_much_are_to_be_constrained() -> None:
-    chain = read_aloud(field(effect=0.5))
+    chain = summarise(field(effect=0.5))
     assert chain.advice == "constrain"
     assert [f.dimension for f in chain.flags] == ["edits"]
     assert chain.step("separation").answer == "yes"
-    assert "more edits goes with failure" in chain.step("skew").text.lower()
+    assert "higher in failures: edits." in chain.step("skew").text.lower()
     assert "constrain edits" in chain.advice_text
     assert "compare the two fields" in chain.advice_text
     assert chain.flags[0].separation.high is not None
@@ -35,64 +35,75 @@ def test_failures_that_do_too_much_are_to_be_constrained() -> None:
 
 
 def test_failures_that_do_too_little_are_to_be_given_room() -> None:
-    assert read_aloud(field(help_=0.5)).advice == "expand"
-    both = read_aloud(field(effect=0.5, help_=0.5))
+    assert summarise(field(help_=0.5)).advice == "expand"
+    both = summarise(field(effect=0.5, help_=0.5))
     assert both.advice == "mixed"
     assert {f.dimension: f.action for f in both.flags} == {"edits": "constrain", "tests": "expand"}
 
 
-def test_numbers_and_intervals_are_in_the_text() -> None:
-    chain = read_aloud(field(effect=0.5))
+def test_sentences_have_names_and_the_numbers_are_in_estimates() -> None:
+    chain = summarise(field(effect=0.5))
     rate = chain.step("convergence").estimates["pass_rate"]
     assert rate.low is not None
     assert rate.high is not None
-    assert f"[{rate.low:.3g}, {rate.high:.3g}]" in chain.text
-    assert "80 runs of 10 tasks" in chain.text
+    assert chain.step("convergence").text == "Outcomes are not stable: 39 of 80 scored attempts succeeded."
     assert [s.name for s in chain.steps] == ["width", "convergence", "separation", "skew", "stages"]
-    assert "visited each state: a 80" in chain.step("stages").text
+    assert chain.step("separation").text.endswith("differ on 1 of 3 dimensions, the largest difference first: edits.")
+    for step in chain.steps:
+        assert step.text.count(". ") == 0, "one sentence"
+        assert "[" not in step.text
+        assert "p =" not in step.text
+    assert "(visited)" in chain.step("stages").text
+
+
+def test_the_dimension_that_is_named_first_leads_the_table() -> None:
+    """Of equal p-values the larger difference is named."""
+    chain = summarise(field(3, tasks=2, each=8))
+    apart = {name: abs(e.value or 0.0) for name, e in chain.step("separation").estimates.items()}
+    assert f"{max(apart, key=lambda name: apart[name])} has the smallest p." in chain.step("separation").text
 
 
 def test_thin_evidence_is_refused_with_what_is_needed() -> None:
-    few = read_aloud(field(tasks=1, each=6, rate=0.3))
+    few = summarise(field(tasks=1, each=6, rate=0.3))
     assert few.advice == "not enough evidence"
     assert few.step("separation").answer == "unknown"
     assert "it needs" in few.advice_text
-    thin = read_aloud(field(3, tasks=2, each=8))
+    thin = summarise(field(3, tasks=2, each=8))
     assert thin.advice == "not enough evidence"
-    assert "remain possible" in thin.text
-    assert "about" in thin.advice_text
+    assert "sd possible" in thin.advice_text
+    assert "attempts would detect differences above 0.8 sd" in thin.advice_text
 
 
 def test_many_runs_without_a_difference_point_elsewhere() -> None:
-    chain = read_aloud(field(5, tasks=20, each=20))
+    chain = summarise(field(5, tasks=20, each=20))
     assert chain.advice == "look elsewhere"
     assert chain.step("separation").answer == "no"
 
 
 def test_no_failure_is_nothing_to_fix_but_not_certainty() -> None:
-    chain = read_aloud(field(rate=1.1))
+    chain = summarise(field(rate=1.1))
     assert chain.advice == "nothing to fix"
     assert "may still be as low as" in chain.advice_text
 
 
 def test_no_variation_and_no_outcome() -> None:
-    still = read_aloud(Field.from_arrays(np.ones((6, 2)), [1, 0, 1, 0, 1, 0], ["a", "b"]))
+    still = summarise(Field.from_arrays(np.ones((6, 2)), [1, 0, 1, 0, 1, 0], ["a", "b"]))
     assert still.step("width").answer == "no"
     assert still.advice == "not enough evidence"
-    blind = read_aloud(Field.from_arrays(np.arange(12.0).reshape(6, 2), None, ["a", "b"]))
+    blind = summarise(Field.from_arrays(np.arange(12.0).reshape(6, 2), None, ["a", "b"]))
     assert blind.step("convergence").answer == "unknown"
     assert "score them first" in blind.text
     assert blind.missing == {"unscored": 6}
 
 
 def test_a_claim_about_stages_needs_ten_successes() -> None:
-    chain = read_aloud(field(tasks=1, each=12, rate=0.4))
+    chain = summarise(field(tasks=1, each=12, rate=0.4))
     assert chain.step("stages").answer == "unknown"
-    assert "not interpreted" in chain.step("stages").text
+    assert "drift has no interval" in chain.step("stages").text
 
 
 def test_it_survives_json_and_its_rule_is_named() -> None:
-    chain = read_aloud(field(effect=0.5), rule="reached", seed=4)
+    chain = summarise(field(effect=0.5), rule="reached", seed=4)
     assert msgspec.json.decode(msgspec.json.encode(chain), type=Chain) == chain
     assert (chain.rule, chain.seed) == ("reached", 4)
-    assert "reached each state" in chain.text
+    assert "(reached)" in chain.text

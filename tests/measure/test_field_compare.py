@@ -84,7 +84,7 @@ def test_one_task_has_one_centre_test_and_too_few_runs_say_so() -> None:
     tiny = compare_fields(runs(1, tasks=1, each=2), runs(2, tasks=1, each=2))
     assert tiny.width_ratio.low is None
     assert tiny.width_ratio.why
-    assert "cannot fall below" in str(tiny.test("centre").why)
+    assert "cannot be below" in str(tiny.test("centre").why)
     single = compare_fields(runs(1, tasks=4, each=1), runs(2, tasks=4, each=1))
     assert single.centre_shift.value is None
     assert single.width_ratio.value is None
@@ -253,11 +253,13 @@ def test_the_centre_shift_leaves_out_0_exactly_where_its_test_rejects() -> None:
 def test_the_separation_test_names_its_method_below_and_above_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     field = runs(3, tasks=20, each=6)
     dealt = field.metrics().separation_test(999, 1)
-    assert dealt.method == "outcomes dealt anew within tasks, 999 draws; max-T over dimensions"
+    assert dealt.method == "outcomes permuted within tasks, 999 draws; max-T over dimensions"
     assert field.metrics().report(draws=999, seed=1).test_method == dealt.method
     monkeypatch.setattr(twin, "LARGE", 100)
     drawn = field.metrics().separation_test(999, 1)
-    assert drawn.method.startswith("normal limit of outcomes dealt anew within tasks (120 runs, above 100), 9999 draws")
+    assert drawn.method.startswith(
+        "normal limit of outcomes permuted within tasks (120 attempts, above 100), 9999 draws"
+    )
     assert drawn.draws == 9999
     # and the two say the same
     for name, p in dealt.adjusted.items():

@@ -123,7 +123,7 @@ def test_a_field_with_milestones() -> None:
         ([{"state": "a", "when": {"tool": "x", "count": 0}}], "at least 1"),
         ([{"state": "a", "when": {"tool": "x"}}] * 2, "'a' occurs twice"),
         ([{"state": "a", "when": {"write": True}}], "under 'writes'"),
-        ([{"state": "a", "when": {"last": True, "tool": "x"}}], "stands alone"),
+        ([{"state": "a", "when": {"last": True, "tool": "x"}}], "use 'last' alone"),
         ([{"state": "a", "when": {"last": True}}, {"state": "b", "when": {"last": True}}], "only one"),
         ({"milestones": [], "stric": True}, "unknown key 'stric'"),
     ],

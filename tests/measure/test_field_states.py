@@ -124,7 +124,7 @@ def test_walk_gives_drift_as_a_difference_of_widths() -> None:
     assert (whole.state, whole.K, whole.successes, whole.rule) == ("a", 12, 6, "visited")
     assert later.K == 8
     assert later.estimates["drift"].low is None
-    assert "too few" in str(later.estimates["drift"].why)
+    assert "an interval needs 5" in str(later.estimates["drift"].why)
 
 
 def test_drift_without_successes_is_absent() -> None:
@@ -160,7 +160,7 @@ def test_the_note_on_drift_counts_the_successes_that_the_column_counts() -> None
     found = field.metrics().estimate("drift")
     assert (found.n, found.of) == (6, "successes")
     assert found.why is not None
-    assert found.why.startswith("6 of 75 successes are of tasks that also failed")
+    assert found.why.startswith("only 6 of 75 successes are in tasks that also have failures")
 
 
 def test_programs_regimes_and_families() -> None:

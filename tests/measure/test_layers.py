@@ -75,7 +75,7 @@ def test_of_the_runs_that_end_badly_some_pass_below() -> None:
     wrong: list[Row] = [(f"t{i % 10}", 0.0, {"L1": 0.0, "L3": 0.0}) for i in range(40)]
     assert "tool descriptions" in look_in_one_run(layer_gaps(scored(wrong)))
     half: list[Row] = [(f"t{i % 10}", 0.0, {"L1": float(i < 20), "L3": 0.0}) for i in range(40)]
-    assert "does not tell" in look_in_one_run(layer_gaps(scored(half)))
+    assert "does not show where to look" in look_in_one_run(layer_gaps(scored(half)))
     with_way: list[Row] = [(t, v, {**own, "L2": 1.0}) for t, v, own in wrong]
     told = look_in_one_run(layer_gaps(scored(with_way)))
     assert told.endswith("so look at the environment and the verifier"), "the way taken looks clean, the end does not"

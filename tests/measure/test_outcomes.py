@@ -44,7 +44,10 @@ def test_a_figure_that_nobody_recorded_is_unknown_and_never_zero() -> None:
     assert np.isnan(found.metric("cost")).all()
     paid = Outcomes(**{**vars(found), "figures": {"cost": np.arange(5.0)}})
     assert paid.metric("cost")[0] == 0.0
-    assert np.isnan(paid.metric("cost")[2]), "the cost of an unscored attempt is no measurement of the agent"
+    assert np.isnan(paid.metric("cost")[2]), "the cost of an attempt that was cut off is no measurement of the agent"
+    assert paid.metric("cost")[4] == 4.0, "of an attempt that ended, only the verdict is missing"
+    assert paid.missing("cost") == {"infrastructure.timeout": 1}
+    assert paid.missing() == {"infrastructure.timeout": 1, "unscored": 1}
 
 
 def test_choosing_tasks_keeps_those_without_an_episode() -> None:

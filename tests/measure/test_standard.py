@@ -23,12 +23,13 @@ from ethogram.measure.standard import (
     chosen,
     dimensions,
     of_preset,
-    standards,
+    of_tally,
     tool_classes,
 )
-from ethogram.measure.standard_columns import COLUMNS, WIDEST
+from ethogram.measure.standard_columns import COLUMNS, WIDEST, standard_values
 from ethogram.measure.standard_states import COLUMNS as STATE_COLUMNS
 from ethogram.measure.standard_states import DEFAULT_STATES, default_states, state_labels
+from ethogram.measure.standard_stream import CHUNK
 from ethogram.store.segment import columns_of_spans, span_schema
 from ethogram.trace import UNMETERED, Head, Ref, Scored, Span, SpanId, Totals, Trace, episode_id, trace_id
 
@@ -199,7 +200,10 @@ def cut(
 
 
 def measured(traces: list[Trace], batches: list[Any], chunk: int | None = None) -> Standards:
-    return standards(batches, [t.head for t in traces], [t.totals for t in traces], chunk=chunk)
+    heads, totals = [t.head for t in traces], [t.totals for t in traces]
+    costs = np.array([t.cost_usd for t in totals], dtype=float)
+    steps = np.array([t.steps for t in totals], dtype=np.int64)
+    return of_tally(standard_values(batches, [h.trace_id for h in heads], steps, chunk or CHUNK), heads, totals, costs)
 
 
 def same(found: Standards, traces: list[Trace]) -> None:
@@ -292,7 +296,7 @@ def test_what_the_harness_could_not_count_is_unknown_and_not_the_rest():
     ]
     found = amounts_of(heads, [Totals(model_calls=1, input_tokens=7, cost_usd=0.5)] * 3)
     assert [None if np.isnan(v) else v for v in found["input_tokens"]] == [7, 7, None]
-    assert [None if np.isnan(v) else v for v in found["cost_usd"]] == [0.5, None, 0.5]
+    assert "cost_usd" not in found, "what an episode cost is priced, not taken from the ledger"
 
 
 def test_what_a_log_never_says_is_left_out_with_a_reason():

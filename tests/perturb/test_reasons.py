@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from ethogram.errors import BadInput, MissingExtra, NotFound
-from ethogram.perturb import FILES, NotApplicable, file_operator, format_of, perturb_files
+from ethogram.errors import MissingExtra
+from ethogram.perturb import FILES, NotApplicable, file_operator, format_of
 
 Samples = dict[str, tuple[str, bytes]]
 
@@ -195,37 +195,6 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch, samples: Sa
     monkeypatch.setitem(sys.modules, "pikepdf", None)
     with pytest.raises(MissingExtra, match=r"ethogram\[files\]"):
         file_operator("page_removal", "pdf").applicable(samples["pdf"][1], "pdf")
-
-
-# one file of several
-
-
-def test_one_file_of_several_is_changed(samples: Samples) -> None:
-    files = {"a/sales.csv": samples["csv"][1], "notes.md": samples["md"][1], "tool.py": b"print(1)\n", "e.csv": b""}
-    done = perturb_files(files, "row_duplicate", 3)
-    assert done.name == "a/sales.csv"
-    assert done.files.keys() == files.keys()
-    assert [n for n in files if done.files[n] != files[n]] == ["a/sales.csv"]
-    assert done.files["a/sales.csv"] == done.change.content
-    assert files["a/sales.csv"] == samples["csv"][1]
-    assert {perturb_files(files, "null_content", seed).name for seed in range(20)} == {"a/sales.csv", "notes.md"}
-    assert perturb_files(files, "null_content", 1, file="notes.md").name == "notes.md"
-
-
-def test_files_that_cannot_be_changed(samples: Samples) -> None:
-    files = {"a.csv": b"", "b.md": samples["md"][1], "c.bin": b"\x00"}
-    with pytest.raises(
-        NotApplicable, match=r"row_duplicate can change none of the files \(a.csv: the file is empty; b.md"
-    ):
-        perturb_files(files, "row_duplicate", 1)
-    with pytest.raises(NotApplicable, match="files of this suffix cannot be changed"):
-        perturb_files(files, "row_duplicate", 1, file="c.bin")
-    with pytest.raises(NotFound, match=r"no file named 'd\.csv'"):
-        perturb_files(files, "row_duplicate", 1, file="d.csv")
-    with pytest.raises(NotFound, match="did you mean 'row_duplicate'"):
-        perturb_files(files, "row_duplicat", 1)
-    with pytest.raises(BadInput, match="does not work on md files"):
-        file_operator("row_duplicate", "md")
 
 
 def test_formats_by_suffix() -> None:

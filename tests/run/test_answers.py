@@ -148,7 +148,7 @@ def test_an_episode_without_answers_is_live_and_one_that_cannot_be_answered_is_m
 
 
 def test_a_recorded_episode_again(home: Home) -> None:
-    run_suite(suite(), lambda task: "q:7", k=2, seed=3, name="first", home=home)
+    run_suite(suite(), lambda task: "q:7", k=2, seed=3, run="first", home=home)
     heads = {e.head.attempt: e.head for e in home.run("first").entries}
     repeat = again(heads[1])
     assert (repeat.id, repeat.seed, repeat.attempt) == (heads[1].episode, heads[1].seed, 1)

@@ -106,7 +106,7 @@ def check_recorded(home: Home, result: Any, server: ModelServer) -> None:
 
 def test_a_python_agent_is_recorded_and_priced(home: Home, server: ModelServer, agent: Path) -> None:
     before = dict(os.environ)
-    result = run_suite(suite(), f"{agent}:solve", k=2, home=home, name="a", caps=AllCaps(experiment=Caps(usd=2.0)))
+    result = run_suite(suite(), f"{agent}:solve", k=2, home=home, run="a", caps=AllCaps(experiment=Caps(usd=2.0)))
     check_recorded(home, result, server)
     assert dict(os.environ) == before
     # the client that its module made finds the gateway in a later session too
@@ -118,7 +118,7 @@ def test_a_python_agent_is_recorded_and_priced(home: Home, server: ModelServer, 
 
 def test_a_command_is_recorded_and_priced(home: Home, server: ModelServer, agent: Path) -> None:
     caps = AllCaps(experiment=Caps(usd=2.0), episode=Caps(steps=10, tokens=9000))
-    result = run_suite(suite(), f"cmd: {sys.executable} {agent}", k=2, home=home, name="a", caps=caps)
+    result = run_suite(suite(), f"cmd: {sys.executable} {agent}", k=2, home=home, run="a", caps=caps)
     check_recorded(home, result, server)
     run = home.run("a")
     for entry in run.entries:
@@ -145,11 +145,11 @@ def test_a_crash_upon_a_model_that_is_away_is_not_the_agents_fault(
     home: Home, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "careless.py").write_text(CARELESS)
-    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, name="there", retries=0)
+    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, run="there", retries=0)
     (own,) = home.resolve("there").entries
     assert isinstance(own.head.outcome, Scored), "with a model it crashes by itself"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, name="away", retries=0)
+    run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, run="away", retries=0)
     (entry,) = home.resolve("away").entries
     assert isinstance(entry.head.outcome, Missing)
     assert entry.head.outcome.reason == "infrastructure.network"
@@ -160,7 +160,7 @@ def test_a_command_with_a_clean_environment_and_an_upstream_of_its_own(
 ) -> None:
     given = Environment(passed={"OPENAI_BASE_URL": f"{server.address}/v1"}, clean=True)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/nobody-is-here")
-    result = run_suite(suite(), f"cmd: {sys.executable} {agent}", k=2, home=home, name="a", environment=given)
+    result = run_suite(suite(), f"cmd: {sys.executable} {agent}", k=2, home=home, run="a", environment=given)
     check_recorded(home, result, server)
 
 
@@ -187,7 +187,7 @@ shut("{server.address}/v1/models")
 def talk(""",
         )
     )
-    result = run_suite(suite(), f"cmd: {sys.executable} my_agent.py", k=2, home=home, name="a", isolation="bwrap")
+    result = run_suite(suite(), f"cmd: {sys.executable} my_agent.py", k=2, home=home, run="a", isolation="bwrap")
     assert result.crash is None
     check_recorded(home, result, server)
 
@@ -196,7 +196,7 @@ def talk(""",
 def test_a_cap_stops_an_agent_and_is_no_crash(home: Home, server: ModelServer, agent: Path, kind: str) -> None:
     spec = f"{agent}:solve" if kind == "python" else f"cmd: {sys.executable} {agent}"
     # the first call of an episode uses some of its tokens, so the second is refused
-    result = run_suite(suite(1), spec, home=home, name="a", caps=AllCaps(episode=Caps(tokens=1)))
+    result = run_suite(suite(1), spec, home=home, run="a", caps=AllCaps(episode=Caps(tokens=1)))
     (entry,) = home.run("a").entries
     (label,) = [x for x in home.run("a").labels() if x.name == "stopped_by"]
     assert (label.value, result.crashed, result.scored, result.successes) == ("cap.tokens", 0, 1, 0)
@@ -206,7 +206,7 @@ def test_a_cap_stops_an_agent_and_is_no_crash(home: Home, server: ModelServer, a
 
 def test_the_dollars_of_the_experiment_end_at_their_cap(home: Home, server: ModelServer, agent: Path) -> None:
     caps = AllCaps(experiment=Caps(usd=0.001))
-    result = run_suite(suite(4), f"{agent}:solve", k=5, home=home, name="a", caps=caps, workers=4)
+    result = run_suite(suite(4), f"{agent}:solve", k=5, home=home, run="a", caps=caps, workers=4)
     dearest = max(s.cost_usd or 0 for s in steps(home.run("a"), "model"))
     assert result.stopped == "cap.experiment"
     assert result.cost_usd is not None
@@ -224,16 +224,16 @@ def solve(task):
 def test_an_agent_that_calls_no_model_costs_an_unknown_amount(home: Home, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text(WITHOUT)
     spec = f"{tmp_path / 'plain.py'}:solve"
-    result = run_suite(suite(), spec, home=home, name="free")
+    result = run_suite(suite(), spec, home=home, run="free")
     assert (result.successes, result.cost_usd, result.tokens, result.stopped) == (2, None, None, None)
-    capped = run_suite(suite(), spec, home=home, name="capped", caps=AllCaps(experiment=Caps(usd=1.0)), workers=1)
+    capped = run_suite(suite(), spec, home=home, run="capped", caps=AllCaps(experiment=Caps(usd=1.0)), workers=1)
     assert (capped.stopped, capped.not_run) == ("unmetered", 1)
     assert "no model call of the agent was captured or recorded" in (capped.why or "")
     allowed = run_suite(
         suite(),
         spec,
         home=home,
-        name="allowed",
+        run="allowed",
         caps=AllCaps(experiment=Caps(usd=1.0)),
         metering=Metering(allow_unmetered=True),
     )
@@ -242,10 +242,10 @@ def test_an_agent_that_calls_no_model_costs_an_unknown_amount(home: Home, tmp_pa
 
 def test_capture_can_be_turned_off(home: Home, server: ModelServer, agent: Path) -> None:
     spec = f"{agent}:solve"
-    result = run_suite(suite(), spec, home=home, name="a", capture="off")
+    result = run_suite(suite(), spec, home=home, run="a", capture="off")
     assert (result.successes, result.cost_usd, result.model_calls) == (2, None, 0)
     assert home.run("a").info.plan["captured"] is False
-    with pytest.raises(BadUsage, match="--capture auto"):
+    with pytest.raises(BadUsage, match="capture auto"):
         run_suite(suite(), spec, home=home, capture="off", caps=AllCaps(experiment=Caps(usd=1.0)))
     with pytest.raises(BadUsage, match="no capture 'on'"):
         run_suite(suite(), spec, home=home, capture="on")
@@ -259,9 +259,9 @@ def test_agents_that_record_all_their_use_are_left_alone_unless_asked(
     home: Home, server: ModelServer, agent: Path
 ) -> None:
     agent.write_text(AGENT + "\nsolve.meters = ('tokens', 'usd')\n")
-    alone = run_suite(suite(), f"{agent}:solve", home=home, name="alone")
+    alone = run_suite(suite(), f"{agent}:solve", home=home, run="alone")
     assert (alone.model_calls, alone.cost_usd, len(server.calls)) == (0, 0.0, 4)
-    asked = run_suite(suite(), f"{agent}:solve", home=home, name="asked", capture="gateway")
+    asked = run_suite(suite(), f"{agent}:solve", home=home, run="asked", capture="gateway")
     assert (asked.model_calls, len(server.calls)) == (4, 8)
 
 
@@ -296,7 +296,7 @@ def test_100_agents_at_once_spend_at_most_the_cap_and_one_call_each(
     with serve_model(lambda request: text_reply("x", usage=CALL)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
         caps = AllCaps(experiment=Caps(usd=150 * price))
-        result = run_suite(suite(100), many, home=home, name="a", workers=100, caps=caps)
+        result = run_suite(suite(100), many, home=home, run="a", workers=100, caps=caps)
         made = len(server.calls)
     assert result.cost_usd == pytest.approx(made * price), "what was spent is what the server served"
     assert 150 * price <= result.cost_usd + 1e-9
@@ -326,7 +326,7 @@ def test_the_kill_switch_answers_100_agents_and_commands_at_once(
 
         switch = threading.Thread(target=pull)
         switch.start()
-        result = run_suite(suite(120), many, home=home, name="a", workers=100)
+        result = run_suite(suite(120), many, home=home, run="a", workers=100)
         switch.join(60)
         assert len(server.calls) <= pulled[0] + 100, "at most the calls that were under way"
     assert (result.stopped, result.crashed) == ("killed", 0)
@@ -352,7 +352,7 @@ def test_a_command_that_goes_on_after_a_refusal_is_ended_soon(home: Home, server
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     began = time.monotonic()
     caps = AllCaps(episode=Caps(tokens=1))
-    result = run_suite(suite(3), f"cmd: {sys.executable} {tmp_path / 'stubborn.py'}", home=home, name="a", caps=caps)
+    result = run_suite(suite(3), f"cmd: {sys.executable} {tmp_path / 'stubborn.py'}", home=home, run="a", caps=caps)
     assert time.monotonic() - began < 40
     assert (result.crashed, result.scored, len(server.calls)) == (0, 3, 3)
     assert {x.value for x in home.run("a").labels() if x.name == "stopped_by"} == {"cap.tokens"}

@@ -71,7 +71,7 @@ def test_64_episodes_at_once_have_their_own_calls_only(home: Home, server: Model
         reply = await asyncio.to_thread(chat.responses.create, model="gpt-4o-mini", input=task.prompt)
         return str(reply.output_text)
 
-    result = run_suite(suite(64), solve, home=home, name="a", workers=64)
+    result = run_suite(suite(64), solve, home=home, run="a", workers=64)
     pool.shutdown()
     chat.close()
     claude.close()
@@ -94,7 +94,7 @@ def test_calls_of_spans_of_the_agent_lie_below_them(home: Home, server: ModelSer
             reply = client.chat.completions.create(model="gpt-4o-mini", **asked(task.prompt))
         return str(reply.choices[0].message.content)
 
-    run_suite(suite(1), solve, home=home, name="a")
+    run_suite(suite(1), solve, home=home, run="a")
     client.close()
     (entry,) = home.run("a").entries
     plan, call = sorted(home.run("a").spans(entry), key=lambda s: s.seq)
@@ -133,9 +133,9 @@ def test_a_call_that_names_no_episode_belongs_to_the_only_one_or_makes_cost_unkn
         together.wait()
         return task.prompt
 
-    one = run_suite(suite(2), alone, home=home, name="one", workers=1)
+    one = run_suite(suite(2), alone, home=home, run="one", workers=1)
     assert (one.successes, one.model_calls, one.tokens) == (2, 2, 220)
-    two = run_suite(suite(2), in_company, home=home, name="two", workers=2)
+    two = run_suite(suite(2), in_company, home=home, run="two", workers=2)
     assert (two.successes, two.model_calls, two.tokens, two.cost_usd) == (2, 0, None, None)
     assert server.address.rpartition("/")[2] not in addresses
     assert len(server.calls) == 4, "it was forwarded all the same"
@@ -152,10 +152,10 @@ def test_a_call_that_passes_by_the_gateway_makes_cost_unknown(home: Home, server
             reply.read()
         return task.prompt
 
-    result = run_suite(suite(1), solve, home=home, name="a")
+    result = run_suite(suite(1), solve, home=home, run="a")
     assert (result.successes, result.model_calls, result.cost_usd, result.tokens) == (1, 1, None, None)
     assert result.at_least_tokens == 110
-    capped = run_suite(suite(1), solve, home=home, name="b", caps=AllCaps(experiment=Caps(usd=1)))
+    capped = run_suite(suite(1), solve, home=home, run="b", caps=AllCaps(experiment=Caps(usd=1)))
     client.close()
     assert capped.stopped == "unmetered"
     assert "a call to 127.0.0.1 did not pass through the gateway" in (capped.why or "")
@@ -209,31 +209,31 @@ def test_a_service_under_the_users_gateway_is_captured_by_its_header(
     service = Service(f"{users.start()}/openai/v1")
     try:
         capture = {"capture": users.address, "home": home}
-        result = run_suite(suite(8), service.address, name="a", caps=AllCaps(experiment=Caps(usd=1)), **capture)
+        result = run_suite(suite(8), service.address, run="a", caps=AllCaps(experiment=Caps(usd=1)), **capture)
         assert (result.successes, result.model_calls, len(server.calls)) == (8, 16, 16)
         assert result.tokens == 16 * 110
         run = home.run("a")
         for entry in run.entries:
             request, *calls = sorted(run.spans(entry), key=lambda s: s.seq)
             assert (request.kind, {s.parent_id for s in calls}) == ("agent", {request.span_id})
-        capped = run_suite(suite(1), service.address, name="b", caps=AllCaps(episode=Caps(tokens=1)), **capture)
+        capped = run_suite(suite(1), service.address, run="b", caps=AllCaps(episode=Caps(tokens=1)), **capture)
         assert (capped.model_calls, capped.crashed) == (1, 0)
         assert {x.value for x in home.run("b").labels() if x.name == "stopped_by"} == {"cap.tokens"}
         assert users.unattributed == 0
-        without = run_suite(suite(1), service.address, name="c", home=home)
+        without = run_suite(suite(1), service.address, run="c", home=home)
         assert (without.successes, without.cost_usd) == (1, None)
     finally:
         service.close()
         users.close()
     with pytest.raises(BadUsage, match="no gateway answers at"):
-        run_suite(suite(1), service.address, name="d", **capture)
+        run_suite(suite(1), service.address, run="d", **capture)
 
 
 def test_a_service_that_does_not_pass_the_header_on_costs_an_unknown_amount(home: Home, server: ModelServer) -> None:
     users = Gateway(upstreams_of(server.variables()))
     service = Service(f"{users.start()}/openai/v1", passes_on=False)
     try:
-        result = run_suite(suite(2), service.address, name="a", home=home, capture=users.address)
+        result = run_suite(suite(2), service.address, run="a", home=home, capture=users.address)
         assert (result.successes, result.cost_usd, result.model_calls) == (2, None, 0)
     finally:
         service.close()
@@ -257,7 +257,7 @@ def test_a_judge_that_calls_a_model_is_not_the_agent(home: Home, server: ModelSe
     def solve(task: Task) -> str:
         return str(client.chat.completions.create(model="gpt-4o-mini", **asked(task.prompt)).choices[0].message.content)
 
-    result = run_suite(str(tmp_path / "suite.py"), solve, home=home, name="a", workers=4)
+    result = run_suite(str(tmp_path / "suite.py"), solve, home=home, run="a", workers=4)
     client.close()
     assert len(server.calls) == 8
     assert (result.successes, result.model_calls, result.tokens, result.missing) == (4, 4, 440, {})

@@ -47,7 +47,7 @@ def suite(tmp_path: Path) -> Path:
 
 def run(home: Home, suite: Path, agent: Any, *wanted: Disturbance, k: int = 3, **more: Any) -> RunResult:
     conditions = tuple(Condition(name=d.operator, settings={**d.settings(), **more}) for d in wanted)
-    return run_suite(str(suite), agent, k=k, conditions=(Condition(settings=more), *conditions), name="r", home=home)
+    return run_suite(str(suite), agent, k=k, conditions=(Condition(settings=more), *conditions), run="r", home=home)
 
 
 def test_a_damaged_file_is_a_copy_under_its_own_name_and_alike_in_every_attempt(home: Home, suite: Path) -> None:
@@ -110,7 +110,7 @@ def test_only_the_tools_that_are_named(home: Home, suite: Path) -> None:
         return str(episode.tools["read"]())
 
     wanted = Disturbance(operator="tool_error", seed=2, only=("count",))
-    run_suite(str(suite), agent, conditions=(Condition(name="c", settings=wanted.settings()),), name="r", home=home)
+    run_suite(str(suite), agent, conditions=(Condition(name="c", settings=wanted.settings()),), run="r", home=home)
     (entry,) = home.run("r").entries
     assert entry.head.outcome.value == 1.0  # type: ignore[union-attr]
     assert entry.head.meta["perturbed_calls"] == 1
@@ -127,7 +127,7 @@ def test_a_disturbed_prompt_reaches_the_agent_only(home: Home, suite: Path) -> N
         str(suite),
         agent,
         conditions=(Condition(name="typo", settings=Disturbance(operator="prompt_typo", seed=3).settings()),),
-        name="r",
+        run="r",
         home=home,
     )
     assert list(said) == [True]
@@ -191,7 +191,7 @@ def test_an_operator_of_ones_own_damages_once_for_all_attempts(home: Home, suite
 
     wanted = Disturbance(operator=f"{tmp_path / 'own.py'}:Upper", seed=0, file="in.csv")
     conditions = (Condition(name="upper", settings=wanted.settings()),)
-    run_suite(str(suite), agent, k=5, workers=1, conditions=conditions, name="r", home=home)
+    run_suite(str(suite), agent, k=5, workers=1, conditions=conditions, run="r", home=home)
     assert bodies == [TABLE.upper()] * 5
     assert (tmp_path / "calls").read_text() == "x"
 
@@ -214,7 +214,7 @@ def test_a_broken_operator_stops_the_run_and_is_nobodys_score(
             str(suite),
             lambda task, episode: "apple",
             conditions=(Condition(name="x", settings=wanted.settings()),),
-            name="r",
+            run="r",
             home=home,
         )
     assert home.run("r").entries == ()

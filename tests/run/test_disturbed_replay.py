@@ -46,7 +46,7 @@ def mcp_steps(trace: Trace) -> list[tuple[str, str, bool]]:
 
 def test_tools_over_mcp_are_disturbed_by_the_seeded_plan_and_replayed_as_they_were(home: Home) -> None:
     plain, broken = Condition(), under("tool_error", only=("stock",))
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, name="rec", conditions=(plain, broken))
+    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(plain, broken))
     traces = {trace.head.condition: trace for trace in home.run("rec").traces()}
     assert mcp_steps(traces[plain.name]) == [("stock", "12 of pear", False), ("sell", "9 of pear", False)]
     (stock, words, hit), sold = mcp_steps(traces[broken.name])
@@ -65,7 +65,7 @@ def test_tools_over_mcp_are_disturbed_by_the_seeded_plan_and_replayed_as_they_we
 
 @pytest.mark.parametrize("operator", ["tool_timeout", "truncated_result"])
 def test_what_changes_results_over_mcp_lets_the_server_act(home: Home, operator: str) -> None:
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, name="rec", conditions=(under(operator, only=("stock",)),))
+    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(under(operator, only=("stock",)),))
     (trace,) = home.run("rec").traces()
     (_, words, hit), sold = mcp_steps(trace)
     assert hit
@@ -75,7 +75,7 @@ def test_what_changes_results_over_mcp_lets_the_server_act(home: Home, operator:
 
 def test_ethogram_run_takes_the_operator_in_words(home: Home) -> None:
     (condition,) = parse_conditions(("perturb=tool_error",))
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, name="rec", conditions=(condition,))
+    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(condition,))
     (trace,) = home.run("rec").traces()
     assert [hit for _, _, hit in mcp_steps(trace)] == [True, True]
 
@@ -137,7 +137,7 @@ def test_an_episode_under_an_operator_is_replayed_under_the_same(
     path = tmp_path / "agent.py"
     path.write_text(OWN_TOOLS)
     task = Suite(name="s", tasks=(Task(id="t", prompt=tool),))
-    run_suite(task, f"{path}:solve", home=home, name="rec", k=2, conditions=(under(operator, 0.5),))
+    run_suite(task, f"{path}:solve", home=home, run="rec", k=2, conditions=(under(operator, 0.5),))
     recorded = list(home.run("rec").traces())
     if not operator.startswith("model"):
         assert sum(trace.head.meta["perturbed_calls"] for trace in recorded) > 0
@@ -177,7 +177,7 @@ def test_calls_of_an_agent_that_records_them_itself_stand_once_in_a_replay(
     with serve_model(lambda request: text_reply("hi")) as server:
         for name, value in server.variables().items():
             monkeypatch.setenv(name, value)
-        run_suite(task, f"{path}:solve", home=home, name="rec")
+        run_suite(task, f"{path}:solve", home=home, run="rec")
         (recorded,) = home.run("rec").traces()
         assert [step.kind for step in recorded.steps] == ["model"]
         found = replay_trace(recorded.head.trace_id, f"{path}:solve", suite=task, home=home)

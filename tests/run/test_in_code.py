@@ -56,7 +56,7 @@ class Shop:
 
 def recorded(home: Home, agent: Any, tasks: int = 1, **options: Any) -> list[Trace]:
     suite = Suite(name="s", tasks=tuple(Task(id=f"t{i}", prompt=f"q{i}") for i in range(tasks)))
-    run_suite(suite, agent, home=home, name="a", **options)
+    run_suite(suite, agent, home=home, run="a", **options)
     run = home.run("a")
     return [run.trace(entry) for entry in run.entries]
 
@@ -245,7 +245,7 @@ def test_an_agent_a_run_or_a_header_states_the_version(home: Home, server: Model
         return ask()
 
     suite = Suite(name="s", tasks=(Task(id="t", prompt="q"),))
-    run_suite(suite, plain, home=home, name="b", meta={"prompt_version": "v7"})
+    run_suite(suite, plain, home=home, run="b", meta={"prompt_version": "v7"})
     run = home.run("b")
     assert versions(run.trace(run.entries[0])) == ["v7"]
 

@@ -59,7 +59,7 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., ModelServer
 def run(home: Home, solve: Callable[..., Any], server: ModelServer, calls: int) -> list[Trace]:
     """Two episodes; every call of the server is one model span, priced once."""
     task = Task(id="tea", prompt="How much is the tea?", expected="6", checks=(Check(kind="contains"),))
-    result: RunResult = run_suite(Suite(name="s", tasks=(task,)), solve, home=home, name="a", k=2, workers=2)
+    result: RunResult = run_suite(Suite(name="s", tasks=(task,)), solve, home=home, run="a", k=2, workers=2)
     assert (result.crash, result.successes) == (None, 2)
     assert result.model_calls == len(server.calls) == 2 * calls
     stored = home.run("a")

@@ -47,7 +47,7 @@ def app(monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> Any:
 
 
 def run(home: Home, agent: Any, k: int = 1, **options: Any) -> tuple[RunResult, list[Trace]]:
-    result = run_suite(Suite(name="s", tasks=(TASK,)), agent, home=home, name="a", k=k, **options)
+    result = run_suite(Suite(name="s", tasks=(TASK,)), agent, home=home, run="a", k=k, **options)
     stored = home.run("a")
     assert result.crash is None
     return result, [stored.trace(entry) for entry in stored.entries]
@@ -124,7 +124,7 @@ def test_retrievals_models_of_any_kind_and_errors(home: Home) -> None:
 
     graph.add_node("fail", fail)
     graph.add_edge("look", "fail")
-    run_suite(Suite(name="s", tasks=(TASK,)), eth.from_langgraph(graph.compile()), home=home, name="b")
+    run_suite(Suite(name="s", tasks=(TASK,)), eth.from_langgraph(graph.compile()), home=home, run="b")
     stored = home.run("b")
     broken = stored.trace(stored.entries[0])
     failed = [span.name for span in broken.spans if span.status == "error"]

@@ -83,7 +83,7 @@ def ledger(home: Home, run: str) -> set[tuple[Any, ...]]:
 
 
 def run(place: Path, home: Home, name: str, agent: str = "slow", **options: Any) -> Any:
-    return run_suite(str(place / "many.py"), f"{place / agent}.py:agent", k=12, home=home, name=name, **options)
+    return run_suite(str(place / "many.py"), f"{place / agent}.py:agent", k=12, home=home, run=name, **options)
 
 
 def test_every_engine_gives_the_same_ledger_even_when_a_node_is_lost(cluster: Any, place: Path) -> None:
@@ -155,14 +155,14 @@ def test_model_calls_are_captured_and_capped_on_workers(cluster: Any, place: Pat
             "environment": Environment(passed={"OPENAI_BASE_URL": f"{server.address}/v1"}),
         }
         many = str(place / "many.py")
-        called = run_suite(many, f"{path}:agent", k=2, name="python", **given)
+        called = run_suite(many, f"{path}:agent", k=2, run="python", **given)
         assert (called.successes, called.model_calls, len(server.calls)) == (20, 20, 20)
         assert called.cost_usd == pytest.approx(20 * price)
-        capped = run_suite(many, f"{path}:agent", k=12, name="c", caps=AllCaps(experiment=Caps(usd=5 * price)), **given)
+        capped = run_suite(many, f"{path}:agent", k=12, run="c", caps=AllCaps(experiment=Caps(usd=5 * price)), **given)
         assert capped.stopped == "cap.experiment"
         assert 5 * price <= capped.cost_usd + 1e-9
         assert capped.cost_usd <= (5 + 4) * price + 1e-9
-        command = run_suite(many, f"cmd: {sys.executable} {path}", limit=2, name="command", **given)
+        command = run_suite(many, f"cmd: {sys.executable} {path}", limit=2, run="command", **given)
         assert (command.successes, command.model_calls) == (2, 2)
         assert command.cost_usd == pytest.approx(2 * price)
 

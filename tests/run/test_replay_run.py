@@ -74,7 +74,7 @@ def test_a_run_is_repeated_without_a_server_or_a_key(
 ) -> None:
     spec = f"{agent}:solve" if how == "python" else f"cmd: {sys.executable} {agent}"
     passed = Environment(passed={"OPENAI_API_KEY": None})
-    run_suite(suite("a", "b"), spec, k=2, seed=7, home=home, name="rec", environment=passed)
+    run_suite(suite("a", "b"), spec, k=2, seed=7, home=home, run="rec", environment=passed)
     offline(monkeypatch)
     result = replay_run("rec", suite=suite("a", "b"), home=home)
     assert (result.planned, result.scored, result.successes, result.failures) == (4, 4, 4, ())
@@ -95,7 +95,7 @@ def test_deviations_failed_checks_and_lacking_records_are_failures(
     home: Home, server: ModelServer, agent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = f"{agent}:solve"
-    run_suite(suite("a", "b"), spec, home=home, name="rec")
+    run_suite(suite("a", "b"), spec, home=home, run="rec")
     offline(monkeypatch)
     edited = agent.with_name("edited.py")
     edited.write_text(AGENT.replace('"SAY " + prompt', '"SAY " + prompt.replace("b", "B")'))
@@ -118,7 +118,7 @@ def test_some_tasks_and_attempts_only_and_conditions(
 ) -> None:
     both = (Condition(name="one"), Condition(name="two"))
     spec = f"{agent}:solve"
-    run_suite(suite("a", "b"), spec, k=2, home=home, name="rec", conditions=both)
+    run_suite(suite("a", "b"), spec, k=2, home=home, run="rec", conditions=both)
     offline(monkeypatch)
     part = replay_run("rec", suite=suite("a", "b"), changes={"tasks": ("b",), "k": 1, "name": "part"}, home=home)
     assert (part.run, part.planned, part.failures) == ("part", 2, ())
@@ -147,7 +147,7 @@ def test_a_check_of_files_that_recorded_tools_wrote_is_left_unscored(
 
     check = Check(kind="files", settings={"exists": ["out.txt"]})
     files = Suite(name="files", tasks=(Task(id="f", prompt="f", checks=(check,)),))
-    assert run_suite(files, act, home=home, name="rec").successes == 1
+    assert run_suite(files, act, home=home, run="rec").successes == 1
     offline(monkeypatch)
     result = replay_run("rec", suite=files, agent=act, home=home)
     assert (result.missing, result.failures) == ({"unscored": 1}, ())
@@ -161,8 +161,8 @@ def test_bad_input_is_one_sentence(home: Home, server: ModelServer, agent: Path)
     home.create("imported", "import")
     with pytest.raises(BadUsage, match="not made by 'ethogram run'"):
         replay_run("imported", home=home)
-    run_suite(suite("a"), f"{agent}:solve", home=home, name="rec")
-    with pytest.raises(BadUsage, match="leave out --capture off"):
+    run_suite(suite("a"), f"{agent}:solve", home=home, run="rec")
+    with pytest.raises(BadUsage, match="leave out capture off"):
         replay_run("rec", suite=suite("a"), changes={"capture": "off"}, home=home)
     with pytest.raises(BadUsage, match="process of its own"):
         replay_run("rec", suite=suite("a"), agent="http://127.0.0.1:9/", home=home)
@@ -178,7 +178,7 @@ def test_tools_over_mcp_are_steps_of_the_episode_and_answer_from_its_trace(
     proxy = f"{Path(sys.executable).with_name('ethogram')} mcp -- {sys.executable} {SHOP / 'shop_server.py'}"
     command = f"cmd: {sys.executable} {SHOP / 'shop_client.py'} pear"
     task = Suite(name="shop", tasks=(Task(id="sell", prompt="sell"),))
-    run_suite(task, f"{command} 3 {proxy}", home=home, name="rec")
+    run_suite(task, f"{command} 3 {proxy}", home=home, run="rec")
     (trace,) = home.run("rec").traces()
     tools = [step.name for step in trace.steps if step.kind == "tool"]
     assert tools, "the calls of the proxy are steps of the episode"

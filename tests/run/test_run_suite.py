@@ -15,7 +15,7 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.home.traces import show_trace
+from ethogram.lab.trace.traces import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.agents import AgentCrash, Answer, ScriptedAgent
 from ethogram.run.faults import NetworkFault, RateLimited
@@ -53,7 +53,7 @@ def outcomes(home: Home, run: str) -> dict[tuple[str, int], Any]:
 
 
 def test_k_attempts_of_every_task_are_scored_and_kept(home: Home) -> None:
-    result = run_suite(suite(), right, k=4, home=home, name="a")
+    result = run_suite(suite(), right, k=4, home=home, run="a")
     assert (result.planned, result.scored, result.successes, result.missing, result.not_run) == (12, 12, 12, {}, 0)
     run = home.run("a")
     assert {(e.head.task, e.head.attempt) for e in run.entries} == {(f"t{i}", k) for i in range(3) for k in range(4)}
@@ -63,9 +63,9 @@ def test_k_attempts_of_every_task_are_scored_and_kept(home: Home) -> None:
 
 def test_seeds_depend_on_nothing_but_names(home: Home) -> None:
     for name, most in (("one", 1), ("many", 8)):
-        run_suite(suite(), sometimes, k=6, seed=3, home=home, name=name, workers=most)
+        run_suite(suite(), sometimes, k=6, seed=3, home=home, run=name, workers=most)
     assert outcomes(home, "one") == outcomes(home, "many")
-    run_suite(suite(), sometimes, k=6, seed=4, home=home, name="other")
+    run_suite(suite(), sometimes, k=6, seed=4, home=home, run="other")
     assert outcomes(home, "one") != outcomes(home, "other")
 
 
@@ -77,7 +77,7 @@ def test_conditions_are_paired_by_seed(home: Home) -> None:
         return str(episode.condition.get("word", "none"))
 
     conditions = (Condition(), Condition(name="loud", settings={"word": "hey"}))
-    result = run_suite(suite(2), agent, k=2, conditions=conditions, home=home, name="c")
+    result = run_suite(suite(2), agent, k=2, conditions=conditions, home=home, run="c")
     assert result.planned == 8
     assert all(len(seeds) == 1 for seeds in seen.values())
     assert {e.head.condition for e in home.run("c").entries} == {"", "loud"}
@@ -87,11 +87,37 @@ def test_the_agents_own_crash_is_scored_and_labelled(home: Home) -> None:
     def agent(task: Task, episode: Any) -> str:
         raise ValueError("a bug of mine")
 
-    result = run_suite(suite(1), agent, home=home, name="a")
+    result = run_suite(suite(1), agent, home=home, run="a")
     assert (result.scored, result.missing) == (1, {})
     assert outcomes(home, "a")["t0", 0] == Scored(0.0, outcomes(home, "a")["t0", 0].by)
     labels = {x.name: x.value for x in home.run("a").labels()}
     assert labels["stopped_by"] == "crash.ValueError"
+
+
+def test_a_call_that_cannot_be_recorded_says_nothing_about_the_agent(home: Home) -> None:
+    """A failure inside the recorder would otherwise count against every version that meets it."""
+
+    def agent(task: Task, episode: Any) -> str:
+        with episode.record.model(model="m") as call:
+            call.done(object(), input_tokens=1, output_tokens=1)
+        return "42"
+
+    result = run_suite(suite(1), agent, home=home, run="a")
+    assert (result.scored, result.missing, result.crashed) == (0, {"infrastructure.other": 1}, 0)
+    detail = result.missing_details["infrastructure.other"]
+    assert detail.startswith("the call could not be recorded: ")
+    assert "test_run_suite.py" in detail, "the place in the agent is named"
+
+
+@pytest.mark.parametrize("error", [KeyError("own"), AttributeError("own"), TypeError("own")])
+def test_an_accident_in_the_agents_own_code_is_its_own(home: Home, error: Exception) -> None:
+    def agent(task: Task, episode: Any) -> str:
+        with episode.record.model(model="m") as call:
+            call.done("hm", input_tokens=1, output_tokens=1)
+            raise error
+
+    result = run_suite(suite(1), agent, home=home, run="a")
+    assert (result.scored, result.crashed) == (1, 1)
 
 
 @pytest.mark.parametrize("shape", ["plain", "answer", "dict"])
@@ -115,7 +141,7 @@ def test_an_answer_that_equals_everything_is_read_as_plain_text(home: Home, shap
 
     for settings in ({}, {"ignore_space": False}, {"ignore_case": False, "ignore_space": False}):
         task = Task(id="t", prompt="?", expected="42", checks=(Check(kind="equals", settings=settings),))
-        run_suite(Suite(name="s", tasks=(task,)), agent, home=home, name=f"r{len(home.names())}")
+        run_suite(Suite(name="s", tasks=(task,)), agent, home=home, run=f"r{len(home.names())}")
     assert [home.run(name).entries[0].head.outcome.value for name in home.names()] == [0.0] * 3  # type: ignore[union-attr]
 
 
@@ -123,7 +149,7 @@ def test_what_a_crashed_agent_left_is_checked(home: Home) -> None:
     def agent(task: Task, episode: Any) -> str:
         raise AgentCrash("died after speaking", "0")
 
-    run_suite(suite(1), agent, home=home, name="a")
+    run_suite(suite(1), agent, home=home, run="a")
     assert outcomes(home, "a")["t0", 0].value == 1.0
 
 
@@ -133,7 +159,7 @@ def test_infrastructure_failures_are_missing_with_their_reason_never_failures(ho
             raise NetworkFault("the wire is cut")
         return right(task, episode)
 
-    result = run_suite(suite(10), agent, k=20, retries=0, home=home, name="a")
+    result = run_suite(suite(10), agent, k=20, retries=0, home=home, run="a")
     assert set(result.missing) == {"infrastructure.network"}
     assert 20 <= result.missing["infrastructure.network"] <= 60
     assert result.successes == result.scored == 200 - result.missing["infrastructure.network"]
@@ -149,7 +175,7 @@ def test_faults_are_retried_and_the_retries_are_recorded(home: Home) -> None:
             raise RateLimited("slow down", retry_after=0.01)
         return right(task, episode)
 
-    result = run_suite(suite(2), agent, home=home, name="a")
+    result = run_suite(suite(2), agent, home=home, run="a")
     assert (result.scored, result.successes) == (2, 2)
     assert [e.head.meta["tries"] for e in home.run("a").entries] == [3, 3]
 
@@ -162,7 +188,7 @@ def test_retry_runs_only_what_is_missing_for_that_reason(home: Home, tmp_path: P
             raise NetworkFault("down")
         return right(task, episode)
 
-    run_suite(suite(), agent, k=2, retries=0, home=home, name="a")
+    run_suite(suite(), agent, k=2, retries=0, home=home, run="a")
     broken["yes"] = False
     nothing = resume_run("a", suite=suite(), agent=agent, home=home)
     assert (nothing.executed, nothing.missing) == (0, {"infrastructure.network": 2})
@@ -184,7 +210,7 @@ spender.meters = ("tokens", "usd")  # type: ignore[attr-defined]
 
 def test_an_agent_without_end_stops_at_its_own_cap_and_is_scored(home: Home) -> None:
     caps = AllCaps(episode=Caps(steps=5))
-    result = run_suite(suite(2), spender, caps=caps, home=home, name="a")
+    result = run_suite(suite(2), spender, caps=caps, home=home, run="a")
     assert (result.scored, result.missing) == (2, {})
     assert [e.totals.model_calls for e in home.run("a").entries] == [5, 5]
     assert {x.value for x in home.run("a").labels() if x.name == "stopped_by"} == {"cap.steps"}
@@ -193,7 +219,7 @@ def test_an_agent_without_end_stops_at_its_own_cap_and_is_scored(home: Home) -> 
 @pytest.mark.parametrize("concurrency", [1, 8])
 def test_the_experiments_dollars_are_a_hard_stop(home: Home, concurrency: int) -> None:
     caps = AllCaps(experiment=Caps(usd=0.25))
-    result = run_suite(suite(20), spender, caps=caps, home=home, name="a", workers=concurrency)
+    result = run_suite(suite(20), spender, caps=caps, home=home, run="a", workers=concurrency)
     assert result.cost_usd <= 0.25 + 0.01
     assert result.stopped == "cap.experiment"
     assert set(result.missing) == {"cap.experiment"}
@@ -214,7 +240,7 @@ def test_an_agent_may_end_in_good_order_at_its_cap(home: Home) -> None:
         return ""
 
     polite.meters = ("tokens", "usd")  # type: ignore[attr-defined]
-    run_suite(suite(1), polite, caps=AllCaps(episode=Caps(tokens=100)), home=home, name="a")
+    run_suite(suite(1), polite, caps=AllCaps(episode=Caps(tokens=100)), home=home, run="a")
     assert outcomes(home, "a")["t0", 0].value == 1.0
 
 
@@ -223,7 +249,7 @@ def test_wall_clock_of_an_episode(home: Home) -> None:
         await asyncio.sleep(30)
         return "never"
 
-    result = run_suite(suite(1), slow, caps=AllCaps(episode=Caps(seconds=0.2)), home=home, name="a")
+    result = run_suite(suite(1), slow, caps=AllCaps(episode=Caps(seconds=0.2)), home=home, run="a")
     assert result.seconds < 10
     assert (result.scored, result.successes) == (1, 0)
     assert {x.value for x in home.run("a").labels() if x.name == "stopped_by"} == {"cap.seconds"}
@@ -231,7 +257,7 @@ def test_wall_clock_of_an_episode(home: Home) -> None:
 
 def test_a_cap_that_cannot_be_kept_is_refused_before_anything_runs(home: Home) -> None:
     with pytest.raises(BadUsage, match="count all its usd"):
-        run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, name="a", capture="off")
+        run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, run="a", capture="off")
     assert home.names() == []
 
 
@@ -247,7 +273,7 @@ def test_a_command_line_agent(home: Home, tmp_path: Path) -> None:
         "if task['id'] == 't2': sys.exit('I give up')\n"
         "print(prompt.removeprefix('say '), end='')\n"
     )
-    result = run_suite(suite(), f"cmd: {sys.executable} {script}", home=home, name="a")
+    result = run_suite(suite(), f"cmd: {sys.executable} {script}", home=home, run="a")
     assert (result.scored, result.successes, result.missing) == (3, 2, {})
     run = home.run("a")
     trace = run.trace(next(e for e in run.entries if e.head.task == "t0"))
@@ -280,7 +306,7 @@ def test_an_endpoint_that_says_429_is_asked_again(home: Home) -> None:
     server = HTTPServer(("127.0.0.1", 0), _Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        result = run_suite(suite(), f"http://127.0.0.1:{server.server_port}/", home=home, name="a", workers=1)
+        result = run_suite(suite(), f"http://127.0.0.1:{server.server_port}/", home=home, run="a", workers=1)
     finally:
         server.shutdown()
         server.server_close()
@@ -288,7 +314,7 @@ def test_an_endpoint_that_says_429_is_asked_again(home: Home) -> None:
 
 
 def test_an_endpoint_that_is_gone_is_the_networks_fault(home: Home) -> None:
-    result = run_suite(suite(1), "http://127.0.0.1:9/", retries=0, home=home, name="a")
+    result = run_suite(suite(1), "http://127.0.0.1:9/", retries=0, home=home, run="a")
     assert result.missing == {"infrastructure.network": 1}
 
 
@@ -298,7 +324,7 @@ def test_the_scripted_agent_plays_and_varies(home: Home) -> None:
     shop = str(Path(__file__).parents[2] / "src/ethogram/worlds/shop")
     good = [("tool", "price", {"item": "cheese"}), "9"]
     agent = ScriptedAgent({"price-cheese": [good, ["10"]], "*": [["no idea"]]})
-    result = run_suite(shop, agent, k=10, tasks=("price-cheese",), home=home, name="a")
+    result = run_suite(shop, agent, k=10, tasks=("price-cheese",), home=home, run="a")
     assert 0 < result.successes < 10
     assert load_suite(shop).suite.digest == home.run("a").info.plan["suite_digest"]
     tools = [s.tool for e in home.run("a").entries for s in home.run("a").spans(e) if s.kind == "tool"]
@@ -316,7 +342,7 @@ def test_a_bug_is_mended_and_verified_by_its_own_tests(home: Home) -> None:
     ]
     fake = [("tool", "write_file", {"name": "test_cart.py", "content": cheat}), "done"]
     for name, script, score in (("mend", mend, 1.0), ("fake", fake, 0.0), ("idle", ["done"], 0.0)):
-        run_suite(shop, ScriptedAgent({"*": [script]}), tasks=("fix-total",), home=home, name=name)
+        run_suite(shop, ScriptedAgent({"*": [script]}), tasks=("fix-total",), home=home, run=name)
         assert outcomes(home, name)["fix-total", 0].value == score, name
 
 
@@ -346,7 +372,7 @@ def test_meta_words() -> None:
 
 
 def test_a_changed_suite_cannot_be_resumed(home: Home) -> None:
-    run_suite(suite(), right, home=home, name="a")
+    run_suite(suite(), right, home=home, run="a")
     with pytest.raises(BadUsage, match="has changed"):
         resume_run("a", suite=suite(4), agent=right, home=home)
 
@@ -361,7 +387,7 @@ def test_the_kill_switch_halts_and_resume_goes_on(home: Home) -> None:
         await asyncio.sleep(0.02)
         return right(task, episode)
 
-    result = run_suite(suite(10), agent, k=30, home=home, name="a", workers=4)
+    result = run_suite(suite(10), agent, k=30, home=home, run="a", workers=4)
     assert result.stopped == "killed"
     assert 10 <= result.scored < 300
     assert result.not_run == 300 - result.scored
@@ -383,7 +409,7 @@ def test_a_simulated_user_has_a_lane_of_its_own(home: Home, tmp_path: Path) -> N
     async def agent(task: Task, episode: Any) -> str:
         return (await episode.ask_user("which number?")).split()[-1]
 
-    result = run_suite(suite(2, simulator=f"{tmp_path / 'user.py'}:reply"), agent, home=home, name="a")
+    result = run_suite(suite(2, simulator=f"{tmp_path / 'user.py'}:reply"), agent, home=home, run="a")
     assert result.successes == 2
     run = home.run("a")
     assert {s.lane for e in run.entries for s in run.spans(e) if s.kind == "user"} == {"user"}
@@ -391,7 +417,7 @@ def test_a_simulated_user_has_a_lane_of_its_own(home: Home, tmp_path: Path) -> N
     def plain(task: Task, episode: Any) -> str:
         return str(episode.ask_user("which number?")).split()[-1]
 
-    result = run_suite(suite(2, simulator=f"{tmp_path / 'user.py'}:reply"), plain, home=home, name="b")
+    result = run_suite(suite(2, simulator=f"{tmp_path / 'user.py'}:reply"), plain, home=home, run="b")
     assert result.successes == 2
 
 
@@ -405,13 +431,13 @@ def test_the_user_of_a_suite_lies_beside_its_tasks_and_is_part_of_it(home: Home,
         "- {id: t, expected: blue, simulator: 'user.py:reply', checks: [{kind: equals}]}\n"
     )
     with pytest.raises(BadInput, match=r"task 't': no Python file at 'user\.py'"):
-        run_suite(str(folder), asks, home=home, name="a")
+        run_suite(str(folder), asks, home=home, run="a")
     (folder / "user.py").write_text("def reply(task, episode, text):\n    return 'blue'\n")
-    assert run_suite(str(folder), asks, home=home, name="a").successes == 1
+    assert run_suite(str(folder), asks, home=home, run="a").successes == 1
     (folder / "user.py").write_text("def reply(task, episode, text):\n    raise ValueError('speechless')\n")
     with pytest.raises(BadUsage, match="has changed since"):
         resume_run("a", agent=asks, home=home)
-    result = run_suite(str(folder), asks, home=home, name="b", retries=0)
+    result = run_suite(str(folder), asks, home=home, run="b", retries=0)
     assert result.missing == {"infrastructure.other": 1}  # the user is the world's, and so is its crash
     (entry,) = home.run("b").entries
     outcome = home.run("b").head(entry).outcome
@@ -424,7 +450,7 @@ def test_a_workspace_that_is_kept_is_named(home: Home, tmp_path: Path) -> None:
         (episode.workspace / "draft.txt").write_text("half done")
         return "wrong"
 
-    run_suite(suite(1, meta={"workspace": True}), leaves, home=home, name="a", keep="failure")
+    run_suite(suite(1, meta={"workspace": True}), leaves, home=home, run="a", keep="failure")
     (entry,) = home.run("a").entries
     kept = Path(str(entry.head.meta["workspace"]))
     assert (kept / "draft.txt").read_text() == "half done"

@@ -57,7 +57,7 @@ def ask(text: str = "6") -> str:
 def run(home: Home, solve: Any, tasks: int = 1, **options: Any) -> tuple[RunResult, list[Trace]]:
     check = (Check(kind="equals"),)
     suite = Suite(name="s", tasks=tuple(Task(id=f"t{i}", prompt=f"q{i}", checks=check) for i in range(tasks)))
-    result = run_suite(suite, solve, home=home, name="a", **options)
+    result = run_suite(suite, solve, home=home, run="a", **options)
     stored = home.run("a")
     return result, [stored.trace(entry) for entry in stored.entries]
 

@@ -107,3 +107,12 @@ def test_a_page_that_fails_leaves_no_stamp(site: Site) -> None:
     with pytest.raises(SystemExit, match="NameError"):
         site.stamps.rewrite(site.page, stamp.watch())
     assert not site.stamp().is_fresh()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x.cpython-311.pyc", "x.cpython-311.pyc.140213", "x.cpython-311-pytest-9.2.0.pyc", "x.cpython-311.opt-1.pyc"],
+)
+def test_a_compiled_file_leads_to_its_source(stamps: ModuleType, name: str) -> None:
+    assert stamps.source_of(Path("package", "__pycache__", name)) == Path("package", "x.py")
+    assert stamps.source_of(Path("package", "x.json")) == Path("package", "x.json")

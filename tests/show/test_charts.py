@@ -26,7 +26,6 @@ CASES: dict[str, Chart] = {
     "reliability_curve": marks.reliability_curve(
         [{"k": k, "kind": kind, "value": 0.5, "low": 0.3, "high": 0.7} for k in (1, 2) for kind in ("pass@k", "pass^k")]
     ),
-    "task_rates": charts.task_rates([{"task": "a", "value": 0.5, "low": 0.1, "high": 0.9}]),
     "compare_variance_bar": charts.compare_variance_bar(
         [{"dimension": d, "field": f, "value": 1.0} for d in DIMENSIONS for f in ("A", "B")]
     ),
@@ -152,4 +151,4 @@ def test_altair_accepts_every_specification() -> None:
 def test_captions_name_the_rule_that_runs_belong_by() -> None:
     for rule in ("visited", "reached"):
         for draw in (charts.horizon_width, charts.horizon_convergence, charts.drift_lines):
-            assert f"runs that {rule} " in draw(PER_STATE, rule).words
+            assert f"attempts that {rule} " in draw(PER_STATE, rule).words

@@ -136,8 +136,8 @@ def test_a_field_states_and_a_corridor_reach_the_report(shop: Home, tmp_path: Pa
     states = tmp_path / "states.yaml"
     report("shop", tmp_path / "c.html", states=states, corridor=tmp_path / "c.json", rule="reached", home=shop)
     text = (tmp_path / "c.html").read_text()
-    assert "Against the corridor shop (15 runs)" in text
-    assert "a run counts at every state that it reached" in text
+    assert "Against the corridor shop (15 attempts)" in text
+    assert "an attempt counts at every state that it reached" in text
     assert "<td>booked</td>" in text
 
 

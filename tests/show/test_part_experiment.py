@@ -46,7 +46,7 @@ def test_every_figure_of_the_part_is_a_figure_of_the_result(home: Home, table: P
         intensities=[0.3, 1],
         k=3,
         home=home,
-        name="x",
+        run="x",
     ).run()
     made = experiment_part(home.run("x"))
     assert made is not None
@@ -86,7 +86,7 @@ def test_every_figure_of_the_part_is_a_figure_of_the_result(home: Home, table: P
 
 def test_other_runs_have_no_such_part(home: Home, table: Path) -> None:
     (table.parent / "tasks.yaml").write_text("- {id: a, prompt: 'Say yes.', expected: yes, checks: [equals]}")
-    run_suite(str(table.parent / "tasks.yaml"), lambda task, episode: "yes", name="plain", home=home)
+    run_suite(str(table.parent / "tasks.yaml"), lambda task, episode: "yes", run="plain", home=home)
     assert experiment_part(home.run("plain")) is None
 
 
@@ -98,7 +98,7 @@ def corrupted(task: Task, episode: Any) -> str:
 def test_the_headlines_say_what_the_damage_cost(home: Home, table: Path) -> None:
     about: dict[str, Any] = {"files": table, "question": "Sum?", "expected_answer": 15, "score": "numeric"}
     found = Experiment(
-        agent=corrupted, operators=["row_duplicate", "unit_change"], k=3, home=home, name="x", **about
+        agent=corrupted, operators=["row_duplicate", "unit_change"], k=3, home=home, run="x", **about
     ).run()
     assert found.overall.counts == {"silent_semantic_corruption": 6}
     cards = {c.label: c.value for c in report_view(home.run("x")).cards}
@@ -130,7 +130,7 @@ def test_an_agent_without_steps_has_no_distances_to_show(home: Home, table: Path
         return "15" if (episode.workspace / "t.csv").read_text() == clean else "16"
 
     about: dict[str, Any] = {"files": table, "question": "Sum?", "expected_answer": 15, "score": "numeric"}
-    Experiment(agent=mute, operators=["row_duplicate"], k=2, home=home, name="x", **about).run()
+    Experiment(agent=mute, operators=["row_duplicate"], k=2, home=home, run="x", **about).run()
     made = experiment_part(home.run("x"))
     assert made is not None
     section, cards = made

@@ -22,7 +22,7 @@ from ethogram.show.race_charts import FIGURES, learning_curves
 from ethogram.store import Home
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite
-from ethogram.study.explore_world import explore
+from ethogram.study.explore_world import begin_exploration
 from ethogram.worlds.toy_v1 import known_world
 
 SUITE = Suite(name="yes", tasks=(Task(id="a", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)),))
@@ -34,7 +34,7 @@ def answer(task: Task, episode: Any) -> str:
 
 
 def toy(home: Home, **options: Any) -> None:
-    explore(known_world("toy_v1", synthetic=True), ExploreOptions(max_episodes=200, **options), home=home)
+    begin_exploration(known_world("toy_v1", synthetic=True), ExploreOptions(max_episodes=200, **options), home=home)
 
 
 def test_every_figure_of_the_part_is_a_figure_of_the_map(home: Home) -> None:
@@ -131,7 +131,7 @@ def test_nothing_complete_yet_is_said(home: Home) -> None:
 
 
 def test_other_runs_have_no_such_part(home: Home) -> None:
-    run_suite(SUITE, lambda task, episode: "yes", name="plain", home=home)
+    run_suite(SUITE, lambda task, episode: "yes", run="plain", home=home)
     assert explore_part(home.run("plain")) is None
 
 

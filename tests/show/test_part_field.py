@@ -10,8 +10,8 @@ from ethogram.lab.field.fields import field_of
 from ethogram.show.part_field import field_charts
 from ethogram.store import Home
 
-DRIFT = "where failures leave the corridor, among runs that visited each stage"
-RATE = "how often runs that visited a stage succeed"
+DRIFT = "where failures leave the corridor, among attempts that visited each stage"
+RATE = "how often attempts that visited a stage succeed"
 
 
 def words(home: Home, folder: Path, attempts: int) -> list[str]:

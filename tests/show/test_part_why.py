@@ -60,13 +60,13 @@ def rooms(home: Home, tmp_path: Path) -> Home:
 def test_the_first_section_says_what_fails_most_and_where(rooms: Home) -> None:
     first = report_view("rooms", home=rooms).sections[0]
     assert first.id == "why"
-    assert "15 of 30 runs failed" in first.lead
+    assert "15 of 30 attempts failed" in first.lead
     assert "book" in first.lead
     cause = first.reasons[0]
     assert cause.kind == "cause"
-    assert "12 of 15 failed, 0 of 15 successful runs" in cause.facts
+    assert "12 of 15 failed, 0 of 15 successful attempts" in cause.facts
     assert any("room <i>12</i> not found" in e.text for e in cause.excerpts)
-    assert first.paragraphs == ["Unexplained: 3 of 15 failed runs show no established cause."]
+    assert first.paragraphs == ["Unexplained: 3 of 15 failed attempts show no established cause."]
     places = {(e.place.trace, e.place.step) for r in first.reasons for e in r.excerpts}
     assert first.lead_place is not None
     assert (first.lead_place.trace, first.lead_place.step) in places
@@ -120,7 +120,7 @@ def test_a_failed_attempt_stands_beside_one_that_passed(rooms: Home) -> None:
     quiet = found["6", 0]
     assert quiet.differs is not None
     assert (quiet.signs[quiet.differs], quiet.own[quiet.differs]) == ("≈", 4), "the same steps, and other arguments"
-    assert quiet.first == "step 4 calls book with other arguments"
+    assert quiet.first == "step 4 calls book with different arguments"
     assert found["7", 0].passing is None, "no attempt at this task passed"
     assert found["0", 0].passing is None, "what passed needs nothing beside it"
 
@@ -193,7 +193,7 @@ def test_a_log_without_scores_shows_leads_and_how_to_score_it(home: Home, tmp_pa
     (attempts,) = [s for s in others if s.matrix]
     assert attempts.tables == [], "what a scored attempt took, where none is scored"
     assert first.id == "why"
-    assert first.lead.startswith("None of 3 runs has a score; most often:")
+    assert first.lead.startswith("None of 3 attempts has a score; most often:")
     assert {r.kind for r in first.reasons} == {"lead"}
     assert first.commands
     assert all(c.startswith("ethogram score") for c in first.commands)
@@ -202,7 +202,7 @@ def test_a_log_without_scores_shows_leads_and_how_to_score_it(home: Home, tmp_pa
 def test_where_nothing_failed_nothing_is_blamed(home: Home, tmp_path: Path) -> None:
     put(home, tmp_path, "fine", [attempt(t, k, 1.0, GOOD) for t in range(2) for k in range(2)])
     first = report_view("fine", home=home).sections[0]
-    assert (first.lead, first.reasons) == ("None of 4 scored runs failed.", [])
+    assert (first.lead, first.reasons) == ("None of 4 scored attempts failed.", [])
 
 
 def test_two_runs_put_the_failing_attempt_beside_one_of_the_first_run(home: Home, tmp_path: Path) -> None:
@@ -211,8 +211,8 @@ def test_two_runs_put_the_failing_attempt_beside_one_of_the_first_run(home: Home
 
     tasks = tuple(Task(id=n, prompt="say yes", expected="yes", checks=(Check(kind="equals"),)) for n in "abcd")
     suite = Suite(name="coins", tasks=tasks)
-    run_suite(suite, says("yes"), k=4, name="base", home=home)
-    run_suite(suite, says("no"), k=4, name="worse", home=home)
+    run_suite(suite, says("yes"), k=4, run="base", home=home)
+    run_suite(suite, says("no"), k=4, run="worse", home=home)
     view = report_view("base", "worse", home=home)
     by_id = {s.id: s for s in view.sections}
     assert list(by_id)[:2] == ["compare", "why"]

@@ -67,7 +67,7 @@ def test_no_table_with_fewer_passes_has_a_higher_limit(passes: tuple[int, ...]) 
 
 @given(tables, st.data(), st.sampled_from(["at", "hat"]))
 @QUICK
-def test_losing_a_pass_raises_no_end(table: list[tuple[int, int]], data: st.DataObject, kind: passk.Kind) -> None:
+def test_losing_a_pass_raises_no_end(table: list[tuple[int, int]], data: st.DataObject, kind: passk.PassKind) -> None:
     c, n = np.array(table).T
     lost = np.array([data.draw(st.integers(0, int(x))) for x in c]) * data.draw(st.sampled_from([0, 1]), "scale")
     one = data.draw(st.integers(0, c.size - 1))

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats as reference
 
-from ethogram.stats import methods
 from ethogram.stats import multiplicity as m
 
 QUICK = settings(deadline=None, max_examples=80, derandomize=True)
@@ -17,9 +16,7 @@ P = [0.01, 0.04, 0.03, 0.005]
 
 
 def test_by_hand() -> None:
-    np.testing.assert_allclose(m.bonferroni(P), [0.04, 0.16, 0.12, 0.02])
     np.testing.assert_allclose(m.holm(P), [0.03, 0.06, 0.06, 0.02])
-    np.testing.assert_allclose(m.hochberg(P), [0.03, 0.04, 0.04, 0.02])
     np.testing.assert_allclose(m.benjamini_hochberg(P), [0.02, 0.04, 0.04, 0.02])
 
 
@@ -28,14 +25,13 @@ def test_by_hand() -> None:
 def test_against_scipy_and_in_order(p: list[float]) -> None:
     x = np.array(p)
     np.testing.assert_allclose(m.benjamini_hochberg(x), reference.false_discovery_control(x, method="bh"), atol=1e-12)
-    np.testing.assert_allclose(m.benjamini_yekutieli(x), reference.false_discovery_control(x, method="by"), atol=1e-12)
-    chain = (m.benjamini_hochberg(x), m.hochberg(x), m.holm(x), m.bonferroni(x))
-    for sharper, blunter in pairwise(chain):
+    bonferroni = np.minimum(x * len(x), 1.0)
+    for sharper, blunter in pairwise((m.benjamini_hochberg(x), m.holm(x), bonferroni)):
         assert np.all(sharper <= blunter + 1e-12)
     order = np.argsort(x, kind="stable")
     mixed = np.random.default_rng(0).permutation(len(x))
-    for name, adjust in methods.ADJUSTMENTS.items():
-        adjusted = adjust(x)
+    for adjust in (m.holm, m.benjamini_hochberg):
+        name, adjusted = adjust.__name__, adjust(x)
         assert np.all(adjusted >= x - 1e-12), name
         assert np.all(np.diff(adjusted[order]) >= -1e-12), name
         np.testing.assert_allclose(adjust(x[mixed]), adjusted[mixed], err_msg=name)

@@ -51,7 +51,7 @@ def test_unbiased_and_the_naive_ones_are_not(p: float, n: int, k: int) -> None:
 
 @pytest.mark.parametrize("kind", ["at", "hat"])
 @pytest.mark.parametrize(("n", "k"), [(2, 1), (4, 2), (10, 4)])
-def test_the_variance_within_a_task_is_unbiased(kind: passk.Kind, n: int, k: int) -> None:
+def test_the_variance_within_a_task_is_unbiased(kind: passk.PassKind, n: int, k: int) -> None:
     c = np.arange(n + 1)
     for p in (0.1, 0.5, 0.8):
         weights = reference.binom.pmf(c, n, p)
@@ -71,7 +71,7 @@ def test_unequal_attempts_leave_short_tasks_out_and_say_so() -> None:
 
 @pytest.mark.parametrize("target", ["population", "suite"])
 @pytest.mark.parametrize("kind", ["at", "hat"])
-def test_all_pass_and_all_fail_keep_their_width(target: passk.Target, kind: passk.Kind) -> None:
+def test_all_pass_and_all_fail_keep_their_width(target: passk.Target, kind: passk.PassKind) -> None:
     for c, value in ((0, 0.0), (4, 1.0)):
         found = passk.curve(np.full(20, c), np.full(20, 4), [1, 2, 4], 0.95, kind=kind, target=target)
         np.testing.assert_array_equal(found.value, value)

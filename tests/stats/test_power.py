@@ -55,7 +55,7 @@ def test_a_session_effect_is_found_and_its_absence_too() -> None:
 
 def test_many_attempts_follow_the_large_sample_formula() -> None:
     # K = 2 (z_alpha + z_power)² σ² / (n D²), where a drop this small changes no variance
-    effect = power.Effect(0.01, 0.0001, 0.2, 0.2, 0.0, 0.0, 50)
+    effect = power.DropMoments(0.01, 0.0001, 0.2, 0.2, 0.0, 0.0, 50)
     wanted = 2 * 2.486475**2 * 0.2 / (50 * 0.0001)
     assert power.passes_needed(effect, 0.05, 0.8, 0) == pytest.approx(wanted, rel=0.01)
     k = power.passes_needed(effect, 0.05, 0.8, 0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats as reference
 
 from ethogram.stats.interval import wilson, wilson_edge
-from ethogram.stats.shares import clustered_share
+from ethogram.stats.shares import clustered_share, share_estimate
 
 
 def test_by_hand() -> None:
@@ -59,3 +59,14 @@ def test_coverage_where_attempts_of_a_cluster_are_alike(clusters: int, rate: flo
         wrong += naive.low <= rate <= naive.high
     assert covered / 600 > 0.92
     assert wrong / 600 < 0.85, "attempts that are counted as independent must fail here"
+
+
+def test_a_share_as_an_estimate() -> None:
+    hits, of = [3, 1] * 6, [4] * 12
+    low, high = clustered_share(hits, of, 0.9)
+    found = share_estimate(np.array(hits), np.array(of), 0.9, "runs", missing={"unscored": 2})
+    assert (found.value, found.low, found.high) == (0.5, float(low), float(high))
+    assert (found.level, found.method, found.n, found.of) == (0.9, "wilson-neff", 48, "runs")
+    assert found.missing == {"unscored": 2}
+    none = share_estimate([0, 0], [0, 0], 0.95, "runs", nothing="no run failed")
+    assert (none.value, none.low, none.n, none.why) == (None, None, 0, "no run failed")

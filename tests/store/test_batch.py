@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ethogram.errors import Damaged
 from ethogram.lab import export_run
 from ethogram.plan import episode_seed
-from ethogram.store import Batch, Home, Lake, Policy, Redactor, Rule, Run, compact, retain, rewrite, verify
+from ethogram.store import Batch, Home, Lake, Policy, Redactor, RetentionRule, Run, compact, retain, rewrite, verify
 from ethogram.store.batch import tally
 from ethogram.store.episodes import FIGURES
 from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
@@ -127,7 +127,7 @@ def test_whatever_rewrites_a_run_keeps_its_batches(
     check(1)
     rewrite(home.run("r"))
     check(1)
-    gone = retain(home.run("r"), Rule(keep_all_s=1), dry_run=False, now_ns=run.info.created_ns + DAY_NS)
+    gone = retain(home.run("r"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=run.info.created_ns + DAY_NS)
     assert len(gone.forgotten) == 1  # only traces can be forgotten
     check(1)
     export_run("r", "csv", out=tmp_path / "out", home=home)

@@ -13,7 +13,7 @@ from ethogram.lab import retain_runs
 from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, retain, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles
 from ethogram.store.rescore import append_outcomes
-from ethogram.store.retain import Rule
+from ethogram.store.retain import RetentionRule
 from ethogram.trace import Missing, Scored, TraceId
 
 NOTE = b'{"origin":{"format":"test"},"report":{"source":"a log"}}'
@@ -193,7 +193,7 @@ def test_it_goes_on_in_batches(home: Home, plain: Redactor, write_trace: Any, mo
 def test_retention_compacts_what_it_keeps(home: Home, plain: Redactor, write_trace: Any) -> None:
     run = home.create("run", "import")
     fill(run, plain, write_trace)
-    assert retain(run, Rule(keep_all_s=1e6)).bytes_after is None
+    assert retain(run, RetentionRule(keep_all_s=1e6)).bytes_after is None
     assert len(run.segments()) == 9
     done = retain_runs(["run"], dry_run=False, home=home)
     (told,) = done.runs

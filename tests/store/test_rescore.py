@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethogram.errors import Locked, Sealed
-from ethogram.store import Home, Keyring, Lake, Policy, Redactor, Rule, retain, rewrite, sweep, verify
+from ethogram.store import Home, Keyring, Lake, Policy, Redactor, RetentionRule, retain, rewrite, sweep, verify
 from ethogram.store.lease import release_lease, take
 from ethogram.store.ledger import Header, Revision, decode_segment, encode_segment
 from ethogram.store.ledger_file import unpack
@@ -80,7 +80,7 @@ def test_a_rewrite_folds_revisions_in(home: Home, plain: Redactor, write_trace: 
     trace = run.trace(by_id[one])
     assert trace.text(trace.labels[0].why or Ref("")) == "words"
     assert verify(run).ok
-    forgotten = retain(run, Rule(keep_all_s=0.0), dry_run=False).forgotten
+    forgotten = retain(run, RetentionRule(keep_all_s=0.0), dry_run=False).forgotten
     assert [d.trace_id for d in forgotten] == [two], "the new outcome is a failure, and failures are kept"
     append_outcomes(run, {two: Scored(0.5, "late")}, [label(two, 0.5, "words for a forgotten trace")], plain)
     assert next(e for e in run.entries if e.head.trace_id == two).head.outcome == Scored(0.5, "late")

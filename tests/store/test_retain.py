@@ -14,15 +14,27 @@ import pytest
 
 from ethogram.errors import BadUsage, EthogramError, Locked, NotFound
 from ethogram.lab import retain_runs, show_run
-from ethogram.store import Home, Keyring, Lake, Redactor, Rule, Run, age_seconds, retain, rewrite, sweep, verify
+from ethogram.store import (
+    Home,
+    Keyring,
+    Lake,
+    Redactor,
+    RetentionRule,
+    Run,
+    age_seconds,
+    retain,
+    rewrite,
+    sweep,
+    verify,
+)
 from ethogram.store.files import LocalFiles
 from ethogram.store.ledger_file import unpack
 from ethogram.store.retain import decide
-from ethogram.trace import Missing, Scored
+from ethogram.trace import SUCCESS_AT, Missing, Scored
 
 DAY = 86_400
 NOTE = b'{"origin":{"format":"test"},"report":{"source":"a log"}}'
-OLD = Rule(keep_all_s=14 * DAY, keep_failures=True, sample=0.0)
+OLD = RetentionRule(keep_all_s=14 * DAY, keep_failures=True, sample=0.0)
 
 
 def grep(home: Home, words: str) -> bool:
@@ -127,7 +139,9 @@ def test_what_went_and_why_is_on_record(home: Home, run: Run) -> None:
     assert [d["trace_id"] for d in record["forgotten"]] == [
         e.head.trace_id for e in home.run("run").entries if e.forgotten
     ]
-    fill_again = retain(home.run("run"), Rule(keep_all_s=0, keep_failures=False), dry_run=False, now_ns=later(run, DAY))
+    fill_again = retain(
+        home.run("run"), RetentionRule(keep_all_s=0, keep_failures=False), dry_run=False, now_ns=later(run, DAY)
+    )
     assert len(fill_again.forgotten) == 2
     assert len(list(home.run("run").notes("retention"))) == 2  # the first record is still there
     assert verify(home.run("run")).ok
@@ -150,17 +164,17 @@ def test_the_sample_is_stable_and_about_right(plain: Redactor, tmp_path: Path, w
     now = later(run, 20 * DAY)
 
     def kept(share: float) -> set[str]:
-        rule = Rule(keep_all_s=0, sample=share)
-        return {e.head.trace_id for e in run.entries if decide(e, rule, now).keep}
+        rule = RetentionRule(keep_all_s=0, sample=share)
+        return {e.head.trace_id for e in run.entries if decide(e, rule, run.success_at, now).keep}
 
     twenty, forty = kept(0.2), kept(0.4)
     assert 50 < len(twenty) < 115
     assert twenty < forty  # a larger share keeps what a smaller one kept
     assert (kept(0.0), len(kept(1.0))) == (set(), 400)
-    retain(run, Rule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
+    retain(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
     run = home.run("many")
     assert {e.head.trace_id for e in run.entries if not e.forgotten} == twenty == kept(0.2)
-    again = retain(run, Rule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
+    again = retain(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
     assert again.forgotten == []
 
 
@@ -177,9 +191,9 @@ def test_the_sample_is_stable_and_about_right(plain: Redactor, tmp_path: Path, w
 )
 def test_what_counts_as_a_failure(run: Run, outcome: Any, failures: bool, keep: bool) -> None:
     entry = msgspec.structs.replace(run.entries[0], head=msgspec.structs.replace(run.entries[0].head, outcome=outcome))
-    rule = Rule(keep_all_s=10, keep_failures=failures)
-    assert decide(entry, rule, entry.at_ns + 11 * 10**9).keep is keep
-    assert decide(entry, rule, entry.at_ns + 9 * 10**9).keep  # young
+    rule = RetentionRule(keep_all_s=10, keep_failures=failures)
+    assert decide(entry, rule, SUCCESS_AT, entry.at_ns + 11 * 10**9).keep is keep
+    assert decide(entry, rule, SUCCESS_AT, entry.at_ns + 9 * 10**9).keep  # young
 
 
 def test_ages() -> None:

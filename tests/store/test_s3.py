@@ -13,8 +13,8 @@ import pytest
 
 from ethogram.errors import BadUsage, Locked
 from ethogram.lab import export_run, import_logs, list_runs, remove_run, show_run, show_trace, sql, verify_runs
-from ethogram.lab.home.upkeep import check_health
-from ethogram.store import Home, Keyring, Lake, Limits, Redactor, Rule, open_home, retain, sweep, verify
+from ethogram.lab.home.maintenance import check_health
+from ethogram.store import Home, Keyring, Lake, Limits, Redactor, RetentionRule, open_home, retain, sweep, verify
 from ethogram.trace import Scored
 
 pytestmark = pytest.mark.xdist_group("s3")
@@ -37,7 +37,7 @@ def test_write_query_verify(lake: Home, plain: Redactor, write_trace: Any, s3_ad
         write_trace(b, "two", steps=3)
         b.commit()
         with pytest.raises(Locked):
-            retain(run, Rule(keep_all_s=0), dry_run=False)
+            retain(run, RetentionRule(keep_all_s=0), dry_run=False)
     again = open_home(s3_address, keys).resolve("latest")
     assert [len(t.spans) for t in again.traces()] == [5, 7]
     assert [m.role for m in next(again.traces()).messages][:2] == ["system", "user"]
@@ -81,7 +81,7 @@ def test_sealed_retained_swept(lake: Home, keys: Keyring, plain: Redactor, write
     assert all(b"words of" not in lake.files.read(f"runs/run/{f.name}") for f in texts)
     assert Lake(lake.runs()).sql("SELECT count(*) AS n FROM texts WHERE body LIKE '%good 1%'").to_pylist()[0]["n"] > 3
     now = lake.run("run").entries[-1].at_ns + 10**11
-    done = retain(lake.run("run"), Rule(keep_all_s=1), dry_run=False, now_ns=now)
+    done = retain(lake.run("run"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=now)
     assert len(done.forgotten) == 3
     found = verify(lake.run("run"))
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 4)

@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound, Sealed
-from ethogram.lab.home.upkeep import drop_key, list_keys, new_key, rotate_keys
-from ethogram.store import Home, Keyring, Lake, Redactor, Rule, Run, retain, rewrite, verify
+from ethogram.lab.home.maintenance import drop_key, list_keys, new_key, rotate_keys
+from ethogram.store import Home, Keyring, Lake, Redactor, RetentionRule, Run, retain, rewrite, verify
 from ethogram.store.ledger_file import unpack
 from ethogram.store.seal import KEY_BYTES, key_id
 
@@ -134,7 +134,7 @@ def test_dropping_a_key_is_forgetting(home: Home, sealed: Run, keys: Keyring, tm
     (file,) = run.standing.named("texts-")
     path = Path(home.files.address, run.path, file.name)
     data = path.read_bytes()
-    path.write_bytes(data[:100] + b"?" + data[101:])
+    path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
     assert [p.where for p in verify(run).damaged] == [file.name]  # hashes are checked all the same
     path.write_bytes(data)
     keys.path.write_bytes(copy)  # the key comes back, and with it the words
@@ -155,7 +155,7 @@ def test_a_run_without_its_key_can_still_be_cared_for(
     assert (found.damaged, found.leftovers, found.sealed_away, found.episodes) == ([], [], 1, 4)
     assert {f.key for f in home.run("run").standing.named("texts-")} == {key, fresh}
     now = home.run("run").entries[0].at_ns + 10**12
-    done = retain(home.run("run"), Rule(keep_all_s=1, sample=0.0), dry_run=False, now_ns=now)
+    done = retain(home.run("run"), RetentionRule(keep_all_s=1, sample=0.0), dry_run=False, now_ns=now)
     assert len(done.forgotten) == 4
     assert verify(home.run("run")).damaged == []
     assert home.run("run").standing.named("texts-") == []

@@ -14,7 +14,7 @@ import pytest
 
 from ethogram.errors import Damaged
 from ethogram.lab import verify_runs
-from ethogram.store import Home, Keyring, Limits, Redactor, Rule, Run, retain, sweep, verify
+from ethogram.store import Home, Keyring, Limits, Redactor, RetentionRule, Run, retain, sweep, verify
 from ethogram.store.files import LocalFiles
 from ethogram.trace import Scored
 
@@ -28,7 +28,7 @@ def run(home: Home, plain: Redactor, write_trace: Any) -> Run:
         write_trace(writer, "kept", label="why", outcome=Scored(0.0))
         writer.note("sources", [b'{"origin":{"format":"test"},"report":{"source":"a log"}}'])
     opened = home.run("run")
-    retain(opened, Rule(keep_all_s=1), dry_run=False, now_ns=opened.entries[0].at_ns + 10**11)
+    retain(opened, RetentionRule(keep_all_s=1), dry_run=False, now_ns=opened.entries[0].at_ns + 10**11)
     with home.run("run").writer(plain, window=None, limits=Limits(spill_spans=4, spill_chars=1000)) as writer:
         write_trace(writer, "large", steps=6, label="why")
         write_trace(writer, "small", steps=1)

@@ -54,7 +54,7 @@ def experiment(home: Home, file: Path | None, agent: Any = adder, **more: Any) -
     about: dict[str, Any] = {} if file is None else {"files": [file], "question": ASK, "score": "numeric"}
     if file is not None:
         about["expected_answer"] = 24
-    return Experiment(**{"agent": agent, "home": home, "name": "x", **about, **more})
+    return Experiment(**{"agent": agent, "home": home, "run": "x", **about, **more})
 
 
 def shown(found: ExperimentResults) -> dict[str, set[str]]:
@@ -213,12 +213,12 @@ def test_a_scorer_of_ones_own_lies_in_the_users_folder(
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return 0\n")  # too late: the suite has its own
     assert [p.score_clean for p in made.run().pairs] == [1.0]
     with pytest.raises(NotFound, match=r"no file at .other\.py."):
-        experiment(home, sales, score="other.py:near", name="y")
+        experiment(home, sales, score="other.py:near", run="y")
     with pytest.raises(NotFound, match="did you mean 'near'"):
-        experiment(home, sales, score="mine.py:neer", name="y")
+        experiment(home, sales, score="mine.py:neer", run="y")
     (tmp_path / "bad.py").write_text("import beside_me\n")
     with pytest.raises(BadUsage, match="not what lies beside it"):
-        experiment(home, sales, score="bad.py:near", name="y")
+        experiment(home, sales, score="bad.py:near", run="y")
 
 
 def test_no_usage_means_no_token_overhead(home: Home, sales: Path) -> None:
@@ -232,7 +232,10 @@ def test_no_usage_means_no_token_overhead(home: Home, sales: Path) -> None:
             call.done("hm", input_tokens=30 if hurt else 10, output_tokens=0, cost_usd=0.0)
         return "24"
 
-    counted = experiment(home, sales, talker, operators=["row_duplicate"], name="y").run()
+    part = experiment(home, sales, talker, operators=["row_duplicate"], run="part").run()
+    assert part.overall.token_overhead == "unavailable", "nothing tells if the calls that it recorded are all"
+    talker.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+    counted = experiment(home, sales, talker, operators=["row_duplicate"], run="y").run()
     assert counted.overall.token_overhead == 3.0
 
 
@@ -255,10 +258,10 @@ def test_an_unmeasured_or_thin_floor_is_warned_of_loudly(home: Home, sales: Path
     assert none.pairs[0].pair.within_noise_floor is None
     assert none.overall.within_noise_floor is None
     assert any("the noise floor was not measured" in w for w in none.warnings)
-    one = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=1, name="y").run()
+    one = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=1, run="y").run()
     assert one.noise_floor.reruns == 1
-    assert any("50 % of pairs lie above it" in w for w in one.warnings)
-    assert experiment(home, sales, operators=["row_duplicate"], name="z").run().warnings == []
+    assert any("50 % of pairs are above it" in w for w in one.warnings)
+    assert experiment(home, sales, operators=["row_duplicate"], run="z").run().warnings == []
 
 
 # ---- before anything runs ----
@@ -335,7 +338,7 @@ def test_a_pdf_that_cannot_be_changed_is_refused_with_its_reason(
         question="What is the total?",
         operators=["number_corruption", "text_redaction"],
         home=home,
-        name="x",
+        run="x",
     )
     assert [r.operator for r in made.plan().not_applicable] == ["number_corruption", "text_redaction"]
     assert all(reason in r.why for r in made.not_applicable)
@@ -367,7 +370,7 @@ def test_a_sheet_without_numbers_is_changed_by_those_that_can(home: Home, tmp_pa
         ({"files": []}, "needs files and a question"),
         ({"question": " "}, "needs files and a question"),
         ({"files": ["nowhere.csv"]}, "no file at 'nowhere.csv'"),
-        ({"name": "../out"}, "cannot name a run"),
+        ({"run": "../out"}, "cannot name a run"),
         ({"expected_answer": object()}, "type object cannot be kept"),
         ({"expected_answer": "many"}, "needs a number to compare with"),
         ({"suite": "suite"}, "a suite has files, questions"),
@@ -417,7 +420,7 @@ def reader(task: Task, episode: Any) -> str:
 
 
 def test_operators_are_tried_on_every_task_and_run_where_they_fit(home: Home, mixed: Path) -> None:
-    made = Experiment(suite=mixed, agent=reader, operators=["unit_change", "number_corruption"], home=home, name="x")
+    made = Experiment(suite=mixed, agent=reader, operators=["unit_change", "number_corruption"], home=home, run="x")
     assert {t.condition: t.tasks for t in made.treatments} == {
         "unit_change sales.csv": ["table"],
         "number_corruption note.md": ["text"],
@@ -434,7 +437,7 @@ def test_operators_are_tried_on_every_task_and_run_where_they_fit(home: Home, mi
 
 
 def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mixed: Path) -> None:
-    found = Experiment(suite=mixed, agent=reader, home=home, name="x", noise_floor_runs=2).run()
+    found = Experiment(suite=mixed, agent=reader, home=home, run="x", noise_floor_runs=2).run()
     by_file: dict[str | None, set[str]] = {}
     for t in found.treatments:
         by_file.setdefault(t.file, set()).add(t.operator)
@@ -494,7 +497,7 @@ def test_operators_of_ones_own(home: Home, sales: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "two.py").write_text((tmp_path / "own.py").read_text())
     with pytest.raises(BadUsage, match="both be named 'shout'"):
-        experiment(home, sales, operators=["own.py:Shout", "two.py:Shout"], name="y")
+        experiment(home, sales, operators=["own.py:Shout", "two.py:Shout"], run="y")
 
 
 # ---- stopping and going on ----
@@ -524,7 +527,7 @@ def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
 
 
 def test_the_name_of_another_run_is_taken(home: Home, sales: Path, mixed: Path) -> None:
-    run_suite(str(mixed), reader, name="x", home=home)
+    run_suite(str(mixed), reader, run="x", home=home)
     with pytest.raises(BadUsage, match="exists already and is no experiment"):
         experiment(home, sales)
     with pytest.raises(BadUsage, match="is no paired experiment"):
@@ -577,7 +580,7 @@ def _start(place: Path, name: str) -> subprocess.Popen[bytes]:
     program = (
         "import sys, ethogram.study.experiment as e\n"
         "found = e.Experiment(agent='act.py:solve', files=['sales.csv'], question='Sum?', expected_answer=24,\n"
-        "    score='numeric', k=4, name=sys.argv[1], home='home',\n"
+        "    score='numeric', k=4, run=sys.argv[1], home='home',\n"
         "    options=e.RunOptions(workers=2)).run()\n"
         "assert not any(m == 'ray' or m.startswith('ray.') for m in sys.modules), 'Ray is not needed'\n"
         "open(sys.argv[1] + '.json', 'w').write(found.to_json())\n"

@@ -84,7 +84,7 @@ def experiment(home: Home, tmp_path: Path, agent: str, *operators: str, **option
         expected_answer="9",
         operators=operators,
         noise_floor_runs=0,
-        name="e",
+        run="e",
         options=RunOptions(**options),  # type: ignore[arg-type]
         home=home,
     )
@@ -147,7 +147,7 @@ def test_the_same_seed_hits_the_same_calls_and_another_seed_others(
             k=6,
             noise_floor_runs=0,
             seed=seed,
-            name=name,
+            run=name,
             home=home,
         )
         made.run()
@@ -186,7 +186,7 @@ def test_a_condition_of_a_run_disturbs_too(home: Home, server: ModelServer, tmp_
     words = ("tests=on", "perturb=model_error@1", "perturb=truncated_result", "perturb=null_content:sales.csv")
     conditions = parse_conditions((*words, "perturb=prompt_typo"))
     run_suite(
-        str(tmp_path / "tasks.yaml"), f"{tmp_path / 'my_agent.py'}:solve", conditions=conditions, home=home, name="a"
+        str(tmp_path / "tasks.yaml"), f"{tmp_path / 'my_agent.py'}:solve", conditions=conditions, home=home, run="a"
     )
     right = {e.head.condition: getattr(e.head.outcome, "value", None) for e in home.run("a").entries}
     assert right == {"tests=on": 1, **dict.fromkeys([c.name for c in conditions[1:]], 0)}

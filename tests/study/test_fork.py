@@ -21,7 +21,7 @@ from ethogram.lab.why.why import why
 from ethogram.run.suites import run_suite
 from ethogram.store import Home
 from ethogram.store.redact import policy_from
-from ethogram.study.fork import ForkInterrupted, ForkOptions, fork, fork_traces
+from ethogram.study.fork import ForkInterrupted, ForkOptions, fork_trace, fork_traces
 from ethogram.study.fork_episodes import ForkPoint
 from ethogram.study.switch import kill
 from ethogram.trace import Origin, Trace
@@ -54,13 +54,13 @@ def result_of(trace: Trace, step: int) -> str:
 
 def test_a_planted_cause_is_found_and_a_correlate_is_not(world: Any, home: Home) -> None:
     (trace, *_) = world.traces(home, "Oh.")
-    cause = fork(trace, 2, TEA, ForkOptions(k=24), home=home)
+    cause = fork_trace(trace, 2, TEA, ForkOptions(k=24), home=home)
     assert (cause.verdict, cause.settled, cause.step) == ("raises", True, 2)
     assert cause.pairs < 24, "it stops early"
     assert cause.effect.low is not None
     assert cause.effect.low > 0
     assert cause.effect.n == cause.pairs == cause.looks[-1].pairs
-    correlate = fork(trace, 2, SILENT, ForkOptions(k=16), home=home)
+    correlate = fork_trace(trace, 2, SILENT, ForkOptions(k=16), home=home)
     assert (correlate.verdict, correlate.settled) == ("undecided", False)
     assert (correlate.effect.low or 0.0) < 0 < (correlate.effect.high or 0.0)
     stored = stored_forks(home, {cause.trace})
@@ -73,17 +73,17 @@ def test_prompts_models_and_results_can_be_changed(world: Any, home: Home) -> No
     (good, *_) = world.traces(home, "Fine.")
     world.serve(world.Shopper(2, right=1.0, wrong=0.0, slips=1.0))
     options = ForkOptions(k=8, every=8)
-    prompt = fork(good, 2, "prompt=Order carefully.", options, home=home)
+    prompt = fork_trace(good, 2, "prompt=Order carefully.", options, home=home)
     assert (prompt.verdict, prompt.unchanged.value, prompt.changed and prompt.changed.value) == ("raises", 0.0, 1.0)
-    assert fork(good, 2, "model=m-2", options, home=home).verdict == "raises"
-    sold_out = fork(good, 3, "result=sold out", options, home=home)
+    assert fork_trace(good, 2, "model=m-2", options, home=home).verdict == "raises"
+    sold_out = fork_trace(good, 3, "result=sold out", options, home=home)
     assert (sold_out.verdict, sold_out.at, sold_out.step) == ("lowers", 3, 4)
     assert (sold_out.unchanged.value, sold_out.change) == (1.0, "result = sold out")
 
 
 def test_the_world_is_rebuilt_and_kept_apart_from_samples(world: Any, home: Home) -> None:
     (trace, *_) = world.traces(home, "Oh.")
-    found = fork(trace, 2, TEA, FEW, name="what-if", home=home)
+    found = fork_trace(trace, 2, TEA, FEW, name="what-if", home=home)
     source = next(t for t in home.run("night").traces() if t.head.trace_id == trace)
     kept = continuations(home, "what-if")
     assert set(kept) == {("unchanged", 0), ("unchanged", 1), ("changed", 0), ("changed", 1)}
@@ -104,7 +104,7 @@ def test_pairs_share_a_seed_from_the_step_on(fork_world: Any, home: Home) -> Non
     (entry,) = home.run("night").entries
     source = home.run("night").trace(entry)
     before = len(fork_world.server.calls)
-    fork(entry.head.trace_id, 2, TEA, FEW, name="what-if", home=home)
+    fork_trace(entry.head.trace_id, 2, TEA, FEW, name="what-if", home=home)
     kept = continuations(home, "what-if")
     shelf = {key: result_of(trace, 5) for key, trace in kept.items()}
     assert shelf["unchanged", 0] == shelf["changed", 0] != shelf["unchanged", 1] == shelf["changed", 1]
@@ -116,7 +116,7 @@ def test_pairs_share_a_seed_from_the_step_on(fork_world: Any, home: Home) -> Non
 def test_without_a_change_the_success_from_there_is_measured(world: Any, home: Home) -> None:
     world.serve(world.Shopper(2, right=1.0))
     (trace, *_) = world.traces(home, "Fine.")
-    found = fork(trace, 4, None, ForkOptions(k=5), home=home)
+    found = fork_trace(trace, 4, None, ForkOptions(k=5), home=home)
     assert (found.verdict, found.change, found.looks, found.settled) == (None, None, [], True)
     assert (found.unchanged.value, found.unchanged.n, found.changed) == (1.0, 5, None)
     assert found.unchanged.low == pytest.approx(0.4782, abs=1e-4)  # 0.025 ** (1 / 5)
@@ -136,7 +136,7 @@ def test_a_world_that_differs_is_refused_with_the_difference(gauged: Any, home: 
     (entry,) = home.run("night").entries
     before = len(gauged.server.calls)
     with pytest.raises(BadInput) as refused:
-        fork(entry.head.trace_id, 2, TEA, FEW, home=home)
+        fork_trace(entry.head.trace_id, 2, TEA, FEW, home=home)
     said = str(refused.value)
     assert "step 1, gauge {}: it gives something else than was recorded" in said
     assert "--- recorded\n+++ got\n@@ -1 +1 @@\n-20\n+21" in said
@@ -149,8 +149,8 @@ def test_tools_that_only_look_answer_from_the_trace(gauged: Any, home: Home) -> 
     (entry,) = home.run("night").entries
     (gauged.folder / "shop" / "suite.yaml").write_text("read_only: [gauge]\n")
     with pytest.raises(BadUsage, match="has changed since run 'night' was made; restore it, or give the one to use"):
-        fork(entry.head.trace_id, 2, TEA, FEW, home=home)
-    found = fork(entry.head.trace_id, 2, TEA, FEW, suite="shop", name="what-if", home=home)
+        fork_trace(entry.head.trace_id, 2, TEA, FEW, home=home)
+    found = fork_trace(entry.head.trace_id, 2, TEA, FEW, suite="shop", name="what-if", home=home)
     assert "not the one of run 'night'" in found.notes[0]
     assert {result_of(t, 1) for t in continuations(home, "what-if").values()} == {"20"}
 
@@ -160,12 +160,12 @@ def test_an_agent_that_asks_otherwise_is_refused_with_a_diff(world: Any, home: H
     code = (world.folder / "agent.py").read_text()
     (world.folder / "slow.py").write_text(code.replace("Be quick.", "Be slow."))
     with pytest.raises(BadInput, match="the request differs from that of step 0") as refused:
-        fork(trace, 2, TEA, FEW, agent="slow.py:solve", home=home)
+        fork_trace(trace, 2, TEA, FEW, agent="slow.py:solve", home=home)
     assert "Be quick." in str(refused.value)
     assert "Be slow." in str(refused.value)
     (world.folder / "idle.py").write_text("def solve(task, episode):\n    return 'yes'\n")
     with pytest.raises(BadInput, match="the agent ended without the model call of step 2"):
-        fork(trace, 2, TEA, FEW, agent="idle.py:solve", home=home)
+        fork_trace(trace, 2, TEA, FEW, agent="idle.py:solve", home=home)
 
 
 def test_one_that_deviates_later_is_a_missing_outcome_at_its_worst(world: Any, home: Home) -> None:
@@ -177,7 +177,7 @@ def test_one_that_deviates_later_is_a_missing_outcome_at_its_worst(world: Any, h
     )
     world.serve(world.Shopper(2, right=1.0, wrong=0.0))
     options = ForkOptions(k=4, every=4, workers=1)
-    found = fork(trace, 2, TEA, options, agent="moody.py:solve", home=home)
+    found = fork_trace(trace, 2, TEA, options, agent="moody.py:solve", home=home)
     assert found.missing == {"deviation": 4}
     assert (found.looks[-1].gained, found.looks[-1].missing) == (2, 2)
     assert "the request differs from that of step 0" in found.deviations[0]
@@ -185,11 +185,11 @@ def test_one_that_deviates_later_is_a_missing_outcome_at_its_worst(world: Any, h
 
 def test_a_cap_stops_it_and_more_money_goes_on(world: Any, home: Home) -> None:
     (trace, *_) = world.traces(home, "Oh.")
-    whole = fork(trace, 2, SILENT, ForkOptions(k=4, every=4, metering=PRICED), home=home)
+    whole = fork_trace(trace, 2, SILENT, ForkOptions(k=4, every=4, metering=PRICED), home=home)
     assert whole.cost_usd is not None
     assert whole.cost_usd > 0
     capped = ForkOptions(k=4, every=4, metering=PRICED, max_usd=whole.cost_usd / 2, workers=1)
-    cut = fork(trace, 2, SILENT, capped, name="cut", home=home)
+    cut = fork_trace(trace, 2, SILENT, capped, name="cut", home=home)
     assert (cut.stopped, cut.settled) == ("cap.experiment", False)
     assert "stopped (cap.experiment)" in cut.why
     assert 0 < cut.pairs < 4, "what is there is looked at, though no look was planned so early"
@@ -198,15 +198,15 @@ def test_a_cap_stops_it_and_more_money_goes_on(world: Any, home: Home) -> None:
         t.head.trace_id for t in continuations(home, "cut").values() if t.head.outcome.__class__.__name__ == "Scored"
     }
     more = msgspec.structs.replace(capped, max_usd=10.0)
-    went_on = fork(trace, 2, SILENT, more, name="cut", home=home)
+    went_on = fork_trace(trace, 2, SILENT, more, name="cut", home=home)
     assert (went_on.stopped, went_on.pairs) == (None, 4)
     after = {t.head.trace_id for t in continuations(home, "cut").values()}
     assert len(after) == 8
     assert before <= after, "what was bought is not bought again"
     with pytest.raises(BadUsage, match="was begun with another trace, step, change"):
-        fork(trace, 2, TEA, more, name="cut", home=home)
+        fork_trace(trace, 2, TEA, more, name="cut", home=home)
     with pytest.raises(BadUsage, match="exists and is no fork"):
-        fork(trace, 2, TEA, more, name="night", home=home)
+        fork_trace(trace, 2, TEA, more, name="night", home=home)
 
 
 def test_ctrl_c_and_the_kill_switch_hold_between_looks(world: Any, home: Home) -> None:
@@ -217,16 +217,16 @@ def test_ctrl_c_and_the_kill_switch_hold_between_looks(world: Any, home: Home) -
         raise KeyboardInterrupt
 
     with pytest.raises(ForkInterrupted, match="fork cut was interrupted"):
-        fork(trace, 2, SILENT, options, name="cut", home=home, tell=interrupted)
-    cut = fork(trace, 2, SILENT, options, name="cut", home=home, tell=lambda text: kill("cut", home=home))
+        fork_trace(trace, 2, SILENT, options, name="cut", home=home, tell=interrupted)
+    cut = fork_trace(trace, 2, SILENT, options, name="cut", home=home, tell=lambda text: kill("cut", home=home))
     assert (cut.stopped, cut.pairs) == ("killed", 4)
-    assert fork(trace, 2, SILENT, options, name="cut", home=home).stopped is None, "the same command goes on"
+    assert fork_trace(trace, 2, SILENT, options, name="cut", home=home).stopped is None, "the same command goes on"
 
 
 def test_a_model_without_a_price_cannot_be_capped(world: Any, home: Home) -> None:
     (trace, *_) = world.traces(home, "Oh.")
     with pytest.raises(BadUsage, match="has no price"):
-        fork(trace, 2, TEA, ForkOptions(k=2, max_usd=1.0), home=home)
+        fork_trace(trace, 2, TEA, ForkOptions(k=2, max_usd=1.0), home=home)
 
 
 def test_steps_and_changes_that_make_no_sense(world: Any, home: Home) -> None:
@@ -239,39 +239,39 @@ def test_steps_and_changes_that_make_no_sense(world: Any, home: Home) -> None:
         (2, "tea", "changes nothing; write for example"),
     ):
         with pytest.raises(BadUsage, match=said):
-            fork(trace, at, change, FEW, home=home)
+            fork_trace(trace, at, change, FEW, home=home)
     for options in (ForkOptions(k=0), ForkOptions(level=1.0), ForkOptions(every=0), ForkOptions(capture="off")):
         with pytest.raises(BadUsage):
-            fork(trace, 2, TEA, options, home=home)
+            fork_trace(trace, 2, TEA, options, home=home)
     with pytest.raises(NotFound):
-        fork("beef", 2, TEA, FEW, home=home)
+        fork_trace("beef", 2, TEA, FEW, home=home)
     assert list(home.names()) == ["night"]
 
 
 def test_the_blamed_step_of_a_failed_trace_is_taken(world: Any, home: Home) -> None:
     blamed = {t.trace: t.step for t in why("night", home=home).traces}
     failed, step = next((t, s) for t, s in blamed.items() if s is not None)
-    found = fork(failed, "auto", None, ForkOptions(k=1), home=home)
+    found = fork_trace(failed, "auto", None, ForkOptions(k=1), home=home)
     assert (found.at, found.notes) == (step, [f"step {step} is the one that ethogram why blames"])
     passed = next(e.head.trace_id for e in home.run("night").entries if e.head.trace_id not in blamed)
-    with pytest.raises(BadUsage, match="succeeded, so no step of it is blamed; give --at N"):
-        fork(passed, "auto", None, home=home)
+    with pytest.raises(BadUsage, match="succeeded, so no step of it is blamed; give at N"):
+        fork_trace(passed, "auto", None, home=home)
 
 
 def test_a_log_without_a_suite_is_refused(world: Any, home: Home, write_trace: Callable[..., Any]) -> None:
     with home.create("logs", "import").writer(home.redactor(policy_from("default"))) as writer:
         foreign = write_trace(writer, "chat")
-    with pytest.raises(BadUsage, match=r"comes from no suite that is known here.*give --suite"):
-        fork(foreign, 0, "prompt=x", FEW, home=home)
+    with pytest.raises(BadUsage, match=r"comes from no suite that is known here.*give suite"):
+        fork_trace(foreign, 0, "prompt=x", FEW, home=home)
 
 
 def test_too_few_pairs_to_settle_anything_are_named(world: Any, home: Home) -> None:
     (trace, *_) = world.traces(home, "Oh.")
     world.serve(world.Shopper(2, right=1.0, wrong=0.0))
-    found = fork(trace, 2, TEA, FEW, home=home)
+    found = fork_trace(trace, 2, TEA, FEW, home=home)
     assert (found.verdict, found.looks[-1].gained) == ("undecided", 2)
     assert found.notes == ["even if all 2 pairs agreed, the interval would contain 0; give a larger -k"]
-    assert not fork(trace, 2, TEA, ForkOptions(k=7), home=home).notes
+    assert not fork_trace(trace, 2, TEA, ForkOptions(k=7), home=home).notes
 
 
 def test_a_foreign_log_goes_on_in_a_suite_and_with_an_agent_that_are_named(fork_world: Any, home: Home) -> None:
@@ -289,9 +289,9 @@ def test_a_foreign_log_goes_on_in_a_suite_and_with_an_agent_that_are_named(fork_
                 fields = {"kind": span.kind, "name": span.name, "model": span.model, "tool": span.tool, "status": "ok"}
                 builder.add(Draft(**fields, input=asked, output=said, arguments=words[0], result=words[1]))  # type: ignore[arg-type]
     (foreign,) = home.run("logs").traces()
-    with pytest.raises(BadUsage, match="the agent of run 'logs' is not known here; name it with --agent"):
-        fork(foreign.head.trace_id, 2, TEA, FEW, suite="shop", home=home)
-    found = fork(foreign.head.trace_id, 2, TEA, FEW, suite="shop", agent="agent.py:solve", home=home)
+    with pytest.raises(BadUsage, match="the agent of run 'logs' is not known here; name it with agent"):
+        fork_trace(foreign.head.trace_id, 2, TEA, FEW, suite="shop", home=home)
+    found = fork_trace(foreign.head.trace_id, 2, TEA, FEW, suite="shop", agent="agent.py:solve", home=home)
     assert (found.source, found.pairs, found.missing) == ("logs", 2, {})
 
 
@@ -323,13 +323,13 @@ print(reply["content"], end="")
         '- {id: t, prompt: Order., expected: "yes", checks: [{kind: equals}]}'
     )
     program.write_text(program.read_text().replace('"shop/', f'"{world.folder}/shop/'))
-    run_suite("shop", agent, k=1, name="commands", home=home)
+    run_suite("shop", agent, k=1, run="commands", home=home)
     (entry,) = home.run("commands").entries
-    found = fork(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
+    found = fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
     assert (found.pairs, found.missing, found.deviations) == (2, {}, [])
     (world.folder / "shop" / "gauge.txt").write_text("21")
     with pytest.raises(BadInput, match=r"-result: 20\n.*\+result: 21"):
-        fork(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
+        fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
 
 
 def points(world: Any, home: Home, change: str, run: str = "night") -> list[ForkPoint]:
@@ -369,7 +369,7 @@ def test_traces_that_cannot_be_rebuilt_are_left_out_and_named(fork_world: Any, h
 
 
 def test_traces_that_do_not_belong_together_are_refused(world: Any, home: Home) -> None:
-    run_suite("shop", "agent.py:solve", k=1, name="other", home=home)
+    run_suite("shop", "agent.py:solve", k=1, run="other", home=home)
     one = points(world, home, TEA)[0]
     for several, said in (
         ([], "at least one trace"),

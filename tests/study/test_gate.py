@@ -18,7 +18,9 @@ import pytest
 
 from ethogram.decide.gate import GateSettings, plan_gate
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.gate.gating import GateResult, Quarantined, gate_runs
+from ethogram.lab.gate.gating import gate_runs
+from ethogram.lab.gate.quarantine import Quarantined
+from ethogram.lab.gate.results import GateResult
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.run.suites import run_suite
 from ethogram.show.ci import junit
@@ -60,7 +62,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def home(place: Path) -> Home:
     made = open_home(str(place / "home"))
-    run_suite("coins.py", "act.py:good", k=20, home=made, name="main")
+    run_suite("coins.py", "act.py:good", k=20, home=made, run="main")
     return made
 
 
@@ -98,7 +100,7 @@ def test_it_buys_no_further_than_the_verdict_needs(home: Home) -> None:
 def test_attempts_are_those_that_a_plain_run_would_have_had(home: Home) -> None:
     found = run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:same"), home=home)
     most = max(k for _, k in bought(home, "new")) + 1
-    run_suite("coins.py", "act.py:same", k=most, home=home, name="plain")
+    run_suite("coins.py", "act.py:same", k=most, home=home, run="plain")
     plain = {line[:2]: line for line in ledger(home, "plain")}
     assert all(plain[line[:2]] == line for line in ledger(home, "new"))
     assert gate_runs("main", "plain", SETTINGS, home=home).verdict == found.verdict
@@ -139,7 +141,7 @@ def test_other_promises_are_refused(home: Home) -> None:
         run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:same"), home=home, quarantine=away)
     with pytest.raises(BadUsage, match="not made by a gate"):
         run_gate("main", "main", SETTINGS, StageOptions(agent="act.py:same"), home=home)
-    with pytest.raises(BadUsage, match="give --agent"):
+    with pytest.raises(BadUsage, match="give agent"):
         run_gate("main", "fresh", SETTINGS, StageOptions(), home=home)
     # looking again under other settings is always free
     assert gate_runs("main", "new", GateSettings(margin=0.3, alpha=0.01), home=home).settings.margin == 0.3
@@ -269,7 +271,7 @@ def test_it_buys_where_runs_inform_and_is_judged_again_in_that_order(place: Path
         "good, bad, sure = make(0.0), make(0.6), make(-0.35)\n"
     )
     home = open_home(str(place / "mixed"))
-    run_suite("mixed.py", "mixed.py:good", k=20, home=home, name="main")
+    run_suite("mixed.py", "mixed.py:good", k=20, home=home, run="main")
     settings = GateSettings(margin=0.2)
     found = run_gate("main", "bad", settings, StageOptions(agent="mixed.py:bad"), home=home)
     assert found.verdict == "regression"

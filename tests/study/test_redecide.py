@@ -201,9 +201,9 @@ def test_bad_input_is_one_sentence(home: Home, server: ModelServer) -> None:
     trace = only(home)
     with pytest.raises(BadUsage, match="nothing is changed"):
         redecide(trace, RedecideOptions(), home=home)
-    with pytest.raises(BadUsage, match="-k must be at least 1"):
+    with pytest.raises(BadUsage, match="k must be at least 1"):
         redecide(trace, RedecideOptions(model="m", k=0), home=home)
-    with pytest.raises(NotFound, match="no run in"):
+    with pytest.raises(NotFound, match="no run named"):
         redecide("nowhere", RedecideOptions(model="m"), home=home)
     with pytest.raises(BadUsage, match="set OPENAI_API_KEY"):
         redecide(trace, RedecideOptions(model="m"), home=home, environment={})

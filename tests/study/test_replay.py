@@ -156,7 +156,7 @@ def offline(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def recorded(home: Home, agent: Any, **more: Any) -> str:
-    result = run_suite(suite(), agent, home=home, name="rec", **more)
+    result = run_suite(suite(), agent, home=home, run="rec", **more)
     assert result.scored == 1
     return home.run("rec").entries[0].head.trace_id
 
@@ -180,7 +180,7 @@ def test_an_agent_in_python_does_the_same_again(
     run = home.run(found.run)
     assert (run.info.kind, run.info.plan[REPLAYED]) == (REPLAY, "rec")
     # the agent is found again by itself, the suite of a program is not
-    with pytest.raises(NotFound, match="--suite"):
+    with pytest.raises(NotFound, match="suite"):
         replay_trace(trace, home=home)
 
 
@@ -316,7 +316,7 @@ def test_a_trace_that_was_cut_short_says_so(
     home: Home, server: ModelServer, agent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = f"{agent}:chat"
-    run_suite(suite(), spec, home=home, name="rec", caps=AllCaps(episode=Caps(steps=2)))
+    run_suite(suite(), spec, home=home, run="rec", caps=AllCaps(episode=Caps(steps=2)))
     (entry,) = home.run("rec").entries
     offline(server, monkeypatch)
     # the cap of the record holds in the replay too, so that it ends in the same place
@@ -332,7 +332,7 @@ def test_a_trace_that_was_cut_short_says_so(
 
 
 def test_a_trace_without_model_calls_is_refused(home: Home, agent: Path) -> None:
-    run_suite(suite(), lambda task: "answer 2", home=home, name="rec", capture="off")
+    run_suite(suite(), lambda task: "answer 2", home=home, run="rec", capture="off")
     (entry,) = home.run("rec").entries
     with pytest.raises(BadInput, match="no model calls, so there is nothing to serve"):
         replay_trace(entry.head.trace_id, f"{agent}:chat", suite=suite(), home=home)
@@ -371,7 +371,7 @@ def test_bad_input_is_one_sentence(home: Home, server: ModelServer, agent: Path)
     with pytest.raises(BadUsage, match="process of its own"):
         replay_trace(trace, "http://127.0.0.1:9/agent", suite=suite(), home=home)
     other = Suite(name="other", tasks=(Task(id="else", prompt="?"),))
-    with pytest.raises(NotFound, match="task in suite other"):
+    with pytest.raises(NotFound, match="no task named 't' in suite other"):
         replay_trace(trace, f"{agent}:chat", suite=other, home=home)
 
 
@@ -424,9 +424,9 @@ def test_a_command_needs_no_suite(home: Home, agent: Path, monkeypatch: pytest.M
                 call.done("answer 0")
     (entry,) = home.run("imported").entries
     agent.write_text(AGENT.replace("TURNS, CHANGED = 3", "TURNS, CHANGED = 1"))
-    with pytest.raises(BadUsage, match="name it with --suite"):
+    with pytest.raises(BadUsage, match="give it with suite"):
         replay_trace(entry.head.trace_id, f"{agent}:chat", home=home)
-    with pytest.raises(BadUsage, match="does not tell which agent"):
+    with pytest.raises(BadUsage, match="does not name its agent"):
         replay_trace(entry.head.trace_id, home=home)
     found = replay_trace(entry.head.trace_id, spec, home=home, options=ReplayOptions(given="Find it"))
     assert (found.same, found.d_norm, found.score, found.missing) == (True, 0.0, None, "unscored")

@@ -18,7 +18,7 @@ from ethogram.lab.why.why import why
 from ethogram.run.options import RunOptions
 from ethogram.run.suites import start_run
 from ethogram.store import Home
-from ethogram.study.fork import ForkOptions, fork
+from ethogram.study.fork import ForkOptions, fork_trace
 from ethogram.study.settle import SettleOptions, settle_causes
 from ethogram.worlds import desk
 from ethogram.worlds.practice import provided
@@ -48,7 +48,7 @@ def test_a_cause_names_its_runs_and_an_experiment_that_works_as_printed(night: H
     assert experiment.usd == pytest.approx(40 * spent / 48)
     program, verb, trace, *rest = shlex.split(experiment.command or "")
     assert (program, verb, rest[0], rest[2], rest[4:7]) == ("ethogram", "fork", "--at", "--set", ["-k", "20", "--home"])
-    done = fork(trace, int(rest[1]), rest[3], ForkOptions(k=2, every=2), home=night)
+    done = fork_trace(trace, int(rest[1]), rest[3], ForkOptions(k=2, every=2), home=night)
     assert (done.pairs, done.missing) == (2, {})
 
 
@@ -98,7 +98,7 @@ def test_too_few_attempts_buy_nothing(night: Home) -> None:
 
 def test_what_makes_no_sense_is_refused(night: Home, tmp_path: Path) -> None:
     for options, said in (
-        (SettleOptions(smallest=0.0), "--smallest is an effect between 0 and 1"),
+        (SettleOptions(smallest=0.0), "smallest is an effect between 0 and 1"),
         (SettleOptions(causes=0), "at least one cause"),
         (SettleOptions(k=0), "at least one cause"),
     ):
@@ -107,5 +107,5 @@ def test_what_makes_no_sense_is_refused(night: Home, tmp_path: Path) -> None:
     log = tmp_path / "chat.jsonl"
     log.write_text(json.dumps({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "a"}]}))
     import_logs(log, home=night, run="chats")
-    with pytest.raises(BadUsage, match="names no suite and agent that could be run again; give --suite"):
+    with pytest.raises(BadUsage, match="names no suite and agent that could be run again; give suite"):
         settle_causes("chats", home=night)

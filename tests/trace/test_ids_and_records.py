@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ethogram.trace import (
     REASONS,
+    SUCCESS_AT,
     Label,
     Missing,
     Outcome,
@@ -65,9 +66,9 @@ def test_stored_outcomes_are_checked_when_read(text: bytes) -> None:
         msgspec.json.decode(text, type=Outcome)
 
 
-def test_success_begins_at_one_half_unless_said_otherwise() -> None:
-    assert [Scored(v).success() for v in (0.0, 0.49, 0.5, 1.0)] == [False, False, True, True]
-    assert not Scored(0.5).success(0.9)
+def test_success_begins_at_the_threshold() -> None:
+    assert [Scored(v).success(SUCCESS_AT) for v in (0.0, 0.49, 0.5, 1.0)] == [False, False, True, True]
+    assert [Scored(v).success(0.8) for v in (0.5, 0.79, 0.8)] == [False, False, True]
     for outcome in (Scored(0.25, "verifier"), *(Missing(r, "why") for r in REASONS)):
         assert msgspec.json.decode(msgspec.json.encode(outcome), type=Outcome) == outcome  # type: ignore[arg-type]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -16,6 +18,8 @@ from ethogram.trace import (
     Text,
     ToolCall,
     ToolResult,
+    arguments_value,
+    canonical_json,
     detached_refs,
     pack_message,
     text_ref,
@@ -103,3 +107,29 @@ def test_the_words_of_a_message() -> None:
     assert message.text == "one\ntwo"
     assert [c.name for c in message.tool_calls] == ["ring"]
     assert Message("user").text == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "value"),
+    [
+        ("", {}),
+        (" \n", {}),
+        (' {"a": [1, null]}', {"a": [1, None]}),
+        ("null", None),
+        ("{'a': 1} ", "{'a': 1}"),
+        ('{"a": "\ud800"}', '{"a": "\ud800"}'),
+        ('"\\ud800 half of a pair"', '"\\ud800 half of a pair"'),
+        ("[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000),
+    ],
+)
+def test_arguments_as_a_value(arguments: str, value: Any) -> None:
+    assert arguments_value(arguments) == value
+
+
+@pytest.mark.parametrize("text", ["", "{'a': 1} ", '{"a": "\ud800"}', "[" * 5000 + "]" * 5000, "abc", '"abc"'])
+def test_what_is_canonical_already_or_no_json_stays(text: str) -> None:
+    assert canonical_json(text) == text
+
+
+def test_json_whatever_its_spacing_and_the_order_of_its_names() -> None:
+    assert canonical_json(' {"b": {"d": 1, "c": 2.0},\n"a": "é"}') == '{"a":"é","b":{"c":2.0,"d":1}}'

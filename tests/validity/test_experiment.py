@@ -72,7 +72,7 @@ def experiment(home: Home, place: Path, *, breaks: bool, reruns: int) -> Experim
         operators=["row_duplicate"],
         noise_floor_runs=reruns,
         home=home,
-        name="x",
+        run="x",
         options=RunOptions(workers=1, redact="none"),  # one by one: the walker's own randomness is in order
     ).run()
 

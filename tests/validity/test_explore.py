@@ -18,10 +18,10 @@ import pytest
 from ethogram.decide.acquire import next_round
 from ethogram.decide.explore import (
     Bools,
+    ExploreProgress,
     Floats,
     Posterior,
     Problem,
-    Progress,
     StopRule,
     Strategy,
     Tally,
@@ -72,7 +72,7 @@ class Run(NamedTuple):
     truth: Floats
     tallies: list[Tally]
     posteriors: list[Posterior]
-    seen: list[Progress]
+    seen: list[ExploreProgress]
     beliefs: list[Belief]
     stopped: bool
     strategy: Strategy

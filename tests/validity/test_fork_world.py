@@ -16,7 +16,7 @@ from scipy import stats as reference
 
 from ethogram.capture.wire.fork import parse_change
 from ethogram.store import Home
-from ethogram.study.fork import ForkOptions, fork, fork_traces
+from ethogram.study.fork import ForkOptions, fork_trace, fork_traces
 from ethogram.study.fork_episodes import ForkPoint
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
@@ -52,7 +52,7 @@ def test_forks_of_one_trace(fork_world: Any, home: Home, change: str, before: fl
     held, found, pairs = [], [], []
     passed = {"unchanged": [0.0, 0], "changed": [0.0, 0]}
     for _ in range(FORKS):
-        done = fork(trace, 2, change, ForkOptions(k=16), home=home)
+        done = fork_trace(trace, 2, change, ForkOptions(k=16), home=home)
         assert done.effect.low is not None
         assert done.effect.high is not None
         assert not done.missing

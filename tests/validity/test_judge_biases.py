@@ -32,11 +32,11 @@ from ethogram.judge.bias import (
     self_consistency,
     style_bias,
 )
-from ethogram.judge.guards import Guard, guarded
+from ethogram.judge.guards import JudgeGuard, guarded
 from ethogram.judge.judges import Case
 from ethogram.judge.modeljudge import JudgeReply, JudgeRequest, ModelJudge, ModelSettings
 from ethogram.judge.rubric import ItemVerdict, Rubric, RubricItem, TraceVerdict
-from ethogram.trace import Message, Origin, Scored, Text, ToolCall, Trace, episode_id, trace_id
+from ethogram.trace import SUCCESS_AT, Message, Origin, Scored, Text, ToolCall, Trace, episode_id, trace_id
 
 RUBRIC = Rubric(name="simulated", items=(RubricItem(name="sound", question="Is it sound?", applies_to="calls"),))
 _BLOCK = re.compile(r"\[step (\d+)\] .*?(?=\n\n\[step |\n\nQUESTIONS|\Z)", re.DOTALL)
@@ -141,16 +141,16 @@ def simulated_traces(
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
 HONEST = 400 if LONG else 50
 BIASED = 60 if LONG else 10
-HIDDEN: tuple[Guard, ...] = ("outcome", "narration")
+HIDDEN: tuple[JudgeGuard, ...] = ("outcome", "narration")
 
 
 def outcome(planted: Planted, seed: int) -> BiasReport:
     judge, readings = model_judge(planted, seed), []
     for task, trace in simulated_traces(20, np.random.default_rng(seed)):
         assert isinstance(trace.outcome, Scored)
-        exposed = judge.judge(Case(guarded(trace, ("narration",)).trace), RUBRIC)
-        hidden = judge.judge(Case(guarded(trace, HIDDEN).trace), RUBRIC)
-        readings.append(TwoReadings(task, trace, exposed, hidden, 1.0 if trace.outcome.success() else -1.0))
+        exposed = judge.judge(Case(guarded(trace, ("narration",)).trace, SUCCESS_AT), RUBRIC)
+        hidden = judge.judge(Case(guarded(trace, HIDDEN).trace, SUCCESS_AT), RUBRIC)
+        readings.append(TwoReadings(task, trace, exposed, hidden, 1.0 if trace.outcome.success(SUCCESS_AT) else -1.0))
     return exposure_bias("outcome", readings)
 
 
@@ -159,15 +159,15 @@ def narration(planted: Planted, seed: int) -> BiasReport:
     for task, trace in simulated_traces(48, np.random.default_rng(seed)):
         hidden = guarded(trace, HIDDEN)
         if hidden.removed["narration"]:
-            exposed = judge.judge(Case(guarded(trace, ("outcome",)).trace), RUBRIC)
-            readings.append(TwoReadings(task, trace, exposed, judge.judge(Case(hidden.trace), RUBRIC)))
+            exposed = judge.judge(Case(guarded(trace, ("outcome",)).trace, SUCCESS_AT), RUBRIC)
+            readings.append(TwoReadings(task, trace, exposed, judge.judge(Case(hidden.trace, SUCCESS_AT), RUBRIC)))
     return exposure_bias("narration", readings)
 
 
 def middle(planted: Planted, seed: int) -> BiasReport:
     judge, readings = model_judge(planted, seed), []
     for task, trace in simulated_traces(10, np.random.default_rng(seed), calls=16):
-        case = Case(guarded(trace, HIDDEN).trace)
+        case = Case(guarded(trace, HIDDEN).trace, SUCCESS_AT)
         whole, parts = (judge.reading_in(size).judge(case, RUBRIC) for size in (10**9, 2500))
         readings.append(TwoReadings(task, trace, whole, parts))
     return middle_bias(readings)
@@ -177,7 +177,7 @@ def order(planted: Planted, seed: int) -> BiasReport:
     judge, pairs = model_judge(planted, seed), []
     traces = simulated_traces(30, np.random.default_rng(seed))
     for (task, one), (_, two) in zip(traces[::2], traces[1::2], strict=True):
-        a, b = (Case(guarded(t, HIDDEN).trace) for t in (one, two))
+        a, b = (Case(guarded(t, HIDDEN).trace, SUCCESS_AT) for t in (one, two))
         pairs.append(Pairwise(task, judge.prefer(a, b, RUBRIC), judge.prefer(b, a, RUBRIC)))
     return order_bias(pairs)
 
@@ -195,7 +195,9 @@ def truth(trace: Trace) -> TraceVerdict:
 def length(planted: Planted, seed: int) -> BiasReport:
     judge = model_judge(planted, seed)
     traces = simulated_traces(40, np.random.default_rng(seed), attempts=1)
-    judged = [(task, t, judge.judge(Case(guarded(t, HIDDEN).trace), RUBRIC), truth(t)) for task, t in traces]
+    judged = [
+        (task, t, judge.judge(Case(guarded(t, HIDDEN).trace, SUCCESS_AT), RUBRIC), truth(t)) for task, t in traces
+    ]
     return style_bias(judged, seed=seed)
 
 
@@ -237,7 +239,7 @@ def test_one_order_alone_would_accuse_an_honest_judge() -> None:
         better, worse = traces[:12], traces[12:]
         pairs = []
         for (task, one), (_, two) in zip(better, worse, strict=True):
-            said = judge.prefer(Case(one), Case(two), RUBRIC)
+            said = judge.prefer(Case(one, SUCCESS_AT), Case(two, SUCCESS_AT), RUBRIC)
             pairs.append(Pairwise(task, said, said))
         wrong += order_bias(pairs).found == "bias"
     assert wrong >= 18
@@ -257,7 +259,7 @@ def test_length_without_a_reference_would_accuse_an_honest_judge() -> None:
             bad = np.mean([not v.value for v in known.verdicts])
             if (long > 110) != (bad > 1 / 3):
                 continue  # what is left has long texts where it has many defects
-            verdict = judge.judge(Case(trace), RUBRIC)
+            verdict = judge.judge(Case(trace, SUCCESS_AT), RUBRIC)
             judged.append((task, trace, verdict, known))
             nothing = tuple(ItemVerdict(item=v.item, step=v.step, value=True) for v in known.verdicts)
             blind.append((task, trace, verdict, TraceVerdict(verdicts=nothing)))
@@ -271,5 +273,5 @@ def test_a_judge_that_agrees_with_itself_half_of_the_time_is_unstable() -> None:
     traces = simulated_traces(20, np.random.default_rng(7))
     for noise, found in ((0.5, "unstable"), (0.0, "none")):
         judge = model_judge(Planted(noise=noise), 3)
-        readings = [[judge.judge(Case(t, None, r), RUBRIC) for r in range(3)] for _, t in traces]
+        readings = [[judge.judge(Case(t, SUCCESS_AT, None, r), RUBRIC) for r in range(3)] for _, t in traces]
         assert self_consistency(readings, [task for task, _ in traces]).found == found

@@ -30,7 +30,9 @@ def error(rate: float, draws: int = DRAWS) -> float:
     return float(3 * np.sqrt(rate * (1 - rate) / draws))
 
 
-def rates_and_effect(name: str, drop: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, power.Effect]:
+def rates_and_effect(
+    name: str, drop: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray, power.DropMoments]:
     p = RATES[name](rng, (DRAWS, TASKS))
     p = p[p.mean(axis=1) > drop + 0.03]
     q = power.shifted(p, drop)

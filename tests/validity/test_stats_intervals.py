@@ -70,7 +70,7 @@ class Suites(NamedTuple):
     def orders(self) -> list[int]:
         return [k for k in KS if k <= self.attempts]
 
-    def truths(self, kind: passk.Kind) -> tuple[np.ndarray, np.ndarray]:
+    def truths(self, kind: passk.PassKind) -> tuple[np.ndarray, np.ndarray]:
         """For every k: the population's value, and (replicates, k) these very tasks' values."""
         ks = self.orders()
         power, rates = (self.population.power, self.rates) if kind == "hat" else (self.population.rest, 1 - self.rates)
@@ -78,7 +78,7 @@ class Suites(NamedTuple):
         own = np.stack([np.mean(rates**k, axis=-1) for k in ks], axis=-1)
         return (whole, own) if kind == "hat" else (1 - whole, 1 - own)
 
-    def cell(self, kind: passk.Kind, k: int) -> str:
+    def cell(self, kind: passk.PassKind, k: int) -> str:
         return f"{self.name}, {self.tasks} × {self.attempts}, pass{'^' if kind == 'hat' else '@'}{k}"
 
 
@@ -201,7 +201,7 @@ def test_runs_taken_as_independent_fail_the_same_check() -> None:
 
 
 @pytest.mark.parametrize("kind", ["at", "hat"])
-def test_the_naive_estimators_are_biased(kind: passk.Kind) -> None:
+def test_the_naive_estimators_are_biased(kind: passk.PassKind) -> None:
     rng = np.random.default_rng(23)
     rates = rng.beta(1.4, 0.6, (REPLICATES, 50))
     c = rng.binomial(4, rates)

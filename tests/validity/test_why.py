@@ -17,7 +17,7 @@ from ethogram.lab.why.gathered import AllFindings, gather_findings
 from ethogram.lab.why.results import WhyResult
 from ethogram.lab.why.why import why
 from ethogram.measure import contrasts
-from ethogram.measure.contrasts import ContrastRuns, Event
+from ethogram.measure.contrasts import ContrastEvent, ContrastRuns
 from ethogram.store import Home
 
 Call = tuple[str, dict[str, Any], str]
@@ -176,7 +176,7 @@ def falls(seed: int, tasks: int, attempts: int, events: int, cost: float) -> tup
     shown = rng.random((task.size, events)) < rng.uniform(0.1, 0.6, events)
     passed = rng.random(task.size) < rng.uniform(0.45, 0.95, tasks)[task] - cost * shown[:, 0]
     runs = ContrastRuns(~passed, task, task)
-    family = [Event(str(j), np.flatnonzero(shown[:, j])) for j in range(events)]
+    family = [ContrastEvent(str(j), np.flatnonzero(shown[:, j])) for j in range(events)]
     each = contrasts.contrast_events(family, runs).each
     truth = [-cost, *[0.0] * (events - 1)]
 

@@ -18,7 +18,15 @@ function read(): Address {
 
 export const address = signal<Address>(read());
 
-addEventListener("hashchange", () => (address.value = read()));
+/** Takes the hash over at once, so that a second change builds on the first; an event that tells nothing new is ignored. */
+function follow(): void {
+  if (location.hash === followed) return;
+  followed = location.hash;
+  address.value = read();
+}
+
+let followed = location.hash;
+addEventListener("hashchange", follow);
 
 export type Given = Record<string, string | number | boolean | null | undefined>;
 
@@ -34,16 +42,14 @@ export function href(page: string, params: Given = {}): string {
 
 export function go(page: string, params: Given = {}): void {
   location.hash = href(page, params);
+  follow();
 }
 
 /** Change some of the state of this page. A step back of the browser undoes it, unless `quiet`. */
 export function change(params: Given, quiet = false): void {
   const to = href(address.value.page, { ...address.value.params, ...params });
   if (to === location.hash) return;
-  if (!quiet) {
-    location.hash = to;
-    return;
-  }
-  history.replaceState(null, "", to);
-  address.value = read();
+  if (quiet) history.replaceState(null, "", to);
+  else location.hash = to;
+  follow();
 }

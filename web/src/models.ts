@@ -51,7 +51,7 @@ export interface ApiProblem {
   error: string;
 }
 
-/** What helps to read an attempt. `step` is where to begin, `said` what the checks said of it, `reasons` are the causes and leads that it shows. `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another result, or, where nothing else differs, other words of the model. `differs` is the first pair that is not the same, and `first` says so in words. */
+/** What helps to read an attempt. `step` is where to begin, `said` what the checks said of it, `reasons` are the causes and leads that it shows. `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff from the passing attempt to this one; `≈` is the same call with different arguments, `≠` the same call with another result, or, where nothing else differs, other words of the model. `differs` is the first pair that is not the same, and `first` says so in words. */
 export interface AttemptBeside {
   trace: string;
   state: "failed" | "missing" | "passed" | "unscored";
@@ -144,7 +144,7 @@ export interface Bounds {
   best: number | null;
 }
 
-/** One way to go on at a place: how many runs went it, and how many of those failed. */
+/** One choice at a place: how many attempts made it, and how many of those failed. */
 export interface Branch {
   choice: string;
   runs: number;
@@ -207,7 +207,7 @@ export interface Cell {
   trace: string;
 }
 
-/** The reading of one field; `text` is all of it as paragraphs. */
+/** The summary of one field; `text` is all of it as paragraphs. */
 export interface Chain {
   K: number;
   tasks: number;
@@ -224,7 +224,7 @@ export interface Chain {
   seed: number;
 }
 
-/** One question of the chain, its answer, the sentence that says it, and the numbers behind it. */
+/** One question of the summary: its answer, the same as a sentence, and the numbers behind it. */
 export interface ChainStep {
   name: string;
   question: string;
@@ -233,7 +233,7 @@ export interface ChainStep {
   estimates: Record<string, Estimate>;
 }
 
-/** One bar of the Pareto chart: a class of failure, the failed runs that show it, and who owns it. `covered` is the share of failed runs that show this class or one above it. */
+/** One bar of the Pareto chart: a class of failure, the failed runs that show it, and who owns it. `covered` is the share of failed attempts that show this class or one above it. */
 export interface ClassRow {
   class: "bad_args" | "budget" | "gave_up" | "hallucinated_state" | "infrastructure" | "loop" | "wrong_tool";
   failed_with: number;
@@ -510,7 +510,7 @@ export interface EpisodeCounts {
   coverage: number;
 }
 
-/** One episode of a run. */
+/** One episode of a run. `totals` are what was recorded; `tokens`, `seconds` and `cost_usd` are the metrics, which are unknown where a part of them is. */
 export interface EpisodeRow {
   trace_id: string;
   task: string;
@@ -520,6 +520,7 @@ export interface EpisodeRow {
   score: number | null;
   missing: string | null;
   totals: Totals;
+  tokens: number | null;
   seconds: number | null;
   forgotten: string | null;
   cost_usd: number | null;
@@ -551,14 +552,14 @@ export interface EvidencePair {
   why: string | null;
 }
 
-/** One place to read: a trace, a step of it (None: the whole trace), and the words that stand there. */
+/** One place to read: a trace, a step of it (None: the whole trace), and its text. */
 export interface Example {
   trace: string;
   step: number | null;
   text: string;
 }
 
-/** The words that stand at a place. */
+/** The text at a place. */
 export interface Excerpt {
   place: PagePlace;
   text: string;
@@ -607,7 +608,7 @@ export interface ExploreView {
   live: boolean;
 }
 
-/** What the failed attempt used; None where the log never said. */
+/** What the failed attempt used; None where the log does not say. */
 export interface FailureCost {
   usd: number | null;
   tokens: number | null;
@@ -622,7 +623,7 @@ export interface FieldQuery {
   against?: string;
 }
 
-/** A field, read aloud; `presets` says what each choice of dimensions is for. */
+/** A field, summarised in words; `presets` says what each choice of dimensions is for. */
 export interface FieldView {
   run: string;
   field: string;
@@ -660,7 +661,7 @@ export interface FirstDifference {
   why: string | null;
 }
 
-/** A dimension that parts success and failure: what to do about it, and the evidence. */
+/** A dimension on which successes and failures differ: what to do about it, and the evidence. */
 export interface Flag {
   dimension: string;
   action: "constrain" | "expand";
@@ -677,11 +678,12 @@ export interface GateQuery {
   margin?: number;
 }
 
-/** The verdict with its evidence. `moved` names tasks with a failing attempt, `tasks` has all of them. `difference` is that of all recorded attempts; `at_look` that of the looks which the verdict rests on. */
+/** The verdict with its evidence. `moved` names tasks with a failing attempt, `tasks` has all of them. `difference` is that of all recorded attempts; `at_look` that of the looks which the verdict rests on. `metrics` are all that can be asked for. */
 export interface GateView {
   base: string;
   candidate: string;
   metric: string;
+  metrics: string[];
   unit: string;
   better: string;
   margin: number;
@@ -767,12 +769,12 @@ export interface HorizonRow {
   rule: "reached" | "visited";
   K: number;
   successes: number;
-  mean_outcome: number | null;
   width: number | null;
   convergence: number | string | null;
   drift: number | null;
-  dimensions: Record<string, PlainDimension>;
   estimates: Record<string, Estimate>;
+  mean_outcome: number | null;
+  dimensions: Record<string, PlainDimension>;
 }
 
 /** An incident as its events make it. */
@@ -821,7 +823,7 @@ export interface IncidentFacts {
   rollback_why: string;
 }
 
-/** The golden task that guards against the failure from now on, and what it says of the recorded one. */
+/** The golden task that guards against the failure from now on, and its score of the recorded failure. */
 export interface IncidentGuard {
   suite: string;
   version: string;
@@ -985,7 +987,7 @@ export interface LayerChange {
   adjusted: number | null;
 }
 
-/** All layers, those that moved for certain, and where to look: whom to suspect, and why, in a sentence. `suspects` is empty where nothing fell for certain. `unsettled` says what the layers leave open. */
+/** All layers, those that moved significantly, and where to look: whom to suspect, and why, in a sentence. `suspects` is empty where nothing fell significantly. `unsettled` says what the layers leave open. */
 export interface LayerComparison {
   level: number;
   layers: Record<string, LayerChange>;
@@ -1108,7 +1110,6 @@ export interface OutlineView {
   first: number;
   of: number;
   spans: number;
-  errors: number;
   timed: boolean;
   whole: number;
   kinds: string[];
@@ -1294,7 +1295,7 @@ export interface QueueQuestion {
   told: HeldBack | null;
 }
 
-/** One trace and one item; `answer` is what this person said of it, where `answered`. */
+/** One trace and one item; `answer` is this person's label, where `answered`. */
 export interface QueueRow {
   trace: string;
   task: string;
@@ -1322,17 +1323,6 @@ export interface ReadFirst {
   said: string;
   answer: string;
   passing: string | null;
-}
-
-/** A cause or a lead: what happens, how often, with examples, what to try first, and what would settle it. */
-export interface Reason {
-  what: string;
-  kind: "cause" | "lead";
-  facts: string[];
-  excerpts: Excerpt[];
-  next: string;
-  settle: string;
-  price: string;
 }
 
 /** A cause or a lead: what happens, in how many failed and successful runs, where to read it, what to try. */
@@ -1460,7 +1450,7 @@ export interface RunsView {
   problem: string | null;
 }
 
-/** What a judge said of the whole trace, or of one step. */
+/** The verdict of a judge on the whole trace, or on one step. */
 export interface SaidVerdict {
   by: string;
   value: string | number | boolean | null;
@@ -1474,7 +1464,7 @@ export interface Section {
   title: string;
   lead: string;
   lead_place: PagePlace | null;
-  reasons: Reason[];
+  reasons: ShownReason[];
   paragraphs: string[];
   pictures: Picture[];
   tables: TableView[];
@@ -1509,6 +1499,17 @@ export interface SettlingExperiment {
   why: string | null;
 }
 
+/** A cause or a lead: what happens, how often, with examples, what to try first, and what would settle it. */
+export interface ShownReason {
+  what: string;
+  kind: "cause" | "lead";
+  facts: string[];
+  excerpts: Excerpt[];
+  next: string;
+  settle: string;
+  price: string;
+}
+
 /** One of the two traces. */
 export interface Side {
   trace_id: string;
@@ -1518,6 +1519,7 @@ export interface Side {
   condition: string;
   agent: string;
   score: number | null;
+  passed: boolean | null;
   missing: string | null;
   answer: string | null;
   crashed: boolean;
@@ -1565,7 +1567,7 @@ export interface StepRow {
   lane: string;
 }
 
-/** One step: its facts, its texts, and what was said of it. `more` parts are not shown. */
+/** One step: its facts, its texts, and its labels. `more` parts are not shown. */
 export interface StepView {
   step: number;
   kind: string;
@@ -1756,7 +1758,7 @@ export interface TraceView {
   spans: number;
   steps: number;
   turns: number;
-  errors: number;
+  errors: number | null;
   labels: LabelView[];
   meta: Record<string, string>;
   problem: string | null;

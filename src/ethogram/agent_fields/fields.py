@@ -13,7 +13,7 @@ from ethogram.measure import field as measured
 from ethogram.measure import metrics
 from ethogram.measure.columns import Columns, Floats
 from ethogram.measure.field import Dimension
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 
 T = TypeVar("T")
 
@@ -72,7 +72,7 @@ class Field(measured.Field[T]):
         super().metrics()  # refuses an empty field
         return FieldMetrics.of(self)
 
-    def horizon(self, state: str | Sequence[str], rule: Rule = "visited") -> measured.Field:
+    def horizon(self, state: str | Sequence[str], rule: MembershipRule = "visited") -> measured.Field:
         """The trajectories that visited a state, or any of a list; none where nobody did."""
         wanted = {state} if isinstance(state, str) else set(state)
         known = [s for s in self.known_states if s in wanted]

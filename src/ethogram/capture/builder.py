@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -22,7 +22,6 @@ from ethogram.trace import (
     Head,
     Label,
     LabelSource,
-    Message,
     Missing,
     Origin,
     Outcome,
@@ -32,21 +31,18 @@ from ethogram.trace import (
     Status,
     ToolCall,
     TraceId,
-    pack_message,
-    text_ref,
 )
 from ethogram.trace.codec import check
 
-from .cleaning import clean_message, clean_params, json_text
+from .cleaning import clean_params, json_text
+from .contexts import Context, Contexts
 from .draft import Draft, LabelDraft, TraceSink, without_surrogates
 from .held import HeldSpans
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53
-REMEMBERED_CHARS = 4 << 20
 _NO_COUNTS = (None,) * len(TOKEN_FIELDS)
-_NO_CONTEXT: tuple[None, int, tuple[Ref, ...], list[Ref]] = (None, 0, (), [])
-REMEMBERED_TALKS = 4  # conversations that take turns in one lane
+_NO_CONTEXT = Context(None, 0, (), [])
 
 
 class TraceHost(Protocol):
@@ -98,10 +94,8 @@ class TraceBuilder:
         self._labels: list[Label] = []
         self._ids: defaultdict[str, int] = defaultdict(int)
         self._names = _Names(self._sink)
-        self._packed: dict[Message, Ref] = {}
-        self._packed_chars = 0
+        self._contexts = Contexts(self._sink)
         self._used = [0.0, 0.0]
-        self._talk: dict[str, list[_Talk]] = {}
         self._start: int | None = None
         self._end: int | None = None
 
@@ -111,23 +105,20 @@ class TraceBuilder:
 
     def add(self, draft: Draft) -> SpanId:
         """Add a span and give its id (a repeated id gets a suffix)."""
-        names, kind, status = self._names, draft.kind, draft.status
+        names, contexts, kind, status = self._names, self._contexts, draft.kind, draft.status
         is_model = kind == "model"
         span_id = self._new_id(draft.span_id)
-        continues, keep, fresh, whole = self._context(draft) if is_model or draft.input else _NO_CONTEXT
+        continues, keep, fresh, whole = contexts.of(draft) if is_model or draft.input else _NO_CONTEXT
         said: list[Ref] = []
         asked: list[str] = []
         for message in draft.output:
-            said.append(self._message(message, "output"))
+            said.append(contexts.kept(message, "output"))
             for part in message.parts:
                 if type(part) is ToolCall:
                     asked.append(names[part.name] or "")
         output = tuple(said)
         if is_model:
-            whole.extend(output)
-            talks = self._talk.setdefault(draft.lane, [])
-            talks.append(_Talk(span_id, whole, [] if draft.growing else [*draft.input, *draft.output]))
-            del talks[:-REMEMBERED_TALKS]
+            contexts.answered(draft, span_id, whole, output)
         start, end = self._times(draft)
         seq = None if draft.seq is None else self._small(draft.seq, "seq")
         counts = self._counts(draft)
@@ -268,77 +259,6 @@ class TraceBuilder:
         self._ids[span_id] = 1
         return SpanId(span_id)
 
-    def _context(self, draft: Draft) -> tuple[SpanId | None, int, tuple[Ref, ...], list[Ref]]:
-        """What the input continues, how much of it, the new references, and the whole input."""
-        talks = self._talk.get(draft.lane)
-        if draft.kind != "model" or not talks:
-            refs = [self._message(m, "input") for m in draft.input]
-            return None, 0, tuple(refs), refs
-        last = talks[-1]
-        if draft.growing:
-            refs = [self._message(m, "input") for m in draft.input]
-            talks.pop()
-            length = len(last.refs)
-            last.refs.extend(refs)  # the list grows in place: a chat of n messages must not be copied n times
-            return last.span_id, length, tuple(refs), last.refs
-        known, fresh = len(last.messages), draft.input
-        refs = []
-        if known and list(draft.input[:known]) == last.messages:  # mostly the same objects, which costs no comparison
-            refs, fresh = last.refs.copy(), draft.input[known:]
-        refs += [self._message(m, "input") for m in fresh]
-        longest = max([len(talk.refs) for talk in talks])
-        if known and fresh is not draft.input and longest == len(last.refs):  # no other can have more in common
-            return last.span_id, longest, tuple(refs[longest:]), refs
-        keep, best = max((_common(talk.refs, refs), i) for i, talk in enumerate(talks))
-        if keep == 0:
-            return None, 0, tuple(refs), refs
-        return talks[best].span_id, keep, tuple(refs[keep:]), refs
-
-    def _message(self, message: Message, field: str) -> Ref:
-        """Keep a message. Contexts are sent again at every call, so what was packed before is remembered."""
-        known = self._packed.get(message)
-        if known is not None:
-            return known
-        if self._plain:
-            packed, original = self._plainly(message, field)
-        else:
-            packed, original = self._redacted(message, field)
-        ref = self._sink.text(packed, "", original)
-        self._packed_chars += len(packed)
-        if self._packed_chars > REMEMBERED_CHARS:
-            self._packed.clear()
-            self._packed_chars = len(packed)
-        self._packed[message] = ref
-        return ref
-
-    def _plainly(self, message: Message, field: str) -> tuple[str, str | None]:
-        """The text of a message where nothing is redacted: as it is, unless there are half characters in it."""
-        try:
-            return pack_message(message, self._plain_text), None
-        except UnicodeEncodeError:
-            return self._redacted(message, field)
-
-    def _plain_text(self, body: str) -> Ref:
-        return self._text(body, "")
-
-    def _redacted(self, message: Message, field: str) -> tuple[str, str | None]:
-        """The text of a message without its secrets, and what it was before if there were any."""
-        before: dict[str, str] = {}
-
-        clean_value, text = self._sink.clean, self._sink.text
-
-        def clean(value: str) -> str:
-            plain = value if value.isascii() else without_surrogates(value)
-            redacted = clean_value(plain, field) if plain else plain
-            if redacted != value:
-                before[redacted] = plain
-            return redacted
-
-        cleaned = clean_message(message, clean)
-        packed = pack_message(cleaned, lambda body: text(body, "", before.get(body)))
-        original = pack_message(clean_message(message, without_surrogates), text_ref) if before else None
-        return packed, original
-
     def _text(self, body: str, field: str) -> Ref:
         return self._sink.text(body if body.isascii() else without_surrogates(body), field)
 
@@ -422,14 +342,6 @@ class TraceBuilder:
         return None
 
 
-class _Talk(NamedTuple):
-    """A conversation up to the answer of one call: its references, and its messages where a log gives them whole."""
-
-    span_id: SpanId
-    refs: list[Ref]
-    messages: list[Message]
-
-
 class _Names(dict[str | None, str | None]):
     """Names as they are stored, None for none. Names without a secret are remembered, since spans repeat them."""
 
@@ -457,13 +369,3 @@ def unlike(wanted: str, taken: defaultdict[str, int]) -> str:
         taken[wanted] += 1
     taken[name] += 1
     return name
-
-
-def _common(before: Sequence[Ref], refs: Sequence[Ref]) -> int:
-    """How many references two lists have in common at their start."""
-    if refs[: len(before)] == before:
-        return len(before)
-    for i, (known, ref) in enumerate(zip(before, refs, strict=False)):
-        if known != ref:
-            return i
-    return min(len(before), len(refs))

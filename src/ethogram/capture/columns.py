@@ -16,7 +16,7 @@ from ethogram.errors import BadUsage, Unreadable
 from ethogram.trace import Missing, Outcome, Scored
 
 from .parse import as_float
-from .rows import Row, RowSample
+from .rows import RowSample, TableRow
 from .verdicts import FAIL, PASS
 
 NAMES: dict[str, tuple[str, ...]] = {
@@ -60,7 +60,7 @@ class OutcomeColumn(NamedTuple):
     def __str__(self) -> str:
         return self.name if self.divisor == 1 and not self.as_it_is else f"{self.name}/{self.divisor:g}"
 
-    def number(self, row: Row) -> float | None:
+    def number(self, row: TableRow) -> float | None:
         """The number in this column of a row, divided; None if there is none."""
         value = row.get(self.name)
         if isinstance(value, str):
@@ -136,7 +136,7 @@ def _lacking(sample: RowSample, roles: Mapping[str, OutcomeColumn]) -> str:
     )
 
 
-def outcome_in(column: OutcomeColumn, row: Row) -> Outcome:
+def outcome_in(column: OutcomeColumn, row: TableRow) -> Outcome:
     """The outcome that a row states; raises `Unreadable` for what is neither a verdict nor a number of its scale."""
     found = _outcome_in(column, row.get(column.name))
     if isinstance(found, Scored) and not column.as_it_is and not 0 <= found.value <= 1:
@@ -198,7 +198,7 @@ def _plain(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
 
 
-def _fits(role: str, name: str, rows: Sequence[Row]) -> bool:
+def _fits(role: str, name: str, rows: Sequence[TableRow]) -> bool:
     """Whether the first rows hold what a role needs."""
     values = [v for row in rows if (v := row.get(name)) is not None]
     if role == "task":
@@ -211,7 +211,7 @@ def _fits(role: str, name: str, rows: Sequence[Row]) -> bool:
     return bool(values) and all(as_float(v) is not None for v in values)
 
 
-def _is_score(name: str, row: Row) -> bool:
+def _is_score(name: str, row: TableRow) -> bool:
     try:
         outcome_in(OutcomeColumn(name, as_it_is=True), row)
     except Unreadable:
@@ -219,7 +219,7 @@ def _is_score(name: str, row: Row) -> bool:
     return True
 
 
-def _all_verdicts(name: str, rows: Sequence[Row]) -> bool:
+def _all_verdicts(name: str, rows: Sequence[TableRow]) -> bool:
     """Whether a column says of every attempt how it ended; `true` and `yes` may answer any question."""
     words = (PASS | FAIL) - {"true", "false", "yes", "no", "c", "i"}
     values = [row.get(name) for row in rows]

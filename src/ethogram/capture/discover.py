@@ -129,7 +129,7 @@ def _expand(
         archive = "zip" if start.startswith(b"PK\x03\x04") else "tar" if start[257:262] == b"ustar" else ""
         whole = not archive or is_log(source)
     except Unreadable as error:
-        report(source.name, str(error))
+        report(source.name, error.cli_message)
         return
     except OSError as error:
         report(source.name, f"cannot be read: {error.strerror or error}")
@@ -144,7 +144,7 @@ def _expand(
             for member in _unpacked(source, members, report):
                 yield from _expand(member, is_log, report, depth + 1)
         except Unreadable as error:
-            report(source.name, str(error))
+            report(source.name, error.cli_message)
         except _BROKEN_ARCHIVE as error:
             report(source.name, f"the archive is damaged or not supported ({short_reason(error)})")
 

@@ -9,7 +9,7 @@ one the last again. People may edit the file: it is part of what a task asks, un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from threading import Lock
 from typing import Any
 
@@ -19,9 +19,10 @@ from ethogram.capture.mcp.results import FACTS
 from ethogram.capture.parse import as_dict, as_text, from_json, to_json
 from ethogram.capture.recorder import RETURNED, SEEN
 from ethogram.capture.wire.episode_replay import recorded_result
-from ethogram.capture.wire.recorded_tools import RecordedCall, RecordedTools, comparable
+from ethogram.capture.wire.recorded_tools import RecordedCall, RecordedTools
+from ethogram.display.shorten import shortened_list
 from ethogram.errors import BadInput
-from ethogram.trace import SpanId, Trace
+from ethogram.trace import SpanId, Trace, canonical_json
 
 MOST_BYTES = 64 << 20
 
@@ -125,8 +126,8 @@ class FixturePlayer:
         """Why a call has no answer."""
         near = [key[1] for key in self._answers if key[0] == name]
         if not near:
-            return f"the fixture has no call of {name}; it has calls of {_listed(self.tools)}"
-        return f"the fixture has no call of {name} with {_key(name, arguments)[1]}; it has {_listed(near)}"
+            return f"the fixture has no call of {name}; it has calls of {shortened_list(self.tools, 5) or 'no tool'}"
+        return f"the fixture has no call of {name} with {_key(name, arguments)[1]}; it has {shortened_list(near, 5)}"
 
     def _take(self, name: str, arguments: Mapping[str, Any]) -> FixtureCall | None:
         key = _key(name, arguments)
@@ -155,9 +156,5 @@ def _as_recorded(call: FixtureCall) -> RecordedCall:
     )
 
 
-def _listed(words: Sequence[str], most: int = 5) -> str:
-    return (", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")) or "no tool"
-
-
 def _key(tool: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    return tool, comparable(to_json(dict(arguments)))
+    return tool, canonical_json(to_json(dict(arguments)))

@@ -1,4 +1,4 @@
-"""A log that an agent left behind, grafted into the trace that is being recorded.
+"""Add a log that an agent left behind to the trace that is being recorded.
 
 A command-line agent may write its own trace, in any format we read; its spans hang below the span of the command.
 """
@@ -102,7 +102,7 @@ def graft(path: Path, record: Recorder) -> SourceReport:
         try:
             found.read(source, intake)
         except Unreadable as error:
-            report.skip(source.name, str(error))
+            report.skip(source.name, error.cli_message)
         gaps.update(intake.gaps)
     used = record.trace.usage()
     record.settle(Amounts(tokens=used[0] - before[0], usd=used[1] - before[1]))

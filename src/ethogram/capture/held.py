@@ -1,4 +1,4 @@
-"""Spans of a live trace that are held back until it ends, because telemetry may still tell where they belong."""
+"""Spans of a live trace that are held back until it ends, because telemetry may still change their place."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, overload
 
-from ethogram.trace import Kind
+from ethogram.arguments import choice_of
+from ethogram.trace import KINDS, Kind
 
 from .context import current_recorder, with_prompt_version
 from .draft import Draft
@@ -37,6 +38,7 @@ def span(
     >>> with eth.span("plan", prompt_version="v3") as plan:
     ...     plan.result = "look it up, then answer"
     """
+    choice_of("kind", kind, KINDS)
     record = current_recorder()
     with with_prompt_version(prompt_version):
         if record is None:

@@ -3,9 +3,12 @@ it cannot use it reports."""
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from traceback import walk_tb
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -34,6 +37,9 @@ RECORD_ERRORS = (
     ijson.JSONError,
     BadInput,
 )
+PACKAGE = __name__.partition(".")[0]
+_OF_JSON = re.compile(r"'(str|int|float|bool|list|dict|NoneType|bytes)' object ")
+_WRONG_CALL = re.compile(r"\(\) (got an unexpected|got multiple|missing \d|takes \d|takes from)")
 _WHY: dict[type, str] = {
     ijson.IncompleteJSONError: "the JSON is cut off",
     ijson.JSONError: "the JSON is damaged",
@@ -76,6 +82,12 @@ class SourceReport(msgspec.Struct, kw_only=True):
         """Count what could not be represented."""
         if count > 0:
             self.lost[field] = self.lost.get(field, 0) + count
+
+    def repeat(self, before: SourceReport) -> None:
+        """The source is as it was when it was read before: nothing is new, and what was wrong with it still is."""
+        self.unchanged = before.traces + before.unchanged
+        self.skipped, self.skipped_more = list(before.skipped), before.skipped_more
+        self.lost, self.notes = dict(before.lost), list(before.notes)
 
     def end(self) -> None:
         """The source was read to its end; that nothing was in it is worth a word."""
@@ -152,8 +164,11 @@ class Intake:
 
     def refuse(self, where: str, error: BaseException) -> None:
         """Report a record that one of `RECORD_ERRORS` was raised for."""
-        why = str(error).split("\n", 1)[0] or type(error).__name__
-        if not isinstance(error, BadInput):  # whose message is a sentence already
+        told = error.cli_message if isinstance(error, BadInput) else str(error)
+        why = told.split("\n", 1)[0] or type(error).__name__
+        if mistake := _mistake_in_reader(error):
+            why = f"{mistake}: {type(error).__name__}: {why}"
+        elif not isinstance(error, BadInput):  # whose message is a sentence already
             why = f"{_WHY.get(type(error), 'not as this format writes it')}: {why}"
         self.skip(where, why)
 
@@ -237,6 +252,24 @@ class _Record:
             return False
         self._intake.refuse(self._where, error)
         return True
+
+
+def _mistake_in_reader(error: BaseException) -> str | None:
+    """Where a plug-in's reader uses our classes wrongly, which is no fault of the data; None of any other error.
+
+    Such an error is about an attribute that no JSON value has, or about the arguments of a call, below a line of a
+    module that is not ours.
+    """
+    if isinstance(error, AttributeError):
+        wrong = _OF_JSON.match(str(error)) is None
+    else:
+        wrong = isinstance(error, TypeError) and _WRONG_CALL.search(str(error)) is not None
+    frames = [(f.f_globals.get("__name__", ""), f.f_code.co_filename, n) for f, n in walk_tb(error.__traceback__)]
+    outside = [(file, line) for name, file, line in frames if name.partition(".")[0] != PACKAGE]
+    if not wrong or not outside:
+        return None
+    file, line = outside[-1]
+    return f"the reader is wrong, not the data ({Path(file).name} line {line})"
 
 
 def _strings(value: Any) -> list[str]:

@@ -54,7 +54,7 @@ def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace],
     try:
         found = reader(format) if format else recognise(source)
     except Unreadable as error:
-        report.skip(source.name, str(error))
+        report.skip(source.name, error.cli_message)
         return [], report
     if found is None:
         report.skip(source.name, source.damage or "no reader recognises this content")
@@ -81,5 +81,5 @@ def read_traces(source: Source, format: str | None = None) -> tuple[list[Trace],
             report.skip(source.name, "labels of a trace that another file holds; import both into one run")
         report.end()
     except Unreadable as error:
-        report.skip(source.name, str(error))
+        report.skip(source.name, error.cli_message)
     return done, report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -98,7 +99,7 @@ def from_json(value: str | bytes) -> Any:
     """The value of JSON text, or None if it is not JSON."""
     try:
         return msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
 
 
@@ -242,8 +243,13 @@ def _file_part(kind: str, item: dict[str, Any]) -> File:
 
 def flat_text(content: Any) -> str:
     """The words of a content value; pictures and structures become short JSON."""
+    return words_of_parts(content_parts(content))
+
+
+def words_of_parts(parts: Iterable[Part]) -> str:
+    """The words of parts; pictures and calls become short JSON."""
     words = []
-    for part in content_parts(content):
+    for part in parts:
         if isinstance(part, Text | Reasoning):
             words.append(part.text)
         elif isinstance(part, ToolResult):

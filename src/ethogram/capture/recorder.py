@@ -12,9 +12,8 @@ from typing import Any
 
 from ethogram.cost import NOTHING, Amounts, CallPrices, Meter, PriceList
 from ethogram.cost.budget import Resource
-from ethogram.cost.metering import tokens_of
 from ethogram.cost.prices import RECORDED
-from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult
+from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult, tokens_of
 
 from .builder import TraceBuilder
 from .clock import Clock, SystemClock

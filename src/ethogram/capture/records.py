@@ -139,7 +139,7 @@ def _read_all(source: Source) -> tuple[bytes, str]:
                 chunks.append(chunk)
                 size += len(chunk)
         except Unreadable as error:
-            damage = str(error)
+            damage = error.cli_message
     if size > MAX_DOCUMENT:
         raise Unreadable.at(source.name, f"one JSON document of more than {MAX_DOCUMENT >> 20} MiB")
     return b"".join(chunks).removeprefix(b"\xef\xbb\xbf"), damage

@@ -46,13 +46,12 @@ class Register:
         self.episodes: dict[str, _Known] = {}
         self.used: dict[tuple[str, str, str], set[int]] = {}
         self.next: dict[tuple[str, str, str], int] = {}
-        self.files: dict[tuple[str, str, str], int] = {}
+        self.files: dict[tuple[str, str, str], SourceReport] = {}
         self.places: dict[tuple[str, str], str] = {}
         self.named: set[str] = set()
         self.unpublished: list[ReadFile] = []
         for read in read_files(run):
-            count = read.report.traces + read.report.unchanged
-            self.files[read.origin.format, read.origin.digest, read.columns] = count
+            self.files[read.origin.format, read.origin.digest, read.columns] = read.report
             self.places[read.origin.name, read.mark] = read.place
             self.named.add(read.origin.name)
         for entry in run.entries:
@@ -86,8 +85,8 @@ class Register:
         self.episodes[head.episode] = _Known(head.trace_id, spans, attempt, _group(head))
         return msgspec.structs.replace(head, attempt=attempt)
 
-    def finished(self, origin: Origin, columns: str = "") -> int | None:
-        """How many traces a file gave when it was read to the end before, with these columns; None if it was not."""
+    def finished(self, origin: Origin, columns: str = "") -> SourceReport | None:
+        """The report on a file that was read to the end before, with these columns; None if it was not."""
         return self.files.get((origin.format, origin.digest, columns))
 
     def place(self, origin: Origin, mark: str) -> str:
@@ -102,7 +101,7 @@ class Register:
 
     def finish(self, origin: Origin, mark: str, report: SourceReport, writer: RunWriter, columns: str = "") -> None:
         """Note a file that was read to the end; the note is committed with its traces or after them."""
-        self.files[origin.format, origin.digest, columns] = report.traces + report.unchanged
+        self.files[origin.format, origin.digest, columns] = report
         self.unpublished.append(ReadFile(origin, report, self.place(origin, mark), mark, columns))
         if len(self.unpublished) >= FILES_PER_NOTE:
             self.flush(writer)

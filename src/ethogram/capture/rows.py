@@ -25,14 +25,14 @@ MAX_FIELD = 16 << 20
 DEPTH = 3
 """How deep objects in a row are opened."""
 
-Row = dict[str, Any]
+TableRow = dict[str, Any]
 
 
 class RowSample(NamedTuple):
     """The names of the columns, and the first rows."""
 
     names: list[str]
-    rows: list[Row]
+    rows: list[TableRow]
 
 
 def sample_of(peek: Peek) -> RowSample | None:
@@ -56,7 +56,7 @@ def why_no_sample(peek: Peek) -> str:
     return why_not_utf8(peek.data)
 
 
-def rows_of(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, Row]]:
+def rows_of(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, TableRow]]:
     """Place and values of every row; empty cells are None."""
     if peek.shape == "text":
         return _csv_rows(source, peek, intake)
@@ -65,9 +65,9 @@ def rows_of(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, R
     return ((place, flat_row(value)) for place, value in objects(records(source, intake), intake))
 
 
-def flat_row(row: Row, before: str = "", depth: int = DEPTH) -> Row:
+def flat_row(row: TableRow, before: str = "", depth: int = DEPTH) -> TableRow:
     """The row with the values of its objects beside it, under names with dots."""
-    found: Row = {}
+    found: TableRow = {}
     for name, value in row.items():
         if isinstance(value, dict) and depth > 1:
             found |= flat_row(value, f"{before}{name}.", depth - 1)
@@ -102,7 +102,7 @@ def _csv_sample(data: bytes) -> RowSample | None:
     return RowSample(names, rows) if all(names) and len(set(names)) == len(names) else None
 
 
-def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, Row]]:
+def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, TableRow]]:
     csv.field_size_limit(MAX_FIELD)
     names: list[str] = []
     with source.open() as stream:
@@ -141,7 +141,7 @@ def _cell(value: str) -> str | None:
     return value.strip() or None
 
 
-def _parquet_rows(source: Source) -> Iterator[tuple[str, Row]]:
+def _parquet_rows(source: Source) -> Iterator[tuple[str, TableRow]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""Sessions whose storage is the business of another process, so that nothing of it delays the calls of clients.
+"""Store sessions in another process, so that storage does not delay the calls of clients.
 
 What happens in a session is handed over as it is; the other process (`session_process`) redacts and stores it. Budgets
 stay here: what a call used is settled before the next one is allowed.

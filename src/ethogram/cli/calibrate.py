@@ -41,7 +41,7 @@ def command(
     item: Annotated[
         list[str] | None, typer.Option("--item", help="An item of the rubric; by default all.", show_default=False)
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="One judge, where several spoke.", show_default=False)] = None,
+    judge: Annotated[str | None, typer.Option(help="One judge, where there are several.", show_default=False)] = None,
     score: Annotated[
         str | None,
         typer.Option("--score", help="An ordinary score in place of the rubric: a label or scorer, or outcome."),
@@ -53,27 +53,31 @@ def command(
         ),
     ] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Compare verdicts on single steps, not whole traces.")] = False,
-    audit: Annotated[bool, typer.Option("--audit", help="The standing audit: has the judge drifted?")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="The standing audit: test whether the judge has drifted.")
+    ] = False,
     against: AgainstOption = None,
     common_tasks: CommonTasksOption = False,
     width: Annotated[
         float | None,
-        typer.Option(help="How many labels make the corrected rate known to ± this much?", show_default=False),
+        typer.Option(help="Labels needed for a corrected rate within ± this much.", show_default=False),
     ] = None,
-    share: Annotated[float, typer.Option(help="With --audit: the share of runs that it holds.")] = AUDIT_SHARE,
+    share: Annotated[
+        float, typer.Option(min=0, max=1, help="With --audit: the share of attempts that it holds.")
+    ] = AUDIT_SHARE,
     alpha: Annotated[
-        float, typer.Option(help="With --audit: how often an unchanged judge may raise an alarm, in all.")
+        float, typer.Option(min=0, max=1, help="With --audit: the overall false-alarm rate of an unchanged judge.")
     ] = ALARM_LEVEL,
     level: Annotated[float, typer.Option(help="The confidence level of the intervals.", min=0.5, max=0.999)] = 0.95,
     limit: LimitOption = 30,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tell whether a judge can be trusted: its verdicts against labels by hand, and the rate once it is corrected.
+    """Show whether a judge can be trusted: its verdicts against labels by hand, and the corrected rate.
 
-    Labels must be drawn with `ethogram label RUN --sample N`. Exit codes: 0 every item is settled, 2 labels are too few
-    to tell; with --audit 1 is an alarm, and --against names the run that was calibrated. Without --audit, --against
-    compares the corrected rates of two runs, each with labels of its own.
+    Labels must be drawn with `ethogram label RUN --sample N`. Exit codes: 0 every item is settled, 2 there are
+    too few labels; with --audit 1 is an alarm, and --against names the run that was calibrated. Without --audit,
+    --against compares the corrected rates of two runs, each with labels of its own.
 
     Example: `ethogram calibrate night --score model_graded_qa --by condition`
     """
@@ -220,9 +224,9 @@ def _worth(item: ItemCalibration) -> str:
     if item.label_worth is not None:
         told.append(f"with the judge one label counts as {item.label_worth:.2f}")
     if item.gate_multiplier is not None:
-        told.append(f"a comparison of raw verdicts needs {item.gate_multiplier:.1f} times the runs")
+        told.append(f"a comparison of raw verdicts needs {item.gate_multiplier:.1f} times the attempts")
     else:
-        told.append("no number of runs makes a comparison of raw verdicts right")
+        told.append("no number of attempts makes a comparison of raw verdicts valid")
     return "; ".join(told)
 
 
@@ -240,13 +244,13 @@ def _cell(estimate: Estimate) -> str:
 
 def _print_audit(result: AuditResult, limit: int) -> None:
     out = stdout()
-    word = "ALARM" if result.alarm else "no alarm" if result.decided else "nothing to tell yet"
+    word = "ALARM" if result.alarm else "no alarm" if result.decided else "no result yet"
     out.print(f"{result.run}  {word}", style="bold", markup=False)
     for item in result.items:
         _print_watched(out, item, limit)
     out.print(
-        f"the audit holds {result.share:.0%} of all judged runs; an unchanged judge raises an alarm with a chance of "
-        f"at most {result.level:g}, however often one looks",
+        f"the audit holds {result.share:.0%} of all judged attempts; an unchanged judge raises an alarm with "
+        f"probability at most {result.level:g}, at any number of looks",
         style="dim",
         markup=False,
     )

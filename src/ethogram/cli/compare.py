@@ -33,16 +33,20 @@ MetricOption = Annotated[str, typer.Option(help=f"What is compared: {metric_name
 
 def command(
     base: Annotated[str, typer.Argument(help="The run to compare with: a directory, a name, or latest.")],
-    candidate: Annotated[str, typer.Argument(help="The run in question.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate run.")],
     metric: MetricOption = "success",
     design: Annotated[
         Literal["within", "between"],
-        typer.Option(help="Speak of exactly these tasks (within), or of the population they come from (between)."),
+        typer.Option(
+            help="The claim is about exactly these tasks (within), or about the population they come from (between)."
+        ),
     ] = "within",
     level: Annotated[float, typer.Option(help="The confidence level.", min=0.5, max=0.999)] = 0.95,
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where runs have several.")] = None,
-    base_agent: Annotated[str | None, typer.Option(help="Which agent of the base, if it is another one.")] = None,
+    base_agent: Annotated[
+        str | None, typer.Option(help="Which agent of the baseline, if it is a different one.")
+    ] = None,
     common_tasks: CommonTasksOption = False,
     limit: LimitOption = 15,
     json: JsonOption = False,
@@ -51,7 +55,7 @@ def command(
     """Compare two versions on the same tasks: difference with interval, changed outcomes, and which tasks
     moved.
 
-    One look, decided on beforehand: to look again and again while runs come in, use `ethogram gate`.
+    For one planned comparison: to look repeatedly while attempts come in, use `ethogram gate`.
 
     Example: `ethogram compare before after`
     """

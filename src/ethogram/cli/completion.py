@@ -7,9 +7,12 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.errors import BadUsage
+from ethogram.result import Result
 
 from .main import VERBS
+from .out import JsonOption, print_json
 
+SHELLS = ("bash", "zsh", "fish")
 _BASH = """_ethogram() {{
   local cur="${{COMP_WORDS[COMP_CWORD]}}"
   if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=( $(compgen -W "{verbs}" -- "$cur") ); return; fi
@@ -25,25 +28,42 @@ autoload -U +X bashcompinit && bashcompinit
 """
 
 
-def command(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "bash") -> int:
-    """Print a completion script for your shell: the script is the whole output, so there is no --json.
+class CompletionScript(Result, kw_only=True):
+    """The script that completes verbs and options in a shell."""
+
+    shell: str
+    script: str
+
+
+def command(shell: Annotated[str, typer.Argument(help="bash, zsh or fish.")] = "bash", json: JsonOption = False) -> int:
+    """Print a completion script for your shell.
 
     Example: `ethogram completion bash >> ~/.bashrc`
     """
-    options = {v.name: _options(v.name) for v in VERBS}
-    if shell in ("bash", "zsh"):
-        cases = "\n".join(f'    {name}) local opts="{" ".join(found)}" ;;' for name, found in options.items())
-        script = _BASH.format(verbs=" ".join(options), cases=cases)
-        print((_ZSH if shell == "zsh" else "") + script, end="")
-    elif shell == "fish":
-        for verb in VERBS:
-            print(f"complete -c ethogram -n __fish_use_subcommand -a {verb.name} -d {verb.help!r}")
-            for word in options[verb.name]:
-                what = f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-a {word}"
-                print(f"complete -c ethogram -n '__fish_seen_subcommand_from {verb.name}' {what}")
+    if shell not in SHELLS:
+        raise BadUsage(f"no completion for {shell!r}; there is bash, zsh and fish", value=shell, choices=SHELLS)
+    script = _fish() if shell == "fish" else _bash(shell == "zsh")
+    if json:
+        print_json(CompletionScript(shell=shell, script=script))
     else:
-        raise BadUsage(f"no completion for {shell!r}; there is bash, zsh and fish")
+        print(script, end="")
     return 0
+
+
+def _bash(zsh: bool) -> str:
+    options = {v.name: _options(v.name) for v in VERBS}
+    cases = "\n".join(f'    {name}) local opts="{" ".join(found)}" ;;' for name, found in options.items())
+    return (_ZSH if zsh else "") + _BASH.format(verbs=" ".join(options), cases=cases)
+
+
+def _fish() -> str:
+    lines = []
+    for verb in VERBS:
+        lines.append(f"complete -c ethogram -n __fish_use_subcommand -a {verb.name} -d {verb.help!r}")
+        for word in _options(verb.name):
+            what = f"-l {word.removeprefix('--')}" if word.startswith("--") else f"-a {word}"
+            lines.append(f"complete -c ethogram -n '__fish_seen_subcommand_from {verb.name}' {what}")
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _options(name: str) -> list[str]:
@@ -51,8 +71,6 @@ def _options(name: str) -> list[str]:
     from .main import verb_app
 
     verb = next(v for v in VERBS if v.name == name)
-    if name in ("completion",):
-        return []
     built = typer.main.get_command(verb_app(verb))
     below: dict[str, Any] = getattr(built, "commands", {})
     given = [p for command in (built, *below.values()) for p in command.params]

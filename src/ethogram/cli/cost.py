@@ -24,19 +24,21 @@ def command(
     ] = None,
     prices: PricesOption = None,
     price: PriceOption = None,
-    reprice: Annotated[bool, typer.Option("--reprice", help="Price anew what the log recorded a cost for.")] = False,
+    reprice: Annotated[
+        bool, typer.Option("--reprice", help="Compute prices even where the log recorded a cost.")
+    ] = False,
     as_of: Annotated[
         datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Prices of this day instead of each call's own.")
     ] = None,
-    volume: Annotated[float | None, typer.Option(help="Runs a month.", show_default=False)] = None,
+    volume: Annotated[float | None, typer.Option(help="Attempts per month.", show_default=False)] = None,
     route: Annotated[
         list[str] | None,
         typer.Option(
-            help="What if: CLASS=MODEL, after-tool:NAME=MODEL, N=MODEL (steps of a run), P%=MODEL; repeatable."
+            help="What if: CLASS=MODEL, after-tool:NAME=MODEL, N=MODEL (steps of an attempt), P%=MODEL; repeatable."
         ),
     ] = None,
     routed_resolution: Annotated[
-        list[float] | None, typer.Option(help="What routed runs might resolve, e.g. 0.6; repeatable.")
+        list[float] | None, typer.Option(help="What routed attempts might resolve, e.g. 0.6; repeatable.")
     ] = None,
     assume: Annotated[
         str | None,
@@ -53,7 +55,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tell what a run cost: per run, step, tool and resolved task, with intervals; a month of it; what routing saves.
+    """Show what a run cost: per attempt, step, tool and resolved task, with intervals; a month; what routing saves.
 
     Classes of step, by what came before a model call: first, after-tool, after-error, after-user, after-model,
     after-other.
@@ -106,7 +108,7 @@ def command(
 def _refuse(result: CostReport) -> None:
     """Nothing is priced: say what to give."""
     named = ", ".join(sorted({u.model for u in result.unpriced if u.model and u.usage.input is not None}))
-    hint = "the logs hold neither token counts nor costs, so no price can help"
+    hint = "the logs hold neither token counts nor costs, so it cannot be priced"
     if any(u.usage.input is not None or u.usage.output is not None for u in result.unpriced):
         hint = (
             f"give prices with --prices FILE or --price NAME=FRESH/OUTPUT (models: {named or 'not named in the log'})"
@@ -114,7 +116,7 @@ def _refuse(result: CostReport) -> None:
     if not result.usage.calls:
         hint = "there is no model call in it"
     stderr().print(
-        f"ethogram cost: the cost of a run of {result.run!r} is not known: {hint}", markup=False, soft_wrap=True
+        f"ethogram cost: the cost of an attempt of {result.run!r} is not known: {hint}", markup=False, soft_wrap=True
     )
 
 
@@ -151,16 +153,16 @@ def _rate(estimate: Estimate) -> str:
 def _print(result: CostReport, limit: int) -> None:
     out = stdout()
     _head(out, result)
-    rows: list[list[Any]] = [["per run", money(result.per_run)], ["resolution", _rate(result.resolution)]]
+    rows: list[list[Any]] = [["per attempt", money(result.per_run)], ["resolution", _rate(result.resolution)]]
     rows.append(["per resolved task", money(result.per_resolved)])
     if result.monthly is not None:
-        rows.append([f"a month, {result.monthly.runs:,.0f} runs", money(result.monthly.cost)])
+        rows.append([f"a month, {result.monthly.runs:,.0f} attempts", money(result.monthly.cost)])
     for name, value in rows:
-        out.print(f"{name:<22}{value}", markup=False, soft_wrap=True)
+        out.print(f"{name:<26}{value}", markup=False, soft_wrap=True)
     if result.paid_per_resolved is not None and result.missing:
         spent = sum(result.missing_usd.values())
         out.print(
-            f"{'missing outcomes':<22}{dollars(spent)} spent on them; {dollars(result.paid_per_resolved)} per resolved "
+            f"{'missing outcomes':<26}{dollars(spent)} spent on them; {dollars(result.paid_per_resolved)} per resolved "
             "task with that included",
             markup=False,
             soft_wrap=True,
@@ -187,7 +189,9 @@ def _head(out: Console, result: CostReport) -> None:
         if value
     )
     if result.basis == "assumed":
-        out.print(f"[bold]assumed[/bold]  {use.calls:,} steps a run; tokens a run: {tokens}", soft_wrap=True)
+        out.print(
+            f"[bold]assumed[/bold]  {use.calls:,} steps per attempt; tokens per attempt: {tokens}", soft_wrap=True
+        )
         return
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     out.print(
@@ -262,7 +266,7 @@ def _routing(out: Console, result: CostReport) -> None:
     routes = ", ".join(f"{r.what} to {r.model} ({share(r.share)} of steps)" for r in routing.routes)
     out.print()
     out.print(f"[bold]routed[/bold]  {escape(routes)}", soft_wrap=True)
-    rows = [["per run", money(routing.per_run)], ["share of the cost", _rate(routing.share_of_cost)]]
+    rows = [["per attempt", money(routing.per_run)], ["share of the cost", _rate(routing.share_of_cost)]]
     if routing.monthly_usd is not None:
         rows.append(["a month", dollars(routing.monthly_usd)])
     never = "; above 100 %: it cannot pay" if (routing.break_even.value or 0) > 1 else ""
@@ -273,7 +277,7 @@ def _routing(out: Console, result: CostReport) -> None:
             [f"at {share(at.resolution)} resolved", f"{dollars(at.per_resolved.value)} per resolved task: {words}"]
         )
     for name, value in rows:
-        out.print(f"{name:<22}{value}", markup=False, soft_wrap=True)
+        out.print(f"{name:<26}{value}", markup=False, soft_wrap=True)
     stderr().print(
-        "note: routing takes tokens and cache shares as they are; measure what routed runs resolve", soft_wrap=True
+        "note: routing takes tokens and cache shares as they are; measure what routed attempts resolve", soft_wrap=True
     )

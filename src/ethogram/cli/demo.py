@@ -41,7 +41,7 @@ def command(
         Path | None, typer.Option("--logs", help="Only copy the demo's logs into this folder, to try things on.")
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Then let a real language model on this CPU work on ten small tasks, K=5.")
+        bool, typer.Option("--live", help="Then run a real language model on this CPU on ten small tasks, K=5.")
     ] = False,
     view: Annotated[
         bool, typer.Option("--view", help="At the end, serve the viewer until Ctrl-C; in a pipe, only say how.")

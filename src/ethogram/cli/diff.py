@@ -29,7 +29,10 @@ SignatureOption = Annotated[
     ),
 ]
 LanesOption = Annotated[
-    bool, typer.Option("--lanes/--no-lanes", help="Align concurrent agents lane by lane, so that timing is no change.")
+    bool,
+    typer.Option(
+        "--lanes/--no-lanes", help="Align concurrent agents lane by lane, so that timing does not count as a change."
+    ),
 ]
 
 
@@ -46,7 +49,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Compare two traces step by step: how far apart, from which step on, and how it showed.
+    """Compare two traces step by step: their distance, the first step that differs, and what kind of change it is.
 
     Signs say what happened: `=` the same step, `~` another step, `-` only in the first, `+` only in the second.
 

@@ -39,13 +39,13 @@ def command(
     reading: ReadingOption = "steps",
     signature: SignatureOption = None,
     lanes: LanesOption = True,
-    draws: Annotated[int, typer.Option(help="Random deals of the permutation test.")] = 9999,
-    seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
+    draws: Annotated[int, typer.Option(help="Random permutations of the test.")] = 9999,
+    seed: Annotated[int, typer.Option(help="The seed of the permutations.")] = 0,
     limit: LimitOption = 20,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Say how far repeats of a task are apart, or one run from another, and whether that is more than noise.
+    """Show distances between repeats of a task, or between two runs, and whether they exceed the noise floor.
 
     Example: `ethogram divergence candidate --against main`
     """
@@ -83,13 +83,13 @@ def _print(result: DivergenceResult, limit: int) -> None:
         _print_comparison(out, result, limit)
     if result.missing:
         left = ", ".join(f"{reason} {n}" for reason, n in result.missing.items())
-        out.print(f"not looked at: {left}", style="dim", markup=False)
+        out.print(f"not compared: {left}", style="dim", markup=False)
     for told in result.warnings:
         stderr().print(f"warning: {printable(told)}", style="bold yellow", markup=False)
 
 
 def _print_distances(out: Console, result: DivergenceResult) -> None:
-    """How far runs are apart, and how far repeats of an unchanged version are: the noise floor."""
+    """Distances between attempts, and between repeats of an unchanged version: the noise floor."""
     floor, rows = result.noise_floor, []
     if result.mean_of_means is not None:
         what = "repeats" if result.baseline is None else "the two runs"
@@ -98,7 +98,7 @@ def _print_distances(out: Console, result: DivergenceResult) -> None:
     if floor.measured:
         rows.append(["noise floor", floor.mean, floor.q95, floor.max, floor.pairs])
     if rows:
-        out.print(table(["d_norm", "mean", "95 % below", "largest", "pairs"], rows))
+        out.print(table(["distance (d_norm)", "mean", "95 % below", "largest", "pairs"], rows))
         out.print()
 
 
@@ -117,9 +117,9 @@ def _print_tasks(out: Console, result: DivergenceResult, limit: int) -> None:
         ]
         for name, task in result.tasks.items()
     ]
-    columns = ["task", "base runs", "runs", "pairs", "mean d_norm", "max", "p", "q"]
+    columns = ["task", "base attempts", "attempts", "pairs", "mean d_norm", "max", "p", "q"]
     if result.baseline is None:
-        columns, rows = [c for c in columns if c not in ("base runs", "p", "q")], [[r[0], *r[2:6]] for r in rows]
+        columns, rows = [c for c in columns if c not in ("base attempts", "p", "q")], [[r[0], *r[2:6]] for r in rows]
     out.print(table(columns, first(rows, limit)))
     print_rest(out, rows, limit, "task")
 
@@ -138,11 +138,19 @@ def _print_comparison(out: Console, result: DivergenceResult, limit: int) -> Non
     out.print()
     if tested is not None:
         steps = [
-            [s.signature, s.base, s.candidate, s.z, s.p_value, s.edited_between, s.edited_within]
+            [
+                s.signature,
+                s.base,
+                s.candidate,
+                f"{round(s.z, 2) + 0.0:.2f}",
+                s.p_value,
+                s.edited_between,
+                s.edited_within,
+            ]
             for s in tested.steps[: min(limit or 8, 8)]
         ]
-        columns = ["step", "base per run", "candidate", "z", "adjusted p", "edited between", "edited within"]
-        out.print(table(columns, steps, title="steps that carry the difference"))
+        columns = ["step", "base per attempt", "candidate", "z", "adjusted p", "edited between", "edited within"]
+        out.print(table(columns, steps, title="steps with the largest difference"))
         out.print(f"between the runs: {tested.between}", markup=False)
         out.print(f"further apart than repeats by: {tested.effect}", markup=False)
         spread = tested.t_star_between

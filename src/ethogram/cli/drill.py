@@ -8,7 +8,7 @@ from .out import HomeOption, JsonOption, print_json, stdout
 
 
 def command(json: JsonOption = False, home: HomeOption = None) -> int:
-    """Pull the kill switch on a practice run, measure how long it takes, and keep the record; exit 1 if too long.
+    """Use the kill switch on a practice run, measure how long it takes, and keep the record; exit 1 if too long.
 
     Example: `ethogram drill`
     """

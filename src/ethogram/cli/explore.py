@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +17,7 @@ from ethogram.show.race_charts import DRAWN, race_picture
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore import StopRule as StopRule
 from ethogram.study.explore_suite import explore_suite, load_grid
-from ethogram.study.explore_world import explore
+from ethogram.study.explore_world import begin_exploration
 from ethogram.study.race import USUAL, race
 from ethogram.worlds.toy_v1 import known_world
 
@@ -53,7 +54,9 @@ GridOption = Annotated[
 ]
 MaxEpisodesOption = Annotated[int | None, typer.Option("--max-episodes", help="Episodes in all: a hard stop.")]
 TauOption = Annotated[float, typer.Option("--tau", help="Failure rates above this are unsafe.")]
-ZoneOption = Annotated[float, typer.Option("--zone", help="Points nearer to tau than this may be called either way.")]
+ZoneOption = Annotated[
+    float, typer.Option("--zone", help="Points within this distance of tau may be classified either way.")
+]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A parameter's value, name=value; may be repeated.")
 ]
@@ -65,6 +68,13 @@ class _RunByDefault(TyperGroup):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put `run` in front of words that name no sub-command."""
         if args[:1] != ["--help"] and (not args or args[0] not in self.commands):
+            near = (
+                get_close_matches(args[0], self.commands, n=1)
+                if args and "--help" not in args and not Path(args[0]).exists()
+                else []
+            )
+            if near:
+                raise BadUsage(f"there is no sub-command {args[0]!r}, and no suite; did you mean {near[0]!r}?")
             args = ["run", *args]
         return super().parse_args(ctx, args)
 
@@ -96,34 +106,38 @@ def run_command(
         str, typer.Option(help="default, v1, uniform, random, variance, boundary, apt, lsa, …")
     ] = "default",
     rounds: Annotated[int | None, typer.Option(help="Additional rounds; 5 for the strategies of v1.")] = None,
-    until_round: Annotated[int | None, typer.Option(help="End after this round, whatever was done before.")] = None,
+    until_round: Annotated[int | None, typer.Option(help="End after this round, counted from the first.")] = None,
     max_episodes: MaxEpisodesOption = None,
-    max_usd: Annotated[float | None, typer.Option(help="With a suite: dollars in all.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With a suite: a limit in dollars.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
-    seed: Annotated[int, typer.Option(help="Base seed; names the run's uuid if none is given.")] = 12345,
+    seed: Annotated[int, typer.Option(help="Base seed; also determines the run's uuid if none is given.")] = 12345,
     seed_mode: Annotated[
         str, typer.Option(help="increment or fixed: the seed that is recorded per round.")
     ] = "increment",
-    run_uuid: Annotated[str | None, typer.Option(help="Repeat a run to the last digit.", show_default=False)] = None,
+    run_uuid: Annotated[
+        str | None, typer.Option(help="The uuid of a run to reproduce exactly.", show_default=False)
+    ] = None,
     targets_per_round: Annotated[int, typer.Option(help="Points per round.")] = 64,
-    episodes_per_budget_unit: Annotated[int, typer.Option(help="Times 256 episodes per target in v1.")] = 1,
+    episodes_per_budget_unit: Annotated[int, typer.Option(help="Episodes per target in v1, in units of 256.")] = 1,
     tau: TauOption = 0.2,
     zone: ZoneOption = 0.02,
-    level: Annotated[float, typer.Option(help="Certainty of the conservative tube.")] = 0.95,
+    level: Annotated[float, typer.Option(help="Confidence level of the conservative tube.")] = 0.95,
     pocket_rate: Annotated[
-        float, typer.Option(help="Enough: no point that fails at least so often is called safe, even a lone one.")
+        float, typer.Option(help="Stop only when every point called safe is known to fail less often than this.")
     ] = 0.5,
     stop_balanced: Annotated[
         float | None,
-        typer.Option(help="Enough: expected balanced accuracy; 0.985 for the default.", show_default=False),
+        typer.Option(
+            help="Stop at this expected balanced accuracy; 0.985 for the default strategy.", show_default=False
+        ),
     ] = None,
     stop_undecided: Annotated[
-        float | None, typer.Option(help="Enough: share of undecided points.", show_default=False)
+        float | None, typer.Option(help="Stop at this share of undecided points.", show_default=False)
     ] = None,
     stop_misclassified: Annotated[
-        float | None, typer.Option(help="Enough: expected share of wrong calls.", show_default=False)
+        float | None, typer.Option(help="Stop at this expected share of wrongly classified points.", show_default=False)
     ] = None,
     run_dir: Annotated[str | None, typer.Option(help="Store here instead of in the home.", show_default=False)] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run in the home.", show_default=False)] = None,
@@ -138,7 +152,7 @@ def run_command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Buy episodes where they say most, until enough is known about every point of the grid.
+    """Buy episodes where they are most informative, until enough is known about every point of the grid.
 
     Continues an exploration of the same name or directory. Exit codes: 0 enough is known, or the strategy does not
     decide; 2 the budget was used up first.
@@ -175,9 +189,11 @@ def run_command(
             metering=metering(price, prices, allow_unmetered),
         )
         found = explore_suite(suite, agent, grid, options, running=running, home=home, watch=watch)
+    elif max_usd is not None:
+        raise BadUsage("episodes of a world cost nothing; leave out --max-usd, or name a suite")
     else:
         chosen = load_grid(grid) if grid else None
-        found = explore(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)
+        found = begin_exploration(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)
     print_json(found) if json else print_exploration(found)
     return NOT_ENOUGH if found.stopped in ("budget", "no outcomes") and not found.enough else ENOUGH
 
@@ -267,7 +283,7 @@ def race_command(
         str, typer.Option("--strategy", help="Strategies to compare, separated by commas; default: the usual ones.")
     ] = "default",
     grid: GridOption = None,
-    seeds: Annotated[int, typer.Option("--seeds", help="How many seeds per strategy.")] = 20,
+    seeds: Annotated[int, typer.Option("--seeds", help="Seeds per strategy.")] = 20,
     max_episodes: MaxEpisodesOption = USUAL_RACE_EPISODES,
     tau: TauOption = 0.2,
     zone: ZoneOption = 0.02,
@@ -275,7 +291,6 @@ def race_command(
         Path | None, typer.Option("--out", "-o", help="Draw the curves: a .svg or .png file.", show_default=False)
     ] = None,
     json: JsonOption = False,
-    home: HomeOption = None,
 ) -> int:
     """Compare strategies on a world whose truth is known: how many episodes each needs. Stores nothing.
 
@@ -286,7 +301,7 @@ def race_command(
         USUAL if strategy == "default" else tuple(s.strip() for s in strategy.split(",")),
         grid=load_grid(grid) if grid else None,
         seeds=seeds,
-        max_episodes=max_episodes or USUAL_RACE_EPISODES,
+        max_episodes=USUAL_RACE_EPISODES if max_episodes is None else max_episodes,
         tau=tau,
         zone=zone,
     )

@@ -41,23 +41,26 @@ def print_round(metrics: RoundMetrics) -> None:
     stderr().print(
         f"round {metrics.round_num}: {metrics.counts.trajectories_total:,} episodes, {known.safe} safe, "
         f"{known.unsafe} unsafe, {known.undecided} undecided, expected balanced accuracy "
-        f"{'–' if expected is None else f'{expected:.3f}'}, {metrics.status}",
+        f"{'–' if expected is None else f'{expected:.3f}'}",
         markup=False,
         soft_wrap=True,
     )
 
 
 def print_exploration(result: ExploreResult) -> None:
-    """The answer, the figures behind it, then what may be claimed."""
+    """The answer, what may be claimed, the figures, and last those of version 1 with a warning."""
     out, known = stdout(), result.metrics.certainty
     answer = "ENOUGH IS KNOWN" if result.enough else ANSWERS.get(result.stopped, "ROUNDS DONE")
     out.print(
         f"[bold]{answer}[/bold]  run {escape(result.run)}: {known.safe} safe, {known.unsafe} unsafe and "
         f"{known.undecided} undecided of {result.points} points; stopped: {result.stopped}"
     )
-    out.print(table(["figure", "value"], _figures(result)))
     _print_claims(result.claims)
-    out.print(f"note: {result.metrics.tube.misleads}", style="dim", markup=False)
+    out.print(table(["figure", "value"], _figures(result)))
+    tube = result.metrics.tube
+    rows = [["tube_var_sum", f"{tube.tube_var_sum:.6f}"], ["tube_coverage", f"{tube.tube_coverage:.3f}"]]
+    out.print(table(["mean tube, as in version 1", "value"], rows))
+    out.print(f"note: {tube.misleads}", style="dim", markup=False)
     out.print(f"next: ethogram explore map {result.run}", style="dim", markup=False)
 
 
@@ -69,7 +72,7 @@ def _print_claims(claims: Sequence[str]) -> None:
 
 def _figures(result: ExploreResult) -> list[list[str]]:
     """The figures of an exploration, as rows."""
-    tube, truth = result.metrics.tube, result.metrics.truth
+    truth = result.metrics.truth
     expected = result.metrics.certainty.expected_balanced_accuracy
     rows = [
         ["strategy", result.strategy],
@@ -83,11 +86,7 @@ def _figures(result: ExploreResult) -> list[list[str]]:
             ["known truth: recall of unsafe", f"{truth.recall.value:.3f}"],
             ["known truth: specificity", f"{truth.specificity.value:.3f}"],
         ]
-    return [
-        *rows,
-        ["tube_var_sum of the mean tube", f"{tube.tube_var_sum:.6f} ({result.metrics.status})"],
-        ["tube_coverage of the mean tube", f"{tube.tube_coverage:.3f}"],
-    ]
+    return rows
 
 
 def print_race(result: RaceResult) -> None:

@@ -1,4 +1,4 @@
-"""Under `--json` a failure is a document too: one on stdout, the sentence on stderr as always, the same exit code."""
+"""Failures under `--json`: one document on stdout, the usual sentence on stderr, the same exit code."""
 
 from __future__ import annotations
 
@@ -9,7 +9,21 @@ import msgspec
 
 from ethogram.result import Result
 
-_OWN = ("where", "what", "name", "known", "have", "need", "of", "estimate", "key", "extra")
+_OWN = (
+    "where",
+    "what",
+    "name",
+    "known",
+    "option",
+    "value",
+    "choices",
+    "have",
+    "need",
+    "of",
+    "estimate",
+    "key",
+    "extra",
+)
 
 
 class Failure(Result, kw_only=True):
@@ -29,6 +43,9 @@ class Failure(Result, kw_only=True):
     what: str | None = None
     name: str | None = None
     known: list[str] | None = None
+    option: str | None = None
+    value: str | None = None
+    choices: list[str] | None = None
     have: int | None = None
     need: int | None = None
     of: str | None = None
@@ -44,7 +61,9 @@ def wants_json(args: list[str]) -> bool:
 
 def print_failure(verb: str, sentence: str, code: int, error: BaseException | None, kind: str = "") -> None:
     """The failure as one document on stdout."""
-    facts = {n: msgspec.to_builtins(v) for n in _OWN if (v := getattr(error, n, None)) is not None}
+    facts: dict[str, Any] = {n: msgspec.to_builtins(v) for n in _OWN if (v := getattr(error, n, None)) is not None}
+    if "value" in facts:
+        facts["value"] = str(facts["value"])
     if isinstance(error, OSError):
         facts = {"where": str(error.filename)} if error.filename else {}
     failure = Failure(
@@ -53,7 +72,7 @@ def print_failure(verb: str, sentence: str, code: int, error: BaseException | No
         verb=verb,
         exit_code=code,
         hint=_hint(sentence),
-        **msgspec.convert(facts, dict[str, Any]),
+        **facts,
     )
     from .out import print_json
 

@@ -29,22 +29,30 @@ def command(
     ] = None,
     states: Annotated[str | None, typer.Option(help="Milestones in YAML that name the stages of the task.")] = None,
     rule: Annotated[
-        Literal["visited", "reached"], typer.Option(help="Who belongs to a state: those in it, or at least so far.")
+        Literal["visited", "reached"],
+        typer.Option(help="Which attempts count at a state: those in it, or also those beyond it."),
     ] = "visited",
     reading: Annotated[
-        Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
+        Literal["steps", "messages"],
+        typer.Option(help="What your own field gets as input: the trace, or its messages."),
     ] = "steps",
     against: AgainstOption = None,
-    corridor: Annotated[str | None, typer.Option(help="A corridor to hold this run against; exit 1 outside.")] = None,
-    save_corridor: Annotated[str | None, typer.Option(help="Save the successes of this run as a corridor.")] = None,
+    corridor: Annotated[
+        str | None, typer.Option(help="A saved corridor to compare this run with; exit 1 if it left the corridor.")
+    ] = None,
+    save_corridor: Annotated[
+        str | None, typer.Option(help="Save the successes of this run as a corridor file.")
+    ] = None,
     ablate: Annotated[bool, typer.Option("--ablate", help="Effects of the factors that conditions set.")] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
-    trace: Annotated[list[str] | None, typer.Option(help="Only traces whose id begins so; may be repeated.")] = None,
-    join: Annotated[list[str] | None, typer.Option(help="A further run to take in; may be repeated.")] = None,
+    trace: Annotated[
+        list[str] | None, typer.Option(help="Only traces whose id begins with this; may be repeated.")
+    ] = None,
+    join: Annotated[list[str] | None, typer.Option(help="A further run to include; may be repeated.")] = None,
     level: Annotated[float, typer.Option(help="The confidence level of intervals.", min=0.5, max=0.999)] = 0.95,
-    draws: Annotated[int, typer.Option(help="Random deals of the permutation tests.")] = 999,
-    seed: Annotated[int, typer.Option(help="The seed of those deals.")] = 0,
+    draws: Annotated[int, typer.Option(help="Random permutations of each test.")] = 999,
+    seed: Annotated[int, typer.Option(help="The seed of the permutations.")] = 0,
     engine: Annotated[
         Literal["local", "ray"], typer.Option(help="Read the lake here, or file by file on a Ray cluster.")
     ] = "local",
@@ -52,7 +60,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Say whether behaviour varies, whether it matters, where success and failure part, and what to change.
+    """Show whether behaviour varies, on which dimensions successes and failures differ, and what to change.
 
     Example: `ethogram field latest --preset service --states milestones.yaml`
     """
@@ -96,7 +104,7 @@ def _code(result: FieldResult) -> int:
     if result.one_class and result.comparison is None and result.ablation is None and result.saved_corridor is None:
         ended = "succeeded" if result.successes else "failed"
         stderr().print(
-            f"ethogram field: every scored trace {ended}, so nothing can part success from failure",
+            f"ethogram field: every scored trace {ended}, so successes and failures cannot be compared",
             markup=False,
             soft_wrap=True,
         )
@@ -131,11 +139,14 @@ def _print(result: FieldResult) -> None:
 
 
 def _print_chain(out: Console, result: FieldResult) -> None:
-    for step in result.chain.steps:
-        out.print()
-        out.print(printable(step.text), markup=False)
+    """The advice, a sentence per question, then the numbers in tables."""
     out.print()
     out.print(printable(result.advice_text), style="bold", markup=False)
+    out.print()
+    for step in result.chain.steps:
+        out.print(printable(step.text), markup=False)
+    out.print()
+    _print_whole(out, result)
     out.print()
     _print_dimensions(out, result)
     if result.horizons:
@@ -143,19 +154,38 @@ def _print_chain(out: Console, result: FieldResult) -> None:
         _print_horizons(out, result)
 
 
+def _print_whole(out: Console, result: FieldResult) -> None:
+    """Width, pass rate and convergence of the whole field."""
+    plain = {"spread": result.width, "convergence": result.convergence}
+    titles = {"spread": "width, log scale", "pass_rate": "pass rate", "convergence": "convergence"}
+    rows = []
+    for name, title in titles.items():
+        estimate = result.estimates[name]
+        value = "inf" if estimate.value == float("inf") else _cells(estimate)[0]
+        rows.append([title, value, _cells(estimate)[1], _number(plain.get(name))])
+    out.print(table(["field", "value", f"{100 * result.level:g} %", "plain"], rows))
+    why = result.estimates["spread"].why
+    if why:
+        out.print(f"width without an interval: {printable(why)}", style="dim", markup=False)
+
+
 def _print_dimensions(out: Console, result: FieldResult) -> None:
-    """The strongest first; the default reading, with the plain values of the essay beside it."""
+    """The largest separation first; the default metrics, then the plain ones."""
     percent = f"{100 * result.level:g} %"
     rows = []
     ordered = sorted(result.dimensions.items(), key=lambda kv: -abs(kv[1].estimates["separation"].value or 0.0))
     for name, row in ordered:
         apart = row.estimates["separation"]
-        rows.append([name, _number(row.mean), *_cells(apart), *map(_number, (row.adjusted, row.separation, row.skew))])
-    columns = ["dimension", "plain mean", "separation sd", percent, "adjusted p", "plain separation", "plain skew"]
-    out.print(table(columns, rows))
+        skew = row.estimates["skew"].value
+        numbers = (row.adjusted, skew, row.mean, row.separation, row.skew)
+        rows.append([name, *_cells(apart), *map(_number, numbers)])
+    plain = ["plain mean", "plain separation", "plain skew"]
+    out.print(table(["dimension", "separation sd", percent, "adjusted p", "skew", *plain], rows))
     out.print(
-        "separation: successes minus failures within tasks, log features in standard deviations; plain: over all\n"
-        "runs, tasks pooled, in the dimension's own unit",
+        "largest separation first\n"
+        "separation: successes minus failures within tasks, log features in standard deviations\n"
+        "skew: correlation of success and log feature within tasks\n"
+        "plain: over all attempts, tasks pooled, in the dimension's own unit",
         style="dim",
     )
     if result.test_method:
@@ -221,13 +251,15 @@ def _not_shown(result: FieldResult, shown: list[str]) -> dict[str, list[str]]:
 
 def _print_corridor(out: Console, found: CorridorCheck) -> None:
     out.print()
-    out.print(f"against the corridor {printable(found.name)} ({_count(found.K, 'run')})", style="bold", markup=False)
+    out.print(
+        f"against the corridor {printable(found.name)} ({_count(found.K, 'attempt')})", style="bold", markup=False
+    )
     rows = [
         [g.state, g.K, _number(g.width_gap), *_cells(g.width_ratio), *_cells(g.distance), _number(g.p)]
         for g in found.gaps
     ]
     out.print(table([found.rule, "K", "width gap", "width ratio", "", "centre distance", "", "p"], rows))
-    out.print(f"a run counts at every state that it {found.rule}; p: of a centre distance of 0", style="dim")
+    out.print(f"an attempt counts at every state that it {found.rule}; p: of a centre distance of 0", style="dim")
     outside = [a for a in found.adherence if a.inside is False]
     unknown = sum(a.inside is None for a in found.adherence)
     told = f"{len(outside)} of {len(found.adherence)} traces outside"

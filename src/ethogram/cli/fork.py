@@ -11,7 +11,7 @@ from rich.console import Console
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.run.environment import parse_environment
-from ethogram.study.fork import ForkInterrupted, ForkOptions, ForkResult, fork
+from ethogram.study.fork import ForkInterrupted, ForkOptions, ForkResult, fork_trace
 
 from .out import HomeOption, JsonOption, dollars, known, print_json, signed, stderr, stdout, table
 from .running import (
@@ -67,10 +67,10 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Continue a recorded trace from one step on, with one thing changed there and without: what does the change do?
+    """Continue a recorded trace from one step, with one thing changed there and without it, and compare the outcomes.
 
     The suite's tools run again up to the step and must give what was recorded; model calls before it are answered
-    from the trace. Continuations come in pairs and stop as soon as the interval of the effect leaves 0 out.
+    from the trace. Continuations come in pairs and stop as soon as the interval of the effect excludes 0.
 
     Example: `ethogram fork 4f1c22 --at 3 -k 20 --set prompt=new.txt --max-usd 2`
     """
@@ -84,7 +84,7 @@ def command(
         capture=capture,
     )
     try:
-        found = fork(
+        found = fork_trace(
             trace,
             _step(at),
             None if change is None else _words(change),
@@ -96,7 +96,7 @@ def command(
             tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
         )
     except ForkInterrupted as stopped:
-        stderr().print(f"interrupted; repeat it with --run {stopped.run} to go on", style="yellow", markup=False)
+        stderr().print(f"interrupted; continue with --run {stopped.run}", style="yellow", markup=False)
         return 130
     print_json(found) if json else _print(found)
     if found.stopped == "killed":
@@ -140,7 +140,7 @@ def _print(found: ForkResult) -> None:
         _print_looks(out, found)
     if found.missing:
         reasons = ", ".join(f"{reason} {n}" for reason, n in found.missing.items())
-        out.print(f"outcomes that are missing, taken at their worst for each end: {reasons}", markup=False)
+        out.print(f"missing outcomes, counted at their worst for each end of the interval: {reasons}", markup=False)
     for deviation in found.deviations:
         out.print(f"not as recorded before the step: {deviation}", style="dim", markup=False)
     for note in found.notes:

@@ -10,7 +10,8 @@ import typer
 
 from ethogram.errors import BadUsage
 from ethogram.lab.gate.behaviour import behaviour_of
-from ethogram.lab.gate.gating import GateResult, GateSettings, Look, gate_runs
+from ethogram.lab.gate.gating import gate_runs
+from ethogram.lab.gate.results import GateResult, GateSettings, Look
 from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
 
 from .compare import MetricOption, print_suites, versions
@@ -36,12 +37,15 @@ CODES = {"pass": 0, "regression": 1, "undecided": 2}
 
 def command(
     base: Annotated[str, typer.Argument(help="The baseline run: a directory, a name, or latest.")],
-    candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is made, or continued.")],
+    candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is created, or continued.")],
     margin: Annotated[
-        float, typer.Option(help="The drop that must not slip through; a share of the mean for cost and the like.")
+        float,
+        typer.Option(help="The drop that must be detected; except for success and score a share of the mean."),
     ] = 0.05,
-    alpha: Annotated[float, typer.Option(help="How often an unchanged version may be called a regression.")] = 0.05,
-    power: Annotated[float, typer.Option(help="How often a drop of the margin must be found.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(help="False-alarm rate: the probability of calling an unchanged version a regression.")
+    ] = 0.05,
+    power: Annotated[float, typer.Option(help="Power: the probability of detecting a drop of the margin.")] = 0.8,
     metric: MetricOption = "success",
     every: Annotated[
         float | None,
@@ -51,9 +55,9 @@ def command(
     quarantine: Annotated[
         Path | None, typer.Option(help="YAML list of tasks (task, until, reason) that do not count yet.")
     ] = None,
-    monitor: Annotated[bool, typer.Option("--monitor", help="Watch without a planned end (an e-process).")] = False,
+    monitor: Annotated[bool, typer.Option("--monitor", help="Monitor without a planned end (an e-process).")] = False,
     buy: Annotated[
-        bool, typer.Option("--buy", help="Run the candidate stage by stage until the verdict stands.")
+        bool, typer.Option("--buy", help="Run the candidate stage by stage until there is a verdict.")
     ] = False,
     suite: Annotated[str | None, typer.Option(help="With --buy: the suite; by default the baseline's.")] = None,
     agent: Annotated[
@@ -61,7 +65,7 @@ def command(
     ] = None,
     base_agent: Annotated[
         str | None,
-        typer.Option(help="Which agent of the base; with --buy: run the baseline afresh too, interleaved, with it."),
+        typer.Option(help="Which agent of the baseline; with --buy: also run the baseline with it, interleaved."),
     ] = None,
     pilot: Annotated[str | None, typer.Option(help="With --base-agent: plan the looks from this run's rates.")] = None,
     max_runs: Annotated[int | None, typer.Option(help="With --buy: never more episodes than this.")] = None,
@@ -75,24 +79,30 @@ def command(
     clean_env: CleanEnvOption = False,
     capture: CaptureOption = "auto",
     confirm: Annotated[
-        int, typer.Option(help="With --buy: further attempts at each task that moved; a confirmed one blocks.")
+        int,
+        typer.Option(help="With --buy: further attempts at each task that moved; a confirmed drop is a regression."),
     ] = 0,
     allow_task: Annotated[
-        list[str] | None, typer.Option("--allow-task", help="A task that may be confirmed broken and not block.")
+        list[str] | None, typer.Option("--allow-task", help="A task whose confirmed drop is allowed; may be repeated.")
     ] = None,
     missing: Annotated[
         str,
-        typer.Option(help="Missing attempts: bounds (a pass must survive them), failure (they count as such), ignore."),
+        typer.Option(
+            help="Missing attempts: bounds (a pass must hold if they failed), failure (counted as failures), ignore."
+        ),
     ] = "bounds",
     session_sd: Annotated[
         float | None,
-        typer.Option("--session-sd", help="By how much sessions differ, given as --margin is; else it is measured."),
+        typer.Option(
+            "--session-sd", help="Standard deviation between sessions, in the unit of --margin; by default measured."
+        ),
     ] = None,
     behaviour: Annotated[
-        bool, typer.Option("--behaviour", help="Also whether it behaves otherwise, against the baseline's noise floor.")
+        bool,
+        typer.Option("--behaviour", help="Also whether behaviour changed, compared with the baseline's noise floor."),
     ] = False,
     trust_judge: Annotated[
-        bool, typer.Option("--trust-judge", help="Take a judge's verdicts as they are, calibrated or not.")
+        bool, typer.Option("--trust-judge", help="Accept a judge's verdicts even if it is not calibrated.")
     ] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where runs have several.")] = None,
     common_tasks: CommonTasksOption = False,
@@ -101,14 +111,14 @@ def command(
         Path | None, typer.Option("--markdown", help="Write a comment for a pull request.")
     ] = None,
     github: Annotated[
-        bool, typer.Option("--github", help="Annotations, and the step summary where GitHub asks.")
+        bool, typer.Option("--github", help="Print GitHub annotations, and write the step summary in GitHub Actions.")
     ] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Decide whether a version may ship: pass, regression or undecided, and what it would cost to decide.
+    """Give a pass / regression / undecided verdict on a candidate run, and what a decision would cost.
 
-    The looks are planned beforehand, so it may be asked as often as you like. Exit codes: 0 pass, 1 regression,
+    The looks are planned in advance, so the command may be repeated at any time. Exit codes: 0 pass, 1 regression,
     2 undecided.
 
     Example: `ethogram gate main new-prompt --margin 0.1 --junit gate.xml`
@@ -216,7 +226,7 @@ def _print(result: GateResult) -> None:
         planned = result.evidence.planned_looks
         rows = [_row(k, planned) for k in _folded(result.evidence.looks)]
         out.print()
-        out.print(table(["look", "runs", "scored", "z", "bound", "change", "at worst", "margin", "decision"], rows))
+        out.print(table(["look", "attempts", "scored", "z", "bound", "change", "at worst", "margin", "decision"], rows))
     if result.evidence.watched:
         rows = [
             [w.passes, w.worse, w.better, w.same, f"{w.e:.3g}", f"{w.bound:.3g}"] for w in result.evidence.watched[-12:]
@@ -231,7 +241,7 @@ def _print(result: GateResult) -> None:
         apart = "unknown" if b.distance is None else f"{b.distance:.3f}"
         floor_mean = "not measured" if b.noise_floor.mean is None else f"{b.noise_floor.mean:.3f}"
         out.print(
-            f"behaviour: {b.verdict}; {apart} from the baseline, which is {floor_mean} from itself; {b.evidence}",
+            f"behaviour: {b.verdict}; distance {apart}, noise floor {floor_mean}; {b.evidence}",
             markup=False,
         )
     for again in result.confirmations:

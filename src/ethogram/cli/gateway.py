@@ -37,7 +37,7 @@ def command(
             "else to the provider."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(help="Where to listen; 0 takes a free port.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 0,
     run: Annotated[str | None, typer.Option(help="Name of the run; one of a gateway is continued.")] = None,
     per: Annotated[
         str, typer.Option(help="Calls that name no episode: a trace per conversation, or one for the process.")
@@ -61,7 +61,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Stand between programs and the models that they call: calls are recorded, priced and capped.
+    """Run a local proxy for model calls: calls are recorded, priced and capped.
 
     Bytes pass unchanged. Around a command it sets the variables that lead there; alone it prints them, and serves until
     Ctrl-C. `ethogram kill RUN` has further calls refused. A call names its episode by the header x-ethogram-episode or

@@ -25,10 +25,9 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     help="""Freeze a suite as a golden set, record every change to it, check it, and make tasks of failed traces.
 
-    The version and the history of all changes stand in `golden.json` beside the suite.
+    The version and the history of all changes are in `golden.json` beside the suite.
 
     Example: `ethogram golden freeze suite/`
     """,
@@ -181,7 +180,7 @@ def promote_command(
         list[str] | None, typer.Option("--check", help="A check, KIND=SETTINGS as in a suite; may be repeated.")
     ] = None,
     question: Annotated[
-        str | None, typer.Option("--question", help="What is asked, where the trace does not tell.", show_default=False)
+        str | None, typer.Option("--question", help="The prompt, where the trace does not have it.", show_default=False)
     ] = None,
     name: Annotated[str | None, typer.Option("--id", help="The id of the new task.", show_default=False)] = None,
     run: Annotated[str | None, typer.Option("--run", help="Where to look for the trace.", show_default=False)] = None,

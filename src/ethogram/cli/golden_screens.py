@@ -18,12 +18,12 @@ def print_check(found: GoldenCheck, limit: int) -> None:
     out.print(found.why, markup=False)
     looked = found.contamination.looked
     out.print(
-        f"looked through {plural(looked.files, 'file')} ({size(looked.bytes)}) and {plural(looked.traces, 'trace')} of "
+        f"searched {plural(looked.files, 'file')} ({size(looked.bytes)}) and {plural(looked.traces, 'trace')} of "
         f"{plural(looked.runs, 'run')}",
         style="dim",
     )
     for skipped in looked.skipped:
-        out.print(f"not looked through: {skipped}", style="dim", markup=False)
+        out.print(f"not searched: {skipped}", style="dim", markup=False)
     for canary in found.contamination.canaries:
         out.print(f"canary in the {canary.kind} {canary.where}", style="orange1", markup=False)
     _print_overlaps(found)
@@ -34,7 +34,7 @@ def print_check(found: GoldenCheck, limit: int) -> None:
 def _print_overlaps(found: GoldenCheck) -> None:
     overlaps = found.contamination.overlaps
     rows = [
-        [o.task, o.part, o.verdict, f"{o.found} of {o.of} runs of {o.n} words", o.where]
+        [o.task, o.part, o.verdict, f"{o.found} of {o.of} sequences of {o.n} words", o.where]
         for o in overlaps
         if o.verdict in ("contaminated", "suspect")
     ]
@@ -56,7 +56,7 @@ def _print_probe(found: GoldenCheck) -> None:
     out.print(f"canary: {canary}; {known(probe.cost_usd, probe.at_least_usd, dollars, 'cost')}", markup=False)
     rows = [[r.task, f"{r.reproduced} of {r.own}", r.reply] for r in probe.rows if r.remembered]
     if rows:
-        out.print(table(["remembered", "runs of 5 words", "reply"], rows))
+        out.print(table(["remembered", "sequences of 5 words", "reply"], rows))
     if probe.too_short:
         out.print(f"too short to be probed: {', '.join(probe.too_short)}", style="dim", markup=False)
     if probe.stopped:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from ethogram.capture.readers import formats
-from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs, watch_logs
+from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs
+from ethogram.lab.logs.watching import watch_logs
 
 from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, stderr, stdout, table
 
@@ -27,7 +28,7 @@ def command(
         str | None, typer.Option(help="Where tasks come from: name:REGEX, meta:KEY, label:NAME or csv:FILE[:COLUMN].")
     ] = None,
     outcome_from: Annotated[
-        str | None, typer.Option(help="Where outcomes come from, likewise; pass/fail, true/false or a number.")
+        str | None, typer.Option(help="Where outcomes come from, in the same forms; pass/fail, true/false or a number.")
     ] = None,
     columns: Annotated[
         str | None,
@@ -106,8 +107,9 @@ def _print(result: ImportResult) -> None:
         out.print("could not be represented: " + ", ".join(f"{k} {v}" for k, v in result.lost.items()), markup=False)
     for skipped in result.skipped[:20]:
         out.print(f"skipped {printable(skipped.where)}: {printable(skipped.why)}", style="yellow", markup=False)
-    if len(result.skipped) > 20:
-        out.print(f"… and {len(result.skipped) - 20} more; --json lists them", style="yellow")
+    more = sum(r["skipped"] for r in result.rows()) - len(result.skipped[:20])
+    if more:
+        out.print(f"… and {more:,} more; --json lists the first {len(result.skipped):,}", style="yellow")
     if result.traces:
         verb = "stats" if result.formats.keys() <= OUTCOMES else "show"
         out.print(f"next: ethogram {verb} {result.run}", style="dim")

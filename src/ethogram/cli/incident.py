@@ -20,7 +20,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
     help="""Record failures of production, and close them only with a golden task that guards against them.
 
     Example: `ethogram incident open --trace 4f1c22 --why "a customer got the wrong price"`
@@ -35,14 +34,20 @@ def open_command(
     run: Annotated[str | None, typer.Option("--run", help="Where to look for the trace.", show_default=False)] = None,
     passing: Annotated[
         str | None,
-        typer.Option("--passing", help="The passing trace beside it; else the nearest one.", show_default=False),
+        typer.Option(
+            "--passing", help="A passing trace to compare with; by default the nearest one.", show_default=False
+        ),
     ] = None,
     failure: Annotated[
         str | None, typer.Option("--class", help="The class of failure; else what the rules of why find.")
     ] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Who owns it; else owners.toml says.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="The owner; by default from owners.toml.")] = None,
     playbook: Annotated[
-        Path | None, typer.Option("--playbook", help="The playbook; else playbook.yaml beside work, suite or home.")
+        Path | None,
+        typer.Option(
+            "--playbook",
+            help="The playbook; by default playbook.yaml in the working folder, beside the suite, or in the home.",
+        ),
     ] = None,
     by: ByOption = None,
     json: JsonOption = False,

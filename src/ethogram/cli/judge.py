@@ -32,7 +32,7 @@ from .out import (
     stdout,
     table,
 )
-from .running import PriceOption, PricesOption, WorkersOption, metering
+from .running import PriceOption, PricesOption, metering
 
 
 def command(
@@ -50,24 +50,29 @@ def command(
     task: Annotated[str | None, typer.Option(help="Only attempts at this task.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=0, help="Judge this number of traces; 0 judges all.")] = 0,
     measure: Annotated[
-        int, typer.Option(min=0, help="Measure biases of the judge on this number of traces, by further readings.")
+        int, typer.Option(min=0, help="Measure biases of the judge on this number of traces, by judging them again.")
     ] = 0,
-    repeat: Annotated[int, typer.Option(min=1, help="Readings of each trace: how far does the judge agree?")] = 1,
+    repeat: Annotated[
+        int,
+        typer.Option(min=1, help="How often each trace is judged, to measure how far the judge agrees with itself."),
+    ] = 1,
     max_usd: Annotated[float | None, typer.Option(help="Never more dollars than this.")] = None,
     max_calls: Annotated[int | None, typer.Option(help="Never more calls of models than this.")] = None,
     temperature: Annotated[float, typer.Option(help="The temperature of a model judge.")] = 0.0,
     seed: Annotated[int, typer.Option(help="The seed of a model judge.")] = 0,
     window: Annotated[int, typer.Option(min=500, help="Characters of a trace that are shown at once.")] = 24_000,
-    workers: WorkersOption = 8,
-    again: Annotated[bool, typer.Option("--again", help="Judge traces anew that this version has judged.")] = False,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Judgements at once, at most.")] = 8,
+    again: Annotated[
+        bool, typer.Option("--again", help="Also judge traces that this version has already judged.")
+    ] = False,
     price: PriceOption = None,
     prices: PricesOption = None,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Judge the way taken: yes or no on each item of a rubric, for every step that it asks about.
+    """Judge the steps of traces against a rubric: yes or no on each item, for every step that it asks about.
 
-    Verdicts are stored with the run; traces that the same version has judged are kept. Keys come from the environment:
+    Verdicts are stored with the run; verdicts of the same judge version are kept. Keys come from the environment:
     OPENAI_API_KEY, ANTHROPIC_API_KEY, or ETHOGRAM_JUDGE_API_KEY for any other address. With --against, traces of equal
     tasks are compared in both orders.
 
@@ -111,14 +116,14 @@ def _print(result: JudgeResult, home: str | None) -> None:
     out = stdout()
     total = result.judged + result.kept
     score = result.score
-    told = f"{plural(total, 'run')} judged by {printable(result.judge)}"
+    told = f"{plural(total, 'attempt')} judged by {printable(result.judge)}"
     if score.value is not None and score.low is not None and score.high is not None:
         told += f": {score.value:.2f} [{score.low:.2f}, {score.high:.2f}] of the items are yes"
     out.print(f"{result.run}  {told}", style="bold", markup=False)
     worst = max(result.items, key=lambda i: i.runs_no, default=None)
     if worst is not None and worst.examples:
         first = worst.examples[0]
-        times = f"in {worst.runs_no} of {plural(worst.yes.n, 'run')}"
+        times = f"in {worst.runs_no} of {plural(worst.yes.n, 'attempt')}"
         out.print(f"most frequent no: {worst.item}, {times}, e.g. {first.place}  {printable(first.why)}", markup=False)
     rows = []
     for item in result.items:
@@ -129,7 +134,7 @@ def _print(result: JudgeResult, home: str | None) -> None:
         rows.append(
             [item.item, yes.value, between, band(yes), yes.n, missing, f"{item.steps_no:,} of {item.steps:,}", example]
         )
-    out.print(table(["item", "yes", "95 %", "0 to 1", "runs", "missing", "steps no", "e.g."], rows))
+    out.print(table(["item", "yes", "95 %", "0 to 1", "attempts", "missing", "steps no", "e.g."], rows))
     if result.disagreement is not None:
         out.print(f"the panel disagrees on {result.disagreement} of verdicts", markup=False)
     if result.coverage is not None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.home.upkeep import KeyList, drop_key, list_keys, new_key, rotate_keys
+from ethogram.lab.home.maintenance import KeyList, drop_key, list_keys, new_key, rotate_keys
 
 from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, stdout, table
 
@@ -20,7 +20,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Keys that seal payloads at rest. Dropping a key forgets everything that only it can open.
+    """Keys that seal payloads at rest. After dropping a key, what was sealed with it can no longer be read.
 
     Example: `ethogram keys new`
     """
@@ -31,7 +31,9 @@ def command(
     elif action == "rotate":
         result = rotate_keys(run or (), home=home)
     elif action == "drop" and key:
-        asked_first(f"Forget everything sealed with {key}, for ever?", yes)
+        known = list_keys(home=home)
+        if key in (*known.keys, *known.sealed_runs):  # of another key there is nothing to ask
+            asked_first(f"Delete the key, and with it access to everything sealed with {key}, for ever?", yes)
         result = drop_key(key, home=home)
     else:
         raise BadUsage("say: keys list, keys new, keys rotate, or keys drop KEY")

@@ -38,9 +38,9 @@ def command(
         typer.Argument(help="What it is: a failure class, or the value of the label.", show_default=False),
     ] = None,
     name: Annotated[str, typer.Option("--label", help="The label's name.")] = CLASS_LABEL,
-    step: Annotated[int | None, typer.Option(help="The step that it is about.", show_default=False)] = None,
+    step: Annotated[int | None, typer.Option(min=0, help="The step that it is about.", show_default=False)] = None,
     why: Annotated[str | None, typer.Option(help="Why; a failure class needs it.", show_default=False)] = None,
-    by: Annotated[str | None, typer.Option(help="Who says so; by default your login.", show_default=False)] = None,
+    by: Annotated[str | None, typer.Option(help="The author; by default your login.", show_default=False)] = None,
     csv: Annotated[
         Path | None,
         typer.Option(

@@ -1,4 +1,4 @@
-"""Which layer moved, as `compare`, `gate` and `why` print it."""
+"""The changes of layers, as `compare`, `gate` and `why` print them."""
 
 from __future__ import annotations
 

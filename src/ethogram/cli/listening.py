@@ -1,4 +1,4 @@
-"""Options of every verb that serves: where it listens, and who may ask it."""
+"""Options shared by verbs that serve: address, port and access."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ AllowHostOption = Annotated[
     typer.Option("--allow-host", help="A name that others call this server by, e.g. a proxy's; may be repeated."),
 ]
 RequireTokenOption = Annotated[
-    bool, typer.Option("--require-token", help="Ask for a token on this machine too, where others have accounts.")
+    bool, typer.Option("--require-token", help="Require a token on this machine too, e.g. where others have accounts.")
 ]

@@ -103,7 +103,7 @@ def lasting(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
-class Lines(LiveCounts):
+class LiveLines(LiveCounts):
     """Plain lines, a few a minute."""
 
     def __init__(self) -> None:
@@ -135,7 +135,7 @@ class _Watching:
 
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Any]:
-    """Someone who watches a run: nobody for --json, a live table at a terminal, lines otherwise."""
+    """What shows the progress of a run: nothing for --json, a live table at a terminal, else lines."""
     if quiet:
         yield None
     elif sys.stderr.isatty():
@@ -144,5 +144,5 @@ def watcher(*, quiet: bool) -> Iterator[Any]:
         with Live(get_renderable=lambda: tally.screen(console.height), console=console, refresh_per_second=4):
             yield _Watching(tally, tally.count)
     else:
-        lines = Lines()
+        lines = LiveLines()
         yield _Watching(lines, lines.done_one)

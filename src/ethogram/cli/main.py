@@ -34,53 +34,61 @@ class Verb(NamedTuple):
 VERBS = (
     Verb("init", "init", "write a small working suite and agent into this folder"),
     Verb("run", "run", "run an agent K times on every task of a suite, within budgets; resume it"),
-    Verb("import", "import_", "foreign logs into the lake; the format is recognised by content"),
+    Verb("import", "import_", "import logs of other tools; the format is recognised by content"),
     Verb("score", "score", "score stored runs again, without running the agent"),
     Verb("stats", "stats", "how reliable: pass@k and pass^k with intervals, per task, what is missing"),
     Verb("compare", "compare", "two versions on the same tasks: difference, changed outcomes, which tasks moved"),
-    Verb("gate", "gate", "may it ship: pass, regression or undecided, at planned looks"),
-    Verb("plan", "plan", "how many runs and dollars to see a drop, or the drop that a budget sees"),
-    Verb("cost", "cost", "what it cost: per run, step, tool and resolved task; a month; routing"),
-    Verb("why", "why", "why runs fail: causes with evidence, leads, what stays unexplained"),
-    Verb("judge", "judge", "judge the way taken by a rubric: by rule, by a model, by several; measure the judge"),
+    Verb("gate", "gate", "a pass / regression / undecided verdict on a candidate run, at planned looks"),
+    Verb("plan", "plan", "attempts and dollars needed to detect a drop, or the drop that a budget can detect"),
+    Verb("cost", "cost", "what it cost: per attempt, step, tool and resolved task; a month; routing"),
+    Verb("why", "why", "why attempts fail: causes with evidence, leads, what stays unexplained"),
+    Verb(
+        "judge",
+        "judge",
+        "judge the steps of traces against a rubric: by rule, by a model, by several; measure the judge",
+    ),
     Verb("label", "label", "label traces by hand; a failure class set by hand overrides the rules of why"),
-    Verb("calibrate", "calibrate", "can a judge be trusted: agreement with people per item, corrected rates, drift"),
-    Verb("variance", "variance", "where the spread comes from: task, agent, judge, environment; what to buy next"),
-    Verb("field", "field", "what behaviour varies, where success and failure diverge, what to change"),
-    Verb("diff", "diff", "two traces step by step: what differs, from where on, how it showed"),
-    Verb("divergence", "divergence", "how far repeats are apart, or a run from another; more than noise?"),
+    Verb(
+        "calibrate",
+        "calibrate",
+        "whether a judge can be trusted: agreement with people per item, corrected rates, drift",
+    ),
+    Verb("variance", "variance", "sources of variance: task, agent, judge, environment; what to buy next"),
+    Verb("field", "field", "how behaviour varies, on what successes and failures differ, what to change"),
+    Verb("diff", "diff", "two traces step by step: what differs, from which step on, in which way"),
+    Verb("divergence", "divergence", "distances between repeats, or between two runs, compared with the noise floor"),
     Verb(
         "operators",
         "operators",
         "operators that perturb files, tools, prompts and model calls; which fit a file",
     ),
-    Verb("perturb", "perturb", "damage what an agent reads, and see whether it does something else"),
-    Verb("fork", "fork", "go on from a step of a trace with one thing changed: what does that do to success"),
-    Verb("replay", "replay", "recorded answers served again, offline; or each step decided anew with a change"),
+    Verb("perturb", "perturb", "damage what an agent reads, and see whether its behaviour changes"),
+    Verb("fork", "fork", "continue a trace from a step with one thing changed: the effect on success"),
+    Verb("replay", "replay", "repeat an episode offline from recorded answers; or repeat each decision with a change"),
     Verb("explore", "explore", "find the settings in which an agent fails too often, with few episodes"),
-    Verb("golden", "golden", "freeze a suite at a version, record its changes, check it, make tasks of failures"),
+    Verb("golden", "golden", "freeze a suite at a version, record its changes, check it, turn failures into tasks"),
     Verb("incident", "incident", "failures of production: evidence, owner, rollback; closed by a golden task"),
-    Verb("gateway", "gateway", "a local proxy for calls of models: records, prices, caps and can stop them"),
-    Verb("mcp", "mcp", "between an MCP client and its server: record, disturb or replay calls of tools"),
+    Verb("gateway", "gateway", "a local proxy for model calls: records, prices, caps and can stop them"),
+    Verb("mcp", "mcp", "a proxy between an MCP client and its server: record, disturb or replay tool calls"),
     Verb("serve", "serve", "receive spans of live agents over OTLP/HTTP into traces of a run"),
     Verb("view", "view", "runs and traces in a browser, live"),
     Verb("runs", "runs", "list runs"),
     Verb("show", "show", "what is in a run: tasks, episodes, totals, what was lost"),
     Verb("trace", "trace", "one trace as a tree, with tokens, time and errors"),
     Verb("report", "report", "everything about a run as one HTML file that opens offline"),
-    Verb("sql", "sql", "ask the lake in SQL"),
+    Verb("sql", "sql", "query all runs in SQL"),
     Verb("export", "export", "a run as parquet, csv, jsonl, atif, otlp or an Inspect log"),
     Verb("kill", "kill", "halt new episodes everywhere; those in flight may finish"),
-    Verb("drill", "drill", "pull the kill switch on a practice run and measure it"),
+    Verb("drill", "drill", "use the kill switch on a practice run and measure it"),
     Verb("verify", "verify", "re-derive every hash; name what is damaged"),
-    Verb("retain", "retain", "forget old successes, keep failures and a sample"),
+    Verb("retain", "retain", "delete old successes, keep failures and a sample"),
     Verb("keys", "keys", "keys that seal payloads: list, new, rotate, drop"),
     Verb("token", "token", "tokens for servers that others can reach: list, create, revoke"),
     Verb("redact", "redact", "what would be redacted in a file, without storing anything"),
-    Verb("doctor", "doctor", "versions, extras, plug-ins, disk, home, keys"),
+    Verb("doctor", "doctor", "check this installation: versions, extras, plug-ins, disk, home, keys"),
     Verb("rm", "rm", "remove a run"),
     Verb("completion", "completion", "completion script for bash, zsh or fish"),
-    Verb("demo", "demo", "the whole story on this machine, on embedded data"),
+    Verb("demo", "demo", "a tour of the main commands on embedded data, on this machine"),
 )
 
 
@@ -111,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     code = run(args)
     sys.stdout.flush()
     failed = answer.failed if answer is not None else None
-    # a closed pipe is no failure: the reader has seen enough
+    # a closed pipe is no failure: stdout was closed early, e.g. by `head`
     if failed is not None and not isinstance(failed, BrokenPipeError):
         print(f"ethogram: cannot write the answer: {failed.strerror or failed}", file=sys.stderr)
         code = code or BAD_INPUT
@@ -201,6 +209,15 @@ def verb_app(verb: Verb) -> Any:
     return app
 
 
+def verb_command(verb: Verb) -> Any:
+    """The command of one verb, as it reads its arguments."""
+    from typer.main import get_command
+
+    from .numbers import with_finite_numbers
+
+    return with_finite_numbers(get_command(verb_app(verb)))
+
+
 def verb_paths(verb: Verb) -> list[str]:
     """The verb, and its sub-commands if it has any: `explore`, `explore run`, `explore map`, …"""
     names = [command.name for command in verb_app(verb).registered_commands]
@@ -217,12 +234,12 @@ def _guarded(verb: Verb, args: list[str]) -> int:
     click_error: type[Exception] = next(c for c in typer.BadParameter.__mro__ if c.__name__ == "ClickException")
     try:
         with sign_of_life(verb.name) if verb.name in SILENT else nullcontext():
-            code = verb_app(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
+            code = verb_command(verb)(args, prog_name=f"ethogram {verb.name}", standalone_mode=False)
     except EthogramError as error:
-        return _fail(verb.name, args, str(error), error.exit_code, error)
+        return _fail(verb.name, args, error.cli_message, error.exit_code, error)
     except OSError as error:
         where = f" {error.filename}" if error.filename else ""
-        sentence = f"this machine refused{where}: {error.strerror or error}"
+        sentence = f"cannot write or open{where}: {error.strerror or error}"
         return _fail(verb.name, args, sentence, BAD_INPUT, error, "machine")
     except click_error as error:
         context = getattr(error, "ctx", None)
@@ -242,14 +259,20 @@ def _guarded(verb: Verb, args: list[str]) -> int:
 
 def _what_is_wrong(verb: Verb, error: Any) -> str:
     """What click says of bad usage; of an old spelling, what it is now."""
-    from .spellings import new_spelling
+    from .spellings import new_spelling, spelled_as_argument
 
     old = getattr(error, "option_name", None)  # of an option that the verb does not have
     new = new_spelling(verb.name, old) if old is not None else None
     if new is not None and any(new in parameter.opts for parameter in error.ctx.command.params):
         return f"{old} is now spelled {new}"
+    if old is not None:
+        path = error.ctx.command_path.removeprefix("ethogram ")
+        arguments = [p.name for p in error.ctx.command.params if p.param_type_name == "argument"]
+        if written := spelled_as_argument(path, old, arguments):
+            return f"there is no option {old}: {written}"
     said: str = error.format_message()
-    return said
+    below = getattr(getattr(getattr(error, "ctx", None), "command", None), "commands", None)
+    return f"name a sub-command: {', '.join(below)}" if below and said == "Missing command." else said
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def command(
         list[str] | None, typer.Argument(help="The command of a server that speaks over stdio, after --.")
     ] = None,
     url: Annotated[str | None, typer.Option(help="A server that speaks over HTTP, instead of a command.")] = None,
-    port: Annotated[int, typer.Option(help="Where to listen with --url; 0 takes a free port.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen with --url; 0 takes a free port.")] = 0,
     run: Annotated[
         str | None, typer.Option(help="Store sessions that belong to no episode in this run, one trace each.")
     ] = None,
@@ -42,7 +42,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Stand between an MCP client and its server: tool calls are recorded, disturbed, or answered from a trace.
+    """Run a proxy between an MCP client and its server: tool calls are recorded, disturbed, or answered from a trace.
 
     Put it in front of the server's command in the client's settings. In an episode of `ethogram run` calls become steps
     of that episode. Messages pass unchanged. With a command stdout belongs to the client: --json then goes to stderr.
@@ -74,7 +74,7 @@ def _replayed(plan: CallPlan, trace: str, home: str | None) -> CallPlan:
     """The plan with the trace that answers, and how it was redacted."""
     from msgspec.structs import replace
 
-    from ethogram.lab.home.traces import find_trace
+    from ethogram.lab.trace.traces import find_trace
     from ethogram.store.redact import policy_from
 
     if plan.operator is not None:

@@ -12,7 +12,7 @@ from .out import plural, table
 
 
 def print_moved(out: Console, tasks: list[MovedTask]) -> None:
-    """Two lines per task: the failing attempt with its reason, a passing one with the step that tells them apart."""
+    """Two lines per task: the failing attempt with its reason, a passing one with the first step that differs."""
     if not tasks:
         return
     out.print()

@@ -58,7 +58,7 @@ def asked_first(question: str, yes: bool) -> None:
         answer = input()
     except EOFError:
         print(file=sys.stderr)
-        raise BadUsage(f"{question} Nobody is here to answer: say so with --yes") from None
+        raise BadUsage(f"{question} There is no terminal to ask on; confirm with --yes") from None
     if answer.strip().lower() not in ("y", "yes"):
         raise typer.Abort
 

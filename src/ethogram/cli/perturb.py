@@ -49,7 +49,7 @@ def command(
     ] = None,
     suite: Annotated[str | None, typer.Option(help="A whole suite instead of files and a question.")] = None,
     operators: Annotated[
-        str, typer.Option(help="Which changes, separated by commas; by default all that fit the files.")
+        str, typer.Option(help="Operators, separated by commas; by default all that fit the files.")
     ] = "",
     tool: ToolOption = None,
     k: Annotated[int, typer.Option("-k", help="Pairs per change and task.")] = 1,
@@ -84,9 +84,9 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Damage what an agent reads, one change at a time, and see whether it does something else.
+    """Damage what an agent reads, one change at a time, and see whether its behaviour changes.
 
-    Clean and disturbed attempts share their seeds; each pair is held against the agent's run-to-run variation.
+    Clean and disturbed attempts share their seeds; each pair is compared with the agent's run-to-run variation.
 
     Example: `ethogram perturb --agent a.py:solve --file sales.csv --question "What is the total?" --expected 42`
     """
@@ -108,7 +108,7 @@ def command(
         intensities=_numbers(intensities),
         score=score,
         seed=seed,
-        name=name,
+        run=name,
         options=RunOptions(
             workers=workers,
             engine=engine,
@@ -198,10 +198,10 @@ def _print(found: ExperimentResults, limit: int) -> None:
     out.print(table(columns, [_aggregate(a) for a in found.aggregates]))
     if found.undelivered:
         lost = _lost(found.overall.accuracy_lost_delivered) or "unknown"
-        out.print(f"accuracy lost is over all attempts as planned; over the delivered ones alone: {lost}")
+        out.print(f"accuracy lost is over all planned attempts; over the delivered ones only: {lost}")
     out.print()
     delivered = "delivered pairs" if found.undelivered else "pairs"
-    columns = ["what pairs showed as", "pairs", f"share of {delivered}", "of which within the floor"]
+    columns = ["what pairs showed as", "pairs", f"share of {delivered}", "within the floor"]
     out.print(table(columns, _shown(found.overall)))
     if found.dose_response:
         out.print()
@@ -233,7 +233,7 @@ def _print_floor(found: ExperimentResults) -> None:
     floor, out = found.noise_floor, stdout()
     if floor.measured:
         out.print(
-            f"noise floor: clean runs are {floor.mean:.3f} apart on average, at most {floor.max:.3f} "
+            f"noise floor: clean attempts are {floor.mean:.3f} apart on average, at most {floor.max:.3f} "
             f"({plural(floor.pairs, 'pair')}, {plural(floor.reruns, 're-run')})"
         )
     elif found.deterministic and found.overall.mean_d_norm is not None:

@@ -16,22 +16,28 @@ def command(
     drop: Annotated[
         float | None, typer.Option(help="The drop to detect; by default 0.05 unless a budget is given.")
     ] = None,
-    power: Annotated[float, typer.Option(help="How often such a drop must be found.")] = 0.8,
-    alpha: Annotated[float, typer.Option(help="How often nothing may be called a drop.")] = 0.05,
-    stored: Annotated[float, typer.Option(help="Attempts per task of a stored baseline; 0: both arms run anew.")] = 0,
-    tasks: Annotated[int, typer.Option(help="Without a pilot: how many tasks.")] = 50,
+    power: Annotated[float, typer.Option(help="Power: the probability of detecting such a drop.")] = 0.8,
+    alpha: Annotated[
+        float, typer.Option(help="False-alarm rate: the probability of reporting a drop if nothing changed.")
+    ] = 0.05,
+    stored: Annotated[float, typer.Option(help="Attempts per task of a stored baseline; 0: both arms are run.")] = 0,
+    tasks: Annotated[int, typer.Option(max=1_000_000, help="Without a pilot: how many tasks.")] = 50,
     rate: Annotated[float, typer.Option(help="Without a pilot: their mean pass rate.")] = 0.7,
     spread: Annotated[float, typer.Option(help="Without a pilot: standard deviation of the tasks' rates.")] = 0.25,
     usd_per_run: Annotated[
-        float | None, typer.Option(help="Dollars for one run; by default what the pilot cost.")
+        float | None, typer.Option(help="Dollars per attempt; by default what the pilot cost.")
     ] = None,
-    max_runs: Annotated[int | None, typer.Option(help="A budget in runs: tells the drop that it can see.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="A budget in dollars: tells the drop that it can see.")] = None,
+    max_runs: Annotated[
+        int | None, typer.Option(help="A budget in attempts: gives the drop that it can detect.")
+    ] = None,
+    max_usd: Annotated[
+        float | None, typer.Option(help="A budget in dollars: gives the drop that it can detect.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulation that checks the plan.")] = 0,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Plan a comparison: how many runs and dollars for a drop to detect, or the drop that a budget can see.
+    """Plan a comparison: attempts and dollars needed to detect a drop, or the drop that a budget can detect.
 
     Example: `ethogram plan --drop 0.1 --stored 20 --usd-per-run 0.05`
     """
@@ -60,25 +66,25 @@ def command(
 
 def _print(result: PlanResult) -> None:
     out, seen = stdout(), result.simulated
-    arms = f"candidate only, {result.stored:g} stored attempts per task" if result.stored else "both arms run anew"
+    arms = f"candidate only, {result.stored:g} stored attempts per task" if result.stored else "both arms are run"
     out.print(
         f"[bold]a drop of {result.drop:.3g}[/bold] on {result.tasks} tasks, found with power {result.target_power:g} "
         f"at {result.alpha:.0%} false alarms ({arms})"
     )
     money = f", ${result.cost_usd:,.2f}" if result.cost_usd is not None else ""
     out.print(
-        f"runs at most      {result.runs:,} ({result.attempts_per_task} attempts per task, {len(result.looks)} looks)"
+        f"attempts at most    {result.runs:,} ({result.attempts_per_task} attempts per task, {len(result.looks)} looks)"
         f"{money}"
     )
     mean = f", ${result.expected_cost_usd:,.2f}" if result.expected_cost_usd is not None else ""
     out.print(
-        f"runs on average   {result.expected_if_dropped:,.0f} if it dropped, "
+        f"attempts on average {result.expected_if_dropped:,.0f} if it dropped, "
         f"{result.expected_if_unchanged:,.0f} if nothing changed{mean}"
     )
     if result.fixed_runs is not None:
-        out.print(f"without stages    {result.fixed_runs:,.0f}")
+        out.print(f"without stages      {result.fixed_runs:,.0f}")
     out.print(
-        f"simulated         {seen.draws:,} times: found {seen.power:.3f}, false alarms {seen.false_alarms:.3f}, "
+        f"simulated           {seen.draws:,} times: found {seen.power:.3f}, false alarms {seen.false_alarms:.3f}, "
         f"passed in error {seen.passed_in_error:.3f}, undecided {seen.undecided:.3f}"
     )
     if result.price is None:

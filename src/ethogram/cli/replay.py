@@ -27,19 +27,19 @@ def command(
     agent: Annotated[
         str | None, typer.Option(help="The agent: file.py:name, pkg.mod:name, 'cmd: …'; by default the recorded one.")
     ] = None,
-    suite: Annotated[str | None, typer.Option(help="The suite of the task, where its run does not tell it.")] = None,
+    suite: Annotated[str | None, typer.Option(help="The suite of the task, where its run does not name it.")] = None,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Go live after the first request that was not recorded.")
+        bool, typer.Option("--lenient", help="Call models live after the first request that was not recorded.")
     ] = False,
     given: Annotated[
         Path | None, typer.Option("--input", help="What a command reads on stdin, where no suite is known.")
     ] = None,
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
     prompt: Annotated[
-        Path | None, typer.Option(help="Time travel: decide every step anew with the system prompt of this file.")
+        Path | None, typer.Option(help="Time travel: repeat every decision with the system prompt of this file.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Time travel: decide every step anew with this model.")] = None,
-    k: Annotated[int, typer.Option("-k", help="Time travel: decide each step this often.")] = 1,
+    model: Annotated[str | None, typer.Option(help="Time travel: repeat every decision with this model.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Time travel: repeat each decision this often.")] = 1,
     names: Annotated[
         bool, typer.Option("--names", help="Time travel: tools with other arguments are the same decision.")
     ] = False,
@@ -52,7 +52,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Run an agent once more with the recorded answers of a trace; or decide its steps anew with a change.
+    """Run an agent again with the recorded answers of a trace; or repeat its decisions with a change.
 
     Models, tools and the user answer from the trace, offline and free. A request that was not recorded ends a strict
     replay, shown as a diff; the exit code is 1 unless the agent did the same and gave the same answer.
@@ -141,7 +141,7 @@ def _print_replay(result: ReplayResult) -> None:
 def _print_decided(result: RedecideResult) -> None:
     out = stdout()
     change = " and ".join(f"{name} ({cell(' '.join(value.split())[:60])})" for name, value in result.change.items())
-    out.print(f"decided anew with another {change}: {plural(result.calls, 'call')}, {_money(result)}", markup=False)
+    out.print(f"repeated with another {change}: {plural(result.calls, 'call')}, {_money(result)}", markup=False)
     if len(result.traces) == 1:
         _print_steps(result, result.traces[0])
     else:

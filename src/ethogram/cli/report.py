@@ -20,20 +20,22 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", "-o", help="The file to write; its ending says which format.", show_default="report.html"
+            "--out", "-o", help="The file to write; its suffix chooses the format.", show_default="report.html"
         ),
     ] = None,
     format_: Annotated[
         Literal["html", "md", "pdf"] | None,
         typer.Option(
-            "--format", help="A page, Markdown for a pull request, or PDF (needs chromium); as the file ends."
+            "--format",
+            help="A page, Markdown for a pull request, or PDF (needs chromium); by default from the file's suffix.",
         ),
     ] = None,
     field: Annotated[str | None, typer.Option(help="A field of your own: path.py:Class or pkg.mod:Class.")] = None,
     states: Annotated[str | None, typer.Option(help="Milestones in YAML that name the stages of the task.")] = None,
-    corridor: Annotated[str | None, typer.Option(help="A corridor to hold this run against.")] = None,
+    corridor: Annotated[str | None, typer.Option(help="A saved corridor to compare this run with.")] = None,
     rule: Annotated[
-        Literal["visited", "reached"], typer.Option(help="Who belongs to a state: those in it, or at least so far.")
+        Literal["visited", "reached"],
+        typer.Option(help="Which attempts count at a state: those in it, or also those beyond it."),
     ] = "visited",
     reading: Annotated[
         Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
@@ -46,7 +48,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Write a report of a run: one HTML file that opens offline, and begins with why runs fail.
+    """Write a report of a run: one HTML file that opens offline, and begins with why attempts fail.
 
     It has the pages of the viewer with the data inside: every dot of its grid of tasks and attempts opens that attempt.
     With two runs, the second is compared with the first.

@@ -16,14 +16,14 @@ def command(
     runs: Annotated[list[str] | None, typer.Argument(help="Runs to go through; by default all.")] = None,
     keep_all: Annotated[str, typer.Option(help="Keep everything younger than this age.")] = "14d",
     keep_failures: Annotated[
-        bool, typer.Option("--keep-failures/--drop-failures", help="Keep failures and missing outcomes for good.")
+        bool, typer.Option("--keep-failures/--drop-failures", help="Keep failures and missing outcomes permanently.")
     ] = True,
     sample: Annotated[str, typer.Option(help="Keep this share of the rest.")] = "5%",
     apply: Annotated[bool, typer.Option("--apply", help="Do it; without this it is a dry run.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Forget spans and words of old successes; outcomes and totals stay. A dry run unless --apply is given.
+    """Delete spans and texts of old successes; outcomes and totals stay. A dry run unless --apply is given.
 
     Example: `ethogram retain --keep-all 14d --keep-failures --sample 5%`
     """

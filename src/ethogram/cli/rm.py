@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ethogram.lab import remove_run
+from ethogram.store import run_of
 
 from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, size, stdout
 
@@ -21,7 +22,8 @@ def command(
 
     Example: `ethogram rm night --yes`
     """
-    asked_first(f"Remove run {run!r} with all its traces?", yes)
+    found = run_of(run, home)
+    asked_first(f"Remove run {found.name!r} with all its traces?", yes)
     result = remove_run(run, home=home)
     if json:
         print_json(result)

@@ -44,7 +44,7 @@ def command(
     k: Annotated[
         int | None, typer.Option("-k", help="Attempts per task; 1 by default. With --resume: the new number.")
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Base of all seeds, 0 if not said.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Base of all seeds; by default 0.")] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the run.")] = None,
     engine: Annotated[str | None, ENGINE] = None,
     workers: Annotated[int | None, WORKERS] = None,
@@ -70,7 +70,7 @@ def command(
     cap: Annotated[
         list[str] | None, typer.Option(help="Any other cap, LEVEL.RESOURCE=VALUE, e.g. task.usd=1; may be repeated.")
     ] = None,
-    retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures, 2 if not said.")] = None,
+    retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures; by default 2.")] = None,
     redact: Annotated[str | None, typer.Option(help="default, secrets, or none.")] = None,
     keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
     isolation: Annotated[str | None, typer.Option(help="none (default), bwrap, or bwrap+network.")] = None,
@@ -81,7 +81,7 @@ def command(
     replay: Annotated[
         str | None, typer.Option(help="Repeat this run with its recorded answers, offline and free.")
     ] = None,
-    resume: Annotated[str | None, typer.Option(help="Go on with this run.")] = None,
+    resume: Annotated[str | None, typer.Option(help="Continue this run.")] = None,
     retry: Annotated[
         list[str] | None, typer.Option(help="With --resume: also re-run outcomes missing for this reason.")
     ] = None,
@@ -191,6 +191,9 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
         out.print(told, style="yellow", markup=False)
         for frame in result.crash_at:
             out.print(f"  {printable(frame)}", style="yellow", markup=False, soft_wrap=True)
+    if result.replays is None:
+        for reason, detail in sorted(result.missing_details.items()):
+            out.print(f"first {reason}: {printable(detail)}", style="yellow", markup=False, soft_wrap=True)
     if not result.scored and not result.stopped and result.replays is None:
         out.print("nothing was scored, so nothing can be measured", style="yellow")
     if result.stopped:

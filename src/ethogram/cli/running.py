@@ -1,4 +1,4 @@
-"""Options that verbs share which run agents or stand beside them: what agents inherit, what is disturbed, dollars."""
+"""Options shared by verbs that run agents: environment, disturbances, limits in dollars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ethogram.cost import Metering
 
 ENGINE = typer.Option("--engine", help="Run on this machine (local) or on a Ray cluster (ray).")
-WORKERS = typer.Option("--workers", help="Episodes at once, at most; fewer while an endpoint answers 429.")
+WORKERS = typer.Option("--workers", min=1, help="Episodes at once, at most; fewer while an endpoint answers 429.")
 EngineOption = Annotated[str, ENGINE]
 WorkersOption = Annotated[int, WORKERS]
 EnvOption = Annotated[
@@ -47,7 +47,10 @@ IntensityOption = Annotated[float, typer.Option("--intensity", help="The share o
 DisturbSeedOption = Annotated[int, typer.Option("--seed", help="Seed of what is disturbed.")]
 AllowUnmeteredOption = Annotated[
     bool,
-    typer.Option("--allow-unmetered", help="Caps hold for what is recorded, where an agent does not record all."),
+    typer.Option(
+        "--allow-unmetered",
+        help="Accept caps that cover only what is recorded, where an agent does not record everything.",
+    ),
 ]
 
 

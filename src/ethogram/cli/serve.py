@@ -17,7 +17,7 @@ from .out import HomeOption, JsonOption, plural, print_json, say
 
 
 def command(
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = PORT,
     host: ListenHostOption = LOOPBACK_HOST,
     allow_host: AllowHostOption = None,
     require_token: RequireTokenOption = False,
@@ -70,7 +70,7 @@ def _print(result: ServeResult) -> None:
     for count, what in (
         (result.rejected, "rejected: without usable ids"),
         (result.malformed, "requests that were no OTLP"),
-        (result.busy, "requests told to come back later"),
+        (result.busy, "requests refused for now (retry later)"),
         (result.data_points, "data points of metrics, which are not kept"),
         (result.superseded, "traces stored again with spans that came later"),
     ):

@@ -99,11 +99,14 @@ def _short(trace: EpisodeRow) -> str:
 
 
 def _print_traces(result: RunSummary, limit: int) -> None:
+    """One row per attempt; with its condition where the run has any."""
     out = stdout()
+    conditions = any(t.condition for t in result.traces)
     rows = [
         [
             _short(t),
             t.task or "unknown",
+            *([t.condition or "baseline"] if conditions else []),
             t.attempt,
             t.score if t.missing is None else t.missing,
             t.totals.steps,
@@ -116,6 +119,6 @@ def _print_traces(result: RunSummary, limit: int) -> None:
         for t in first(result.traces, limit)
     ]
     out.print()
-    columns = ["trace", "task", "attempt", "score", "steps", "tools", "errors", "out tok", "cost", "seconds"]
-    out.print(table(columns, rows))
+    columns = ["attempt", "score", "steps", "tools", "errors", "out tok", "cost", "seconds"]
+    out.print(table(["trace", "task", *(["condition"] if conditions else []), *columns], rows))
     print_rest(out, result.traces, limit, "trace")

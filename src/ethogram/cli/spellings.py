@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 RENAMED = {
     "--baseline": "--against",
     "--baseline-condition": "--against-condition",
-    "--csv": "--out",
     "--max-concurrency": "--workers",
     "--other-run": "--against",
     "--scorer": "--score",
@@ -15,9 +16,27 @@ RENAMED = {
 RENAMED_IN = {
     "explore": {"--trace": "--store-traces"},
     "gate": {"--run": "--buy"},
+    "perturb": {"--csv": "--out"},
     "plan": {"--price": "--usd-per-run"},
 }
 """The same for spellings that mean something else in other verbs."""
+
+BOTH = ("compare", "gate", "report")
+"""Verbs that take both runs as arguments, the baseline first."""
+
+
+def spelled_as_argument(verb: str, option: str, arguments: Sequence[str]) -> str | None:
+    """What to write where a run is given as an option that the verb takes as an argument; None of other options.
+
+    Example: `spelled_as_argument("stats", "--run", ["run"])` gives `the run is an argument: ethogram stats RUN`.
+    """
+    if option in ("--baseline", "--against", "--base") and verb in BOTH:
+        return f"the baseline is the first argument: ethogram {verb} BASE CANDIDATE"
+    if option == "--run" and "run" in arguments:
+        return f"the run is an argument: ethogram {verb} RUN"
+    if option == "--run" and "runs" in arguments:
+        return f"runs are arguments: ethogram {verb} RUN RUN"
+    return "which k to estimate is given with --k, such as --k 1,2,4" if (verb, option) == ("stats", "-k") else None
 
 
 def new_spelling(verb: str, option: str) -> str | None:

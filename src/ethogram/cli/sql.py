@@ -12,13 +12,15 @@ from .out import HomeOption, JsonOption, LimitOption, print_json, stdout, table
 
 
 def command(
-    query: Annotated[str, typer.Argument(help="One SELECT over runs, episodes, spans, texts, labels, messages.")],
+    query: Annotated[
+        str, typer.Argument(help="One SELECT over runs, episodes, spans, texts, labels, messages, metrics.")
+    ],
     run: Annotated[list[str] | None, typer.Option(help="Only these runs; may be repeated.")] = None,
     limit: LimitOption = 200,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Ask the lake in SQL (DuckDB's), read only.
+    """Query all runs in SQL (DuckDB), read only.
 
     Example: `ethogram sql "SELECT tool, count(*) AS n FROM spans WHERE kind = 'tool' GROUP BY tool ORDER BY 2 DESC"`
     """

@@ -25,14 +25,16 @@ def command(
         typer.Option(help="A claim about the tasks' population (from 20 tasks on), or about exactly this suite."),
     ] = None,
     level: Annotated[float, typer.Option(help="The confidence level of the intervals.", min=0.5, max=0.999)] = 0.95,
-    naive: Annotated[bool, typer.Option("--naive", help="Also the biased plug-ins and the flattery factor.")] = False,
+    naive: Annotated[
+        bool, typer.Option("--naive", help="Also biased estimates for comparison, and pass@k / pass@1.")
+    ] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
     limit: LimitOption = 30,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tell how reliable an agent is: pass@k and pass^k with intervals, per task, and what is missing.
+    """Show how reliable an agent is: pass@k and pass^k with intervals, per task, and what is missing.
 
     Example: `ethogram stats latest --k 1,2,4`
     """
@@ -109,7 +111,7 @@ def _curves(result: ReliabilityResult) -> object:
                 None if told is None else f"{told:.2f}×",
             ]
         )
-    columns = ["pass@k", "interval", "naive", "pass^k", "interval", "naive", "flattery"]
+    columns = ["pass@k", "interval", "naive", "pass^k", "interval", "naive", "pass@k / pass@1"]
     return table([*_k_columns(result), *columns], compared)
 
 
@@ -138,7 +140,7 @@ def _say_why(result: ReliabilityResult) -> None:
     most = max(e.n for curve in curves for e in curve.values())
     told = dict.fromkeys(e.why for curve in curves for e in curve.values() if e.why and e.n in (0, most))
     if not result.same_tasks:
-        told["each k takes only the tasks with k attempts: other tasks at other k, so pass^k need not fall with k"] = (
+        told["each k uses only the tasks with k attempts, so the tasks differ between k and pass^k may rise with k"] = (
             None
         )
     for why in (*told, *result.notes):

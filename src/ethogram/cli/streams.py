@@ -1,4 +1,4 @@
-"""Standard output and error that outlive their reader: what happens to them must not undo a verdict.
+"""Standard output and error that survive a closed pipe: a reader that leaves must not change the exit code.
 
 Behind a closed pipe or on a full disk a verb goes on to its end, so its exit code is that of its answer.
 """

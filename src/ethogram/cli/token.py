@@ -24,11 +24,11 @@ def command(
             "spans); may be repeated. By default metadata."
         ),
     ] = None,
-    expires: Annotated[str | None, typer.Option(help="When it ends to work, e.g. 30d; by default never.")] = None,
+    expires: Annotated[str | None, typer.Option(help="Expiry, e.g. 30d; by default never.")] = None,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tokens for servers that others can reach. A token is shown once, when it is made; only its hash is stored.
+    """Tokens for servers that others can reach. A token is shown once, when it is created; only its hash is stored.
 
     Example: `ethogram token create build-server --scope ingest --expires 90d`
     """

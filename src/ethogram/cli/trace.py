@@ -18,12 +18,12 @@ def command(
     trace: Annotated[str, typer.Argument(help="The trace's id or the start of it, TASK/ATTEMPT, or ID:STEP.")],
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
     step: Annotated[int | None, typer.Option(help="Show the words of this step.", show_default=False)] = None,
-    around: Annotated[int, typer.Option(help="With --step: also this number of steps before and after it.")] = 0,
+    around: Annotated[int, typer.Option(min=0, help="With --step: also this number of steps before and after it.")] = 0,
     find: Annotated[
-        str | None, typer.Option(help="Show the steps that hold this text, whatever its case.", show_default=False)
+        str | None, typer.Option(help="Show the steps that contain this text, ignoring case.", show_default=False)
     ] = None,
     only: Annotated[str | None, typer.Option(help="errors, tools or model.", show_default=False)] = None,
-    full: Annotated[bool, typer.Option("--full", help="Fold no text; without --step the words of all steps.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show full texts; without --step those of all steps.")] = False,
     limit: LimitOption = 400,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -54,6 +54,8 @@ def _print(out: Console, result: TraceTree, full: bool = False) -> None:
         style="bold",
         markup=False,
     )
+    if result.missing_detail:
+        out.print(f"why it is missing: {printable(result.missing_detail)}", style="yellow", markup=False)
     if result.words or result.found is not None:
         _print_words(out, result, full)
     else:
@@ -75,6 +77,8 @@ def _print_words(out: Console, result: TraceTree, full: bool) -> None:
     left = result.words_of - len(result.words)
     if left:
         out.print(f"… {left:,} more steps; --limit 0 shows all", style="dim")
+    if full and found is None and result.words_of == result.totals.steps:  # the whole trace was asked for
+        _print_rest(out, result, full)
 
 
 def _print_tree(out: Console, result: TraceTree) -> None:
@@ -105,7 +109,8 @@ def _print_tree(out: Console, result: TraceTree) -> None:
     _print_rest(out, result)
 
 
-def _print_rest(out: Console, result: TraceTree) -> None:
+def _print_rest(out: Console, result: TraceTree, full: bool = False) -> None:
+    """What is known of the whole trace: belief, crash, verdicts, labels, answer."""
     belief = result.belief.first
     if belief is not None:
         said = f"◆ step {belief.step} is the first that acts on a belief: no observation before it returned the "
@@ -122,4 +127,4 @@ def _print_rest(out: Console, result: TraceTree) -> None:
     if "workspace" in result.meta:
         out.print(f"workspace kept at: {printable(str(result.meta['workspace']))}", markup=False)
     if result.answer:
-        out.print(f"answer: {printable(result.answer[:500])}", markup=False)
+        out.print(f"answer: {printable(result.answer if full else result.answer[:500])}", markup=False)

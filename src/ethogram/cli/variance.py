@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.calibration.ledger import Prices, VarianceEntry, VarianceResult, variance_of
+from ethogram.lab.calibration.ledger import UnitPrices, VarianceEntry, VarianceResult, variance_of
 
 from .out import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
 
@@ -20,7 +20,7 @@ def command(
         str | None, typer.Option("--score", help="Verdicts of this name; by default the outcome.", show_default=False)
     ] = None,
     run_usd: Annotated[
-        float | None, typer.Option("--run-usd", help="Dollars per run; by default as recorded.", show_default=False)
+        float | None, typer.Option("--run-usd", help="Dollars per attempt; by default as recorded.", show_default=False)
     ] = None,
     label_usd: Annotated[
         float | None, typer.Option("--label-usd", help="Dollars per label by hand.", show_default=False)
@@ -31,13 +31,13 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tell where the spread comes from (task, agent, judge, environment, infrastructure), and what to buy next.
+    """Show the sources of variance (task, agent, judge, environment, infrastructure), and what to buy next.
 
-    Repeats tell the parts apart: attempts at a task, runs or conditions as sessions, several verdicts on a trace.
+    Repeats separate them: attempts at a task, runs or conditions as sessions, several verdicts on a trace.
 
     Example: `ethogram variance monday tuesday --score model_graded_qa --label-usd 2`
     """
-    prices = Prices(run=run_usd, label=label_usd, task=task_usd)
+    prices = UnitPrices(run=run_usd, label=label_usd, task=task_usd)
     result = variance_of(runs, item=item, score=score, prices=prices, common_tasks=common_tasks, level=level, home=home)
     if json:
         print_json(result)

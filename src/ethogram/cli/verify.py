@@ -33,6 +33,8 @@ def command(
     for run in result.runs:
         for problem in run.damaged[:50]:
             out.print(f"damaged: {run.run}/{problem.where}: {problem.what}", style="red", markup=False)
+        if run.advice:
+            out.print(f"{run.run}: {run.advice}", markup=False)
         if run.sealed_away:
             out.print(
                 f"{run.run}: {run.sealed_away} text segment(s) are sealed with a key that is not at hand",

@@ -16,7 +16,7 @@ from .out import HomeOption, JsonOption, print_json, say
 
 def command(
     run: Annotated[str | None, typer.Argument(help="Open this run; by default the list of all runs.")] = None,
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.")] = VIEW_PORT,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = VIEW_PORT,
     host: ListenHostOption = LOOPBACK_HOST,
     allow_host: AllowHostOption = None,
     require_token: RequireTokenOption = False,

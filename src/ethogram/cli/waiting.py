@@ -1,4 +1,4 @@
-"""A sign of life: where a verb is silent for two seconds, a line on the terminal says that it is at work.
+"""A sign of life: if a verb prints nothing for two seconds, a line on the terminal says that it is working.
 
 It stands on stderr, only at a terminal, and is gone before anything else is printed.
 """
@@ -54,7 +54,7 @@ _sign: _Sign | None = None
 
 @contextmanager
 def sign_of_life(verb: str) -> Iterator[None]:
-    """While this block is silent for long, say that the verb is at work; nobody is told where nobody watches."""
+    """Say that the verb is working while this block prints nothing; only at a terminal."""
     global _sign
     if sys.stderr.isatty():
         _sign = _Sign(f"ethogram {verb} is at work")

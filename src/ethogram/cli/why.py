@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ethogram.display.shorten import shortened
+from ethogram.display.cells import signed_estimate
+from ethogram.display.shorten import shortened, shortened_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult, WhyTrace
@@ -59,19 +60,26 @@ def command(
     limit: LimitOption = 5,
     settle: Annotated[
         bool,
-        typer.Option("--settle", help="Try the first causes by experiment: buy runs that go on from the step of each."),
+        typer.Option(
+            "--settle", help="Test the first causes by experiment: buy attempts that continue from the step of each."
+        ),
     ] = False,
     max_usd: Annotated[float | None, typer.Option(help="With --settle: never more dollars than this.")] = None,
-    smallest: Annotated[float, typer.Option(help="With --settle: the smallest effect on success that matters.")] = 0.10,
-    causes: Annotated[int, typer.Option(help="With --settle: how many causes are tried.")] = 3,
+    smallest: Annotated[
+        float, typer.Option(min=0, max=1, help="With --settle: the smallest effect on success that matters.")
+    ] = 0.10,
+    causes: Annotated[int, typer.Option(min=1, help="With --settle: how many causes are tested.")] = 3,
     k: Annotated[
-        int | None, typer.Option("-k", help="With --settle: how often each attempt goes on either way.")
+        int | None,
+        typer.Option(
+            "-k", min=1, help="With --settle: how often each attempt is continued, with and without the change."
+        ),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(help="With --settle: the agent, where it is not that of the run.")
+        str | None, typer.Option(help="With --settle: the agent, if it is not the one of the run.")
     ] = None,
     suite: Annotated[
-        str | None, typer.Option(help="With --settle: the suite, where it is not that of the run.")
+        str | None, typer.Option(help="With --settle: the suite, if it is not the one of the run.")
     ] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
@@ -83,21 +91,21 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Tell why runs fail: causes with their evidence, leads, and what stays unexplained.
+    """Show why attempts fail: causes with their evidence, leads, and what stays unexplained.
 
-    With --settle the first causes are tried: attempts that show one go on from its step with what successful attempts
-    chose there, and as often unchanged, until the interval of the effect says enough or the money is spent.
+    With --settle the first causes are tested: attempts that show one continue from its step, half of them with what
+    successful attempts chose there and half unchanged, until the effect is known well enough or the money is spent.
 
     Example: `ethogram why latest --settle --max-usd 2`
     """
     if not settle:
         if max_usd is not None or agent is not None or suite is not None:
-            raise BadUsage("--max-usd, --agent and --suite are for buying runs; give them with --settle")
+            raise BadUsage("--max-usd, --agent and --suite are for buying attempts; give them with --settle")
         result = why(run, task=task, against=against, common_tasks=common_tasks, home=home)
         print_json(result) if json else _print(result, limit, home)
         return 0
     if max_usd is None:
-        raise BadUsage("--settle buys runs; say what they may cost, such as --max-usd 2")
+        raise BadUsage("--settle buys attempts; set a limit for their cost, such as --max-usd 2")
     if against is not None:
         raise BadUsage("--against compares stored runs and buys none; leave out --settle")
     options = SettleOptions(
@@ -114,7 +122,7 @@ def command(
     try:
         result = settle_causes(run, options, task=task, agent=agent, suite=suite, home=home, tell=tell)
     except RunInterrupted:
-        stderr().print("interrupted; the same command goes on", style="yellow")
+        stderr().print("interrupted; repeat the command to continue", style="yellow")
         return 130
     print_json(result) if json else _print(result, limit, home)
     tried = [c.settled for c in result.causes if c.settled is not None]
@@ -136,18 +144,18 @@ def _print(result: WhyResult, limit: int, home: str | None = None) -> None:
     if result.unexplained:
         left = [t for t in result.traces if t.failed and not t.explained]
         shown = ", ".join(f"{_place(t)} (task {shortened(t.task, 24)})" for t in left[:3])
-        out.print(Text(printable(f"\nunexplained: {plural(result.unexplained, 'failed run')}, e.g. {shown}")))
+        out.print(Text(printable(f"\nunexplained: {plural(result.unexplained, 'failed attempt')}, e.g. {shown}")))
     if result.reference:
         told = ", ".join(f"{name} {count}" for name, count in result.reference.items())
-        out.print(f"calls against the reference, by {'failed run' if result.scored else 'run'}: {told}")
+        out.print(f"calls against the reference, by {'failed attempt' if result.scored else 'attempt'}: {told}")
     if sum(rate.value is not None for rate in result.layers.values()) > 1:
         out.print(Text(printable(f"layers: {rate_words(result.layers)}")))
         if result.look:
             out.print(Text(printable(f"  {result.look}"), style="dim"))
     for said in result.said[:2]:
         example = f" ({short_place(said.examples[0])}: {said.examples[0].text})" if said.examples else ""
-        noun = "failed run" if result.scored else "run"
-        words = printable(f"the verifier said in {plural(said.failed_with, noun)}: {said.said}{example}")
+        noun = "failed attempt" if result.scored else "attempt"
+        words = printable(f"message of the verifier in {plural(said.failed_with, noun)}: {said.said}{example}")
         out.print(Text(words, style="dim"), no_wrap=True, overflow="ellipsis")
     out.print(Text(printable(f"note: {result.contrast}"), style="dim"))
     for note in result.notes:
@@ -182,15 +190,14 @@ def _print_cause(cause: Cause, number: int, result: WhyResult) -> None:
     _print_examples(cause, len(cause.examples))
     out.print(Text(f"   owner: {printable(cell(cause.owner))}; try first: {printable(cause.try_)}"))
     if cause.also:
-        more = f" and {len(cause.also) - 3} more" if len(cause.also) > 3 else ""
-        also = Text(f"   also: {printable(', '.join(cause.also[:3]))}{more}", style="dim")
+        also = Text(f"   also: {printable(shortened_list(cause.also, 3))}", style="dim")
         out.print(also, no_wrap=True, overflow="ellipsis")
     if cause.settled is not None:
         _print_settled(cause.settled)
     elif cause.experiment is not None and cause.experiment.command is not None:
         usd = f", about {dollars(cause.experiment.usd)}" if cause.experiment.usd is not None else ""
         when = ", once the agent is changed" if cause.experiment.kind == "gate" else ""
-        most = plural(cause.experiment.runs or 0, "run")
+        most = plural(cause.experiment.runs or 0, "attempt")
         line = f"   settle it{when}: {cause.experiment.command}  (at most {most}{usd})"
         out.print(Text(printable(line)), soft_wrap=True)
 
@@ -205,8 +212,8 @@ def _print_settled(settled: SettledCause) -> None:
     else:
         goes = "rises" if after > before else "falls" if after < before else "stays"
         rates = f"at {before:.2f}" if goes == "stays" else f"from {before:.2f} to {after:.2f}"
-        took = plural(settled.runs, "run") + (f", {dollars(settled.usd)}" if settled.usd is not None else "")
-        line = f"   {status}: when {printable(settled.what)}, success {goes} {rates}, {_signed(effect)}; {took}"
+        took = plural(settled.runs, "attempt") + (f", {dollars(settled.usd)}" if settled.usd is not None else "")
+        line = f"   {status}: when {printable(settled.what)}, success {goes} {rates}, {signed_estimate(effect)}; {took}"
         out.print(Text(line, style="bold" if settled.status == "confirmed" else "default"))
     if settled.status == "not_settled" and settled.needed is not None:
         usd = f", about {dollars(settled.needed_usd)} more" if settled.needed_usd is not None else ""
@@ -215,20 +222,19 @@ def _print_settled(settled: SettledCause) -> None:
 
 
 def _print_point(point: DecisionPoint) -> None:
-    """The place, and one branch per way that runs went on."""
+    """The place, and one branch per choice of the attempts."""
     out = stdout()
     before = " > ".join(point.after) or "the beginning"
     where = f"at step {point.step}" if point.step is not None else "first time"
-    out.print(Text(f"\ndecision point, {where}: after {printable(before)}, {point.reached} runs"))
+    out.print(Text(f"\ndecision point, {where}: after {printable(before)}, {point.reached} attempts"))
     width = min(max(len(b.choice) for b in point.branches), 26)
     for i, branch in enumerate(point.branches):
         mark = "└─" if i == len(point.branches) - 1 else "├─"
         rate = (branch.runs - branch.failed) / branch.runs
-        line = (
-            f"  {mark} {shortened(printable(branch.choice), width):<{width}}  {branch.runs:>4} runs, {rate:.2f} succeed"
-        )
+        choice = shortened(printable(branch.choice), width)
+        line = f"  {mark} {choice:<{width}}  {branch.runs:>4} attempts, {rate:.2f} succeed"
         if branch.choice == point.choice and point.fall.value is not None:
-            line += f"  ▼ {_signed(point.fall)} within tasks"
+            line += f"  ▼ {signed_estimate(point.fall)} within tasks"
         out.print(Text(line), no_wrap=True, overflow="ellipsis")
 
 
@@ -237,7 +243,7 @@ def _print_leads(result: WhyResult, limit: int) -> None:
     out.print("\nleads", style="bold")
     for lead in first(result.leads, limit):
         counted = f"failed {lead.failed_with}, succeeded {lead.succeeded_with}"
-        counted = counted if result.failed is not None else plural(lead.runs_with, "run")
+        counted = counted if result.failed is not None else plural(lead.runs_with, "attempt")
         out.print(Text(f" - {counted}: {printable(lead.what)}"), no_wrap=True, overflow="ellipsis")
         _print_examples(lead, 1)
     print_rest(out, result.leads, limit, "lead")
@@ -257,7 +263,7 @@ def _print_against(result: WhyResult, limit: int) -> None:
         return
     out.print(
         f"\nagainst {printable(against.run)}: {plural(against.tasks, 'shared task')}, "
-        f"{against.runs_now} runs now and {against.runs_before} before",
+        f"{against.runs_now} attempts now and {against.runs_before} before",
         markup=False,
     )
     print_layers(out, against.layers)
@@ -265,7 +271,7 @@ def _print_against(result: WhyResult, limit: int) -> None:
         out.print("nothing became more or less frequent by the test over all events")
         return
     rows = [
-        [shortened(c.what, 50), c.change, c.with_now, c.with_before, _signed(c.difference), c.is_cause]
+        [shortened(c.what, 50), c.change, c.with_now, c.with_before, signed_estimate(c.difference), c.is_cause]
         for c in first(against.changes, limit)
     ]
     out.print(table(["what", "change", "now", "before", "difference", "cause"], rows))
@@ -276,9 +282,3 @@ def _share(share: Estimate) -> str:
     if share.value is None or share.low is None or share.high is None:
         return "unknown"
     return f"{share.value:.2f} [{share.low:.2f}, {share.high:.2f}]"
-
-
-def _signed(estimate: Estimate) -> str:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return "unknown"
-    return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"

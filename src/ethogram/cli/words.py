@@ -10,8 +10,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ethogram.capture.recorder import SYSTEM
-from ethogram.lab.home.reading import WordsPart
-from ethogram.lab.home.traces import SpanRow, StepText
+from ethogram.lab.trace.reading import WordsPart
+from ethogram.lab.trace.traces import SpanRow, StepText
 
 from .out import dollars, printable
 
@@ -59,7 +59,7 @@ def span_facts(row: SpanRow) -> str:
 
 
 def print_step(out: Console, step: StepText, last: int, *, full: bool, find: str | None = None) -> None:
-    """One step: where it stands, what it is, then its parts."""
+    """One step: its position, its kind, then its parts."""
     line = span_line(step.span, f"step {step.step} of 0–{last}  ")
     facts = [x for x in (step.span.agent, step.span.model, span_facts(step.span)) if x]
     if step.span.stop_reason:

@@ -1,4 +1,4 @@
-"""What it cost: usage, dated prices, nested budgets. Never calls a provider."""
+"""Usage, dated prices, nested budgets. Never calls a provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets that nest, reserve first, and speak for themselves.
+"""Nested budgets: an amount is reserved before a call, and the error names the limit that was reached.
 
 A call reserves what it may use, at every level from the experiment down to the episode, and settles what
 it really used. So a cap is never passed by more than one call's own size, and the error names the level
@@ -73,7 +73,7 @@ class CapReached(EthogramError):
 
 
 class Unmetered(CapReached):
-    """A cap that cannot be kept: something was used, and nothing tells how much of it."""
+    """A cap that cannot be enforced: something was used, and its amount is unknown."""
 
     def __init__(self, level: str, resource: Resource, why: str) -> None:
         """Say which cap, and why it is blind."""

@@ -1,4 +1,4 @@
-"""What contexts cost: how often a tool's result is read again, and what a broken prefix of the cache cost.
+"""Costs of contexts: how often the result of a tool is read again, and what a broken cache prefix costs.
 
 A context is followed along `continues`: a call carries on the context of another if it keeps all of that call's input.
 Logs without messages are read by their token counts: a call whose input is no shorter than that of the call before it,

@@ -1,4 +1,4 @@
-"""What a single call cost, as it is recorded: the rules of `usage.charge`, so that a budget sees dollars at once."""
+"""The cost of a single call while it is recorded, by the rules of `usage.charge`: budgets see dollars at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from ethogram.trace import Span
+from ethogram.trace import Span, tokens_of
 
 from .prices import DAY_NS, FREE, MINUTE_NS, PER, OwnPrice, PriceList, Quote, Rates, moment
 
@@ -76,19 +76,6 @@ class CallPrices:
         if isinstance(quote, Quote) and quote.hourly:
             return self._prices.quote(model, provider, moment(at_ns // MINUTE_NS * MINUTE_NS))
         return quote
-
-
-def tokens_of(call: Recorded | Span) -> int | None:
-    """All tokens of a call; None where it tells no count."""
-    fresh, cached, written, output = (
-        call.input_tokens,
-        call.cache_read_tokens,
-        call.cache_write_tokens,
-        call.output_tokens,
-    )
-    if fresh is cached is written is output is None:
-        return None
-    return (fresh or 0) + (cached or 0) + (written or 0) + (output or 0)
 
 
 def _bill(call: Recorded | Span, quote: Quote) -> float:

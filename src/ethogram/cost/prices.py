@@ -30,7 +30,7 @@ DAY_NS = 86_400_000_000_000
 MINUTE_NS = 60_000_000_000
 KEYS = ("fresh", "cached", "cache_write", "output", "reasoning")
 
-Source = Literal["recorded", "priced", "own"]
+PriceOrigin = Literal["recorded", "priced", "own"]
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Quote(NamedTuple):
 
     rates: Rates
     tiers: tuple[tuple[int, Rates], ...]
-    source: Source
+    source: PriceOrigin
     matched: str
     hourly: bool = False
 

@@ -1,6 +1,6 @@
-"""Money per run and per resolved task, with intervals: tasks are clusters, and the ratio is never taken naively.
+"""Money per attempt and per resolved task, with intervals: tasks are clusters, and the ratio is a ratio estimate.
 
-From 20 tasks on the estimates speak of the population that the tasks were drawn from; below, of exactly these tasks.
+From 20 tasks on, the estimates are about the population of tasks; below 20, about exactly these tasks.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def resolution(episodes: PricedEpisodes, level: float) -> Estimate:
 
 
 def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
-    """Mean dollars of a run over the mean share that is resolved, from episodes of which both are known."""
+    """Mean dollars of an attempt over the mean share that is resolved, from episodes where both are known."""
     dark, unscored = np.isnan(episodes.cost), np.isnan(episodes.resolved)
     missing = _counted(outcome_missing=int(unscored.sum()), cost_unknown=int((dark & ~unscored).sum()))
     used = episodes.where(~dark & ~unscored)
@@ -125,7 +125,9 @@ def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
         n=used.tasks,
         of="tasks",
         missing=missing,
-        why=None if y > 0 else f"nothing was resolved in {used.task.size} runs; the low end is what it costs at least",
+        why=None
+        if y > 0
+        else f"nothing was resolved in {used.task.size} attempts; the low end is what it costs at least",
     )
 
 
@@ -171,7 +173,7 @@ def cost_share(base: PricedEpisodes, other: Floats, level: float) -> Estimate:
     used = base.where(known)
     missing = _counted(cost_unknown=int((~known).sum()))
     if not used.tasks or used.cost.sum() <= 0:
-        return Estimate(value=None, level=level, of="tasks", missing=missing, why="no run has both costs")
+        return Estimate(value=None, level=level, of="tasks", missing=missing, why="no attempt has both costs")
     own_x, own_y = used.mean(other[known]), used.mean(used.cost)
     value = float(own_x.mean() / own_y.mean())
     if used.tasks < POPULATION_TASKS:
@@ -211,13 +213,13 @@ def _achieved(used: PricedEpisodes, level: float) -> tuple[Interval, str]:
 
 def _few(used: PricedEpisodes) -> str:
     runs = used.task.size
-    have = "one run has no spread" if runs == 1 else f"{runs} runs cannot show how far costs reach"
-    return f"{have}; an interval needs {positive.LEAST_VALUES} runs, better 3 of each task"
+    have = "one attempt has no spread" if runs == 1 else f"{runs} attempts cannot show how far costs reach"
+    return f"{have}; an interval needs {positive.LEAST_VALUES} attempts, better 3 of each task"
 
 
 def _wide(used: PricedEpisodes, high: float, is_narrow: Callable[[PricedEpisodes], bool]) -> str:
     """Why there is no interval: where it would end, and how many tasks like these would give a useful one."""
-    have = f"{used.task.size} runs of {used.tasks} task{'s' * (used.tasks != 1)}"
+    have = f"{used.task.size} attempts at {used.tasks} task{'s' * (used.tasks != 1)}"
     end = "nowhere" if np.isinf(high) else f"at ${high:,.{0 if high >= 100 else 2}f}"
     repeats = 2
     while repeats <= MOST_REPEATS and not is_narrow(_repeated(used, repeats)):

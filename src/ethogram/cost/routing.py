@@ -1,4 +1,4 @@
-"""What if some steps went to another model? Cost from the same tokens, resolution as a variable, and the break-even.
+"""Routing some steps to another model: cost from the same tokens, resolution as a variable, and the break-even.
 
 Routing is judged by cost per resolved task: a run that is cheaper and resolves less may be dearer. The tokens and the
 cache shares of a step are taken to stay as they are; whether resolution holds must be measured.
@@ -108,7 +108,7 @@ def routed_assumed(assumed: Assumed, base: Rates, routes: Sequence[tuple[Route, 
         left -= moved
         total += moved * step_cost(assumed, rates)
     if left < -1e-9:
-        raise BadUsage(f"more steps are routed than the {assumed.steps:g} that a run has")
+        raise BadUsage(f"more steps are routed than the {assumed.steps:g} that an attempt has")
     return total + max(left, 0.0) * step_cost(assumed, base)
 
 
@@ -151,7 +151,7 @@ def routed_calls(
         blend = blend + np.where(share > 0, share * priced[route.model], 0.0)
         moved = moved + share
     if np.any(rest < -1e-9):
-        raise BadUsage("the routes move more than all steps of a run; make the numbers or shares smaller")
+        raise BadUsage("the routes move more than all steps of an attempt; make the numbers or shares smaller")
     return np.where(free, np.where(rest > 0, rest * cost, 0.0) + blend, routed), moved
 
 

@@ -33,10 +33,10 @@ def price_list(file: str | Path | None = None, prices: Sequence[str] = ()) -> Pr
     return PriceList(own)
 
 
-Prices = PriceList | Mapping[str, Any] | str | Path | None
+PriceSource = PriceList | Mapping[str, Any] | str | Path | None
 
 
-def as_prices(prices: Prices) -> PriceList:
+def as_prices(prices: PriceSource) -> PriceList:
     """A price list from what a caller may give."""
     if isinstance(prices, PriceList):
         return prices

@@ -1,4 +1,4 @@
-"""Usage per step, in columns: which model call used how many tokens of which kind, and what each of them cost.
+"""Usage per step, in columns: tokens of each kind per model call, and their cost.
 
 Totals come from leaf model spans only. Nothing here opens a trace: span columns come in as Arrow batches, prices are
 looked up once per model, provider and day, and the rest is arithmetic on arrays.
@@ -29,11 +29,10 @@ TOKENS = {
 }
 """Our short names of the columns; all input is fresh + cached + cache write, output includes reasoning."""
 CODED = ("trace_id", "lane", "kind", "status", "tool", "name", "model", "provider")
-COLUMNS = (
-    *CODED,
-    *("span_id", "seq", "step", "start_ns", "continues", "keep", "input", "result", "cost_usd"),
-    *TOKENS.values(),
-)
+CALL_COLUMNS = (*CODED, "span_id", "seq", "step", "start_ns", "cost_usd", *TOKENS.values())
+"""What has to be read of model calls to price them."""
+COLUMNS = (*CALL_COLUMNS, "continues", "keep", "input", "result")
+"""What has to be read to say of every step what it cost and what context it carries on."""
 CLASSES = ("first", "after-tool", "after-error", "after-user", "after-model", "after-other")
 """Of a model call, what went before it in its lane: all that a router can know when it chooses a model."""
 SOURCES = ("unpriced", "recorded", "priced", "own")
@@ -107,7 +106,7 @@ class Charged(NamedTuple):
 
 
 def gather(batches: Iterable[Any], *, keep_empty: bool = False) -> Any:
-    """Span columns as one Arrow table without what is not needed: names as codes, messages as their number.
+    """Batches of `COLUMNS` or `CALL_COLUMNS` as one Arrow table: names as codes, messages as their number.
 
     None where there is no row, unless a batch without rows is to give a table without rows.
     """
@@ -117,9 +116,10 @@ def gather(batches: Iterable[Any], *, keep_empty: bool = False) -> Any:
     made = []
     for batch in batches:
         if batch.num_rows or keep_empty:
-            columns = {n: batch.column(n) for n in COLUMNS if n != "input"}
+            columns = {n: batch.column(n) for n in batch.schema.names if n != "input"}
             columns |= {n: batch.column(n).dictionary_encode() for n in CODED}
-            columns["inputs"] = pc.list_value_length(batch.column("input"))
+            if "input" in batch.schema.names:
+                columns["inputs"] = pc.list_value_length(batch.column("input"))
             made.append(pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns)))
     return pa.Table.from_batches(made).unify_dictionaries().combine_chunks() if made else None
 

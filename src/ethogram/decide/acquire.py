@@ -11,10 +11,10 @@ from ethogram.stats.lone import chance_to_miss, looks_needed
 
 from .explore import (
     KEPT,
+    ExploreProgress,
     Floats,
     Ints,
     Problem,
-    Progress,
     Proposal,
     StopRule,
     Strategy,
@@ -87,7 +87,11 @@ def least_sampled(n: Ints, count: int, rng: np.random.Generator) -> Ints:
 
 
 def next_round(
-    strategy: Strategy, problem: Problem, rule: StopRule | None, seen: Sequence[Progress], rng: np.random.Generator
+    strategy: Strategy,
+    problem: Problem,
+    rule: StopRule | None,
+    seen: Sequence[ExploreProgress],
+    rng: np.random.Generator,
 ) -> Proposal:
     """What a strategy proposes; once the rule is content, only the looks that a stop still needs.
 

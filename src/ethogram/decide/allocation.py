@@ -1,4 +1,4 @@
-"""Attempts where they inform: the plan of a gate that buys its runs against a stored baseline.
+"""Allocation of attempts to tasks: the plan of a gate that buys its attempts against a stored baseline.
 
 Looks, bounds and promises are those of any gate; what differs is the order (`stats.allocation`): informative tasks come
 early, so that a drop is seen after fewer runs, and in the end every task has as many attempts as any other. A

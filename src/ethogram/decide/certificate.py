@@ -1,4 +1,4 @@
-"""What a map rules out by each point's own episodes, what it could still hide, and what less would cost."""
+"""What a map rules out by each point's own episodes, what it could still hide, and the price of a stricter bound."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Did it change? Two sets of outcomes on the same tasks, one look: difference, flips, and which tasks moved."""
+"""Comparison of two sets of outcomes on the same tasks, at one look: difference, changed outcomes, tasks that moved."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, assert_never, get_args
 
 import msgspec
 import numpy as np
@@ -12,7 +12,7 @@ from ethogram.estimate import Estimate
 from ethogram.measure.catalogue import Metric, metric
 from ethogram.measure.outcomes import Floats, Ints, Outcomes
 from ethogram.result import Result
-from ethogram.stats import exact, methods, stratified
+from ethogram.stats import exact, multiplicity, stratified
 from ethogram.stats.stratified import Sums
 
 FALSE_FINDS = 0.10
@@ -20,8 +20,9 @@ FALSE_FINDS = 0.10
 FEW = 5000
 """Up to this number of attempts in all, the exact test stands beside the approximate one."""
 
-Change = Literal["improvement", "regression", "undecided"]
+ChangeVerdict = Literal["improvement", "regression", "undecided"]
 Design = Literal["within", "between"]
+DESIGNS: tuple[str, ...] = get_args(Design)
 
 
 class Flips(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +60,7 @@ class Comparison(Result, kw_only=True):
     metric: str
     unit: str
     better: str
-    verdict: Change
+    verdict: ChangeVerdict
     difference: Estimate
     base: Estimate
     candidate: Estimate
@@ -87,11 +88,10 @@ def compare_outcomes(
     name: str = "success",
     level: float = 0.95,
     design: Design = "within",
-    adjust: str = "benjamini-hochberg",
 ) -> Comparison:
     """One planned look at two versions.
 
-    `within` speaks of exactly these tasks (stratified score test); `between` of the population that they come from.
+    `within` is about exactly these tasks (stratified score test), `between` about the population that they come from.
     """
     tasks = shared_tasks(base, candidate)
     if not tasks:
@@ -113,7 +113,7 @@ def compare_outcomes(
         method=found.difference.method or "",
         pairs=flips(one, two, level) if name == "success" else None,
         odds=_odds(one, two, level) if name == "success" else None,
-        tasks=task_changes(one, two, name, adjust),
+        tasks=task_changes(one, two, name),
         only_base=[t for t in base.tasks if t not in both],
         only_candidate=[t for t in candidate.tasks if t not in both],
         bounds=missing_bounds(one, two) if name == "success" else None,
@@ -123,7 +123,7 @@ def compare_outcomes(
 class OneLook(NamedTuple):
     """The verdict of one look, with the interval and the p-value that decide it; `p_exact` is the exact test's."""
 
-    verdict: Change
+    verdict: ChangeVerdict
     difference: Estimate
     p: float | None
     p_exact: float | None
@@ -142,8 +142,10 @@ def one_look(
     arms = sums(base, candidate, name)
     if design == "within":
         found, method = stratified.difference(*arms, level, equal=False, step=kind.step), "stratified score"
-    else:
+    elif design == "between":
         found, method = stratified.difference_between_tasks(*arms, level), "paired t over tasks"
+    else:
+        assert_never(design)
     difference = _difference(found, kind, level, method, base, candidate)
     if difference.low is None or difference.high is None:
         return OneLook("undecided", difference, None, None)
@@ -206,12 +208,14 @@ def arm_mean(outcomes: Outcomes, name: str, level: float) -> Estimate:
     n = np.bincount(outcomes.task[known], minlength=len(outcomes.tasks))
     total = np.bincount(outcomes.task[known], weights=values[known], minlength=len(outcomes.tasks))
     used = n > 0
-    gone = outcomes.missing()
+    gone = outcomes.missing(name)
     silent = int(np.sum(outcomes.scored & ~known))
     if silent:
         gone["unrecorded"] = silent
     if not np.any(used):
-        return Estimate(value=None, level=level, n=0, of="tasks", missing=gone, why=f"no attempt has a known {name}")
+        return Estimate(
+            value=None, level=level, n=0, of="tasks", missing=gone, why=f"no attempt has a known value of {name}"
+        )
     mean = float((total[used] / n[used]).mean())
     return Estimate(
         value=mean,
@@ -244,8 +248,8 @@ def flips(base: Outcomes, candidate: Outcomes, level: float) -> Flips:
     )
 
 
-def task_changes(base: Outcomes, candidate: Outcomes, name: str, adjust: str) -> list[TaskChange]:
-    """Every task for itself, with its p-value held against all the others'."""
+def task_changes(base: Outcomes, candidate: Outcomes, name: str) -> list[TaskChange]:
+    """Every task by itself; `q` is its p-value adjusted over all tasks (Benjamini and Hochberg)."""
     one, two = (_raw_sums(o, name) for o in (base, candidate))
     if name == "success":
         p = exact.task_tests(one.first, one.n, two.first, two.n).two_sided
@@ -255,7 +259,7 @@ def task_changes(base: Outcomes, candidate: Outcomes, name: str, adjust: str) ->
     tested = (one.n > 0) & (two.n > 0) & ((one.n > 1) | (two.n > 1))
     q = np.full(p.shape, np.nan)
     if np.any(tested):
-        q[tested] = methods.ADJUSTMENTS[adjust](p[tested])
+        q[tested] = multiplicity.benjamini_hochberg(p[tested])
     means = one.mean(), two.mean()
     return [
         TaskChange(
@@ -302,12 +306,12 @@ def _difference(
     gone = {
         f"{side}.{reason}": n
         for side, o in (("base", base), ("candidate", candidate))
-        for reason, n in o.missing().items()
+        for reason, n in o.missing(kind.name).items()
     }
     tasks = int(found.tasks)
     made = Estimate(value=None, level=level, method=method, n=tasks, of="tasks", missing=gone)
     if tasks == 0:
-        return msgspec.structs.replace(made, why=f"no task has a known {kind.name} in both runs")
+        return msgspec.structs.replace(made, why=f"no task has a known value of {kind.name} in both runs")
     value, low, high = (float(x) for x in (found.value, found.low, found.high))
     why = _weighing(base, candidate, kind.name, method)
     if not np.isfinite(low) or not np.isfinite(high):
@@ -329,7 +333,7 @@ def _weighing(base: Outcomes, candidate: Outcomes, name: str, method: str) -> st
     return f"tasks weigh by their attempts, n base × n candidate / n; counted alike the difference is {alike:+.3g}"
 
 
-def _verdict(difference: Estimate, kind: Metric) -> Change:
+def _verdict(difference: Estimate, kind: Metric) -> ChangeVerdict:
     if difference.low is None or difference.high is None or difference.low <= 0 <= difference.high:
         return "undecided"
     return "regression" if kind.worse_sign * difference.low > 0 else "improvement"

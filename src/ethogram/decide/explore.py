@@ -22,7 +22,7 @@ Bools = npt.NDArray[np.bool_]
 FEW = 0.05
 """A class of which the posterior expects fewer points than this is taken to be empty."""
 POCKET = 0.5
-"""A lone point that fails so often must be noticed, unless another rate is asked for."""
+"""A single point that fails at least this often must be noticed, unless another rate is given."""
 LONE = 3
 """This number of points may fail alone, among neighbours that do not, beyond those that were found."""
 KEPT = 0.95
@@ -31,7 +31,9 @@ SURELY = 0.95
 
 
 class Problem(NamedTuple):
-    """Which points of a grid fail more often than `tau`? Nearer than `zone` to it, either answer will do.
+    """The question of an exploration: which points of a grid fail more often than `tau`.
+
+    Within `zone` of `tau` both answers count as right.
 
     No point that fails `pocket` of the time or more may be called safe, even if it fails alone among safe neighbours.
     """
@@ -117,7 +119,7 @@ class Strategy(Protocol):
     tally: Tally
 
     def look(self, tally: Tally) -> None:
-        """See the tally as it stands at the end of a round."""
+        """Update from the tally at the end of a round."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -155,8 +157,8 @@ class StopRule(msgspec.Struct, frozen=True, kw_only=True):
     level: float = 0.95
 
 
-class Progress(NamedTuple):
-    """Where an exploration stands, by its own posterior."""
+class ExploreProgress(NamedTuple):
+    """The progress of an exploration, by its own posterior."""
 
     balanced: float | None
     """Expected balanced accuracy beyond the zone, with a cut at 1/2; None if nothing can be said."""
@@ -170,14 +172,14 @@ class Progress(NamedTuple):
     """Points that are called safe and whose own episodes do not rule out the rate of a pocket."""
 
 
-def progress(posterior: Posterior, tally: Tally, problem: Problem, level: float) -> Progress:
-    """Where an exploration stands."""
+def progress(posterior: Posterior, tally: Tally, problem: Problem, level: float) -> ExploreProgress:
+    """The progress of an exploration."""
     # the blunt cut asks more of the rare side than the calls do: a model that missed a pocket is too sure of itself,
     # and a claim of having seen enough must survive that
     expected = expected_scores(posterior.unsafe > 0.5, posterior.surely_unsafe, posterior.surely_safe, FEW)
     errors = np.where(posterior.called, posterior.surely_safe, posterior.surely_unsafe)
     undecided = (posterior.unsafe >= 1 - level) & (posterior.unsafe <= level)
-    return Progress(
+    return ExploreProgress(
         expected.balanced,
         float(errors.mean()),
         int(undecided.sum()),
@@ -203,7 +205,7 @@ def unproven(posterior: Posterior, tally: Tally, problem: Problem, level: float)
     return np.asarray((safe & ~ruled_out(tally.n, tally.fails, rate, miss)) | few, dtype=bool)
 
 
-def is_content(rule: StopRule, seen: Sequence[Progress], points: int) -> bool:
+def is_content(rule: StopRule, seen: Sequence[ExploreProgress], points: int) -> bool:
     """Whether the bounds of the rule hold in all these rounds; looks may be lacking."""
     asked = [
         [p.balanced is None or p.balanced >= rule.balanced for p in seen] if rule.balanced is not None else None,
@@ -214,7 +216,7 @@ def is_content(rule: StopRule, seen: Sequence[Progress], points: int) -> bool:
     return bool(seen) and bool(set_bounds) and all(all(a) for a in set_bounds)
 
 
-def is_enough(rule: StopRule, seen: Sequence[Progress], points: int) -> bool:
+def is_enough(rule: StopRule, seen: Sequence[ExploreProgress], points: int) -> bool:
     """Whether the rule has held in the last rounds and no look is lacking.
 
     Expected error alone never stops: on a map with a rare pocket it is small before anybody looked. Every point must

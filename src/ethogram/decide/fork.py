@@ -1,4 +1,4 @@
-"""What did one change do? Continuations with it against continuations without it, in pairs, looked at while they come.
+"""The effect of one change: continuations with it and without it, in pairs, tested while they come in.
 
 Attempt i of both arms begins at the same step with the same seed: together they are a pair, and the effect is the mean
 of its differences. The interval is a betting confidence sequence (`stats.anytime`): it covers the effect at every look
@@ -19,6 +19,7 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
+from ethogram.arguments import check_level
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measure.outcomes import Bools, Floats, Ints
@@ -29,9 +30,9 @@ METHOD = "betting confidence sequence"
 MOST_STEPS = 32
 """Numbers of traces that are tried to say how many would settle it, each a quarter above the one before."""
 
-Effect = Literal["raises", "lowers", "negligible", "undecided"]
+EffectVerdict = Literal["raises", "lowers", "negligible", "undecided"]
 """`negligible`: the interval lies below the smallest effect that matters, where one is stated."""
-Known = float | None
+KnownOutcome = float | None
 """An outcome: 1 success, 0 failure, None missing."""
 
 
@@ -46,7 +47,7 @@ class ForkPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The plan itself; raises `BadUsage` where it is none."""
         if self.pairs < 1 or self.every < 1:
             raise BadUsage(f"a fork needs at least one continuation, and one between looks; not {self.pairs} pairs")
-        _check_level(self.level)
+        check_level(self.level)
         return self
 
     @property
@@ -75,7 +76,7 @@ class PooledPlan(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.smallest is not None and not 0 < self.smallest < 1:
             raise BadUsage(f"the smallest effect that matters lies between 0 and 1, not at {self.smallest:g}")
-        _check_level(self.level)
+        check_level(self.level)
         return self
 
     @property
@@ -85,7 +86,7 @@ class PooledPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def can_settle(most: int, level: float) -> bool:
-    """Whether the interval could leave 0 out at all, if this many pairs, or traces, all said the same."""
+    """Whether the interval can exclude 0 at all, if this many pairs, or traces, all have the same result."""
     bets = anytime.bets_within(most, level)
     return bool(anytime.log_e(anytime.pair_capital(most, 0, bets), bets) >= np.log(2 / (1 - level)))
 
@@ -97,11 +98,6 @@ def fewest_traces(level: float) -> int:
 
 def _looks(most: int, every: int) -> tuple[int, ...]:
     return (*range(every, most, every), most)
-
-
-def _check_level(level: float) -> None:
-    if not 0.5 <= level < 1:
-        raise BadUsage(f"the level of an interval lies between 0.5 and 1, not at {level:g}")
 
 
 class ForkLook(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +117,7 @@ class ForkLook(msgspec.Struct, frozen=True, kw_only=True):
 class ForkFinding(msgspec.Struct, frozen=True, kw_only=True):
     """What the change does to success; `done` says that no further pair is needed, and `why` why."""
 
-    verdict: Effect
+    verdict: EffectVerdict
     effect: Estimate
     looks: list[ForkLook]
     done: bool
@@ -129,14 +125,14 @@ class ForkFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_effect(
-    unchanged: Sequence[Known],
-    changed: Sequence[Known],
+    unchanged: Sequence[KnownOutcome],
+    changed: Sequence[KnownOutcome],
     plan: ForkPlan,
     missing: dict[str, int] | None = None,
     *,
     ended: bool = False,
 ) -> ForkFinding:
-    """Judge the pairs so far at every look that they reach, up to the first one that ends the matter.
+    """Test the pairs at every look that they reach, up to the first look that decides.
 
     `unchanged` and `changed` hold the outcomes of attempts 0, 1, … of each arm; `missing` says why some are not there.
     Once it has `ended`, all pairs that are there get a look too, which the interval allows at any time.
@@ -148,7 +144,7 @@ def find_effect(
 
 
 def find_pooled_effect(
-    traces: Sequence[tuple[Sequence[Known], Sequence[Known]]],
+    traces: Sequence[tuple[Sequence[KnownOutcome], Sequence[KnownOutcome]]],
     plan: PooledPlan,
     missing: dict[str, int] | None = None,
     *,
@@ -167,7 +163,9 @@ def find_pooled_effect(
     return _judged(each, _Units(plan.looks, "traces", plan.each, plan.level, plan.smallest), missing or {}, ended)
 
 
-def traces_needed(traces: Sequence[tuple[Sequence[Known], Sequence[Known]]], plan: PooledPlan) -> int | None:
+def traces_needed(
+    traces: Sequence[tuple[Sequence[KnownOutcome], Sequence[KnownOutcome]]], plan: PooledPlan
+) -> int | None:
     """How many traces would settle it if all went as those that are there did; None where no such number would.
 
     A plan and no promise: that further traces go on like these is an assumption.
@@ -200,7 +198,10 @@ class _Units(NamedTuple):
 
 
 def _judged(
-    seen: Sequence[tuple[Sequence[Known], Sequence[Known]]], units: _Units, missing: dict[str, int], ended: bool
+    seen: Sequence[tuple[Sequence[KnownOutcome], Sequence[KnownOutcome]]],
+    units: _Units,
+    missing: dict[str, int],
+    ended: bool,
 ) -> ForkFinding:
     planned = {n for n in units.looks if n <= len(seen)}
     at = np.array(sorted(planned | {len(seen)} - {0} if ended else planned), dtype=np.int64)
@@ -214,7 +215,7 @@ def _judged(
     last = int(np.argmax(settled | hopeless)) if np.any(settled | hopeless) else at.size - 1
     looks = [arms.look(i, int(at[i]), float(low[i]), float(high[i])) for i in range(last + 1)]
     found, count, most = looks[-1], int(at[last]), units.looks[-1]
-    verdict: Effect = "raises" if found.low > 0 else "lowers" if found.high < 0 else "undecided"
+    verdict: EffectVerdict = "raises" if found.low > 0 else "lowers" if found.high < 0 else "undecided"
     why = f"the interval leaves 0 out after {count} {units.of}"
     if verdict == "undecided" and units.smallest is not None and settled[last]:
         verdict, why = "negligible", f"the interval lies below {units.smallest:g} after {count} {units.of}"
@@ -241,7 +242,7 @@ class _Arms:
     capital is at most what it would have been, and the low end too: whatever was lost, each end holds as it would have.
     """
 
-    def __init__(self, seen: Sequence[tuple[Sequence[Known], Sequence[Known]]], units: _Units) -> None:
+    def __init__(self, seen: Sequence[tuple[Sequence[KnownOutcome], Sequence[KnownOutcome]]], units: _Units) -> None:
         one, two = (
             np.array([[np.nan if x is None else x for x in arms[i]] for arms in seen], dtype=np.float64) for i in (0, 1)
         )
@@ -313,7 +314,7 @@ def _counts(apart: Floats, each: int) -> Floats:
     return np.concatenate([np.zeros((1, 2 * each + 1)), course])
 
 
-def rate_of(outcomes: Sequence[Known], level: float, missing: dict[str, int], *, fixed: bool) -> Estimate:
+def rate_of(outcomes: Sequence[KnownOutcome], level: float, missing: dict[str, int], *, fixed: bool) -> Estimate:
     """The success rate of one arm. Its interval is that of a number of attempts fixed beforehand, where it is fixed.
 
     Missing outcomes widen the interval: its low end counts them as failures, its high end as successes.

@@ -1,8 +1,8 @@
-"""May it ship? A verdict at planned looks, however often it is asked for.
+"""Gate: a pass / regression / undecided verdict on a candidate, at planned looks.
 
-The looks are planned from the baseline and the settings alone, and so is the order of the attempts. Look k judges the
-first n_k of that order, never whatever happens to be there: asking early, asking often, a crash and a resume change
-nothing, and no task is left for last because of its place in a file.
+The looks are planned from the baseline and the settings alone, and so is the order of the attempts. Look k uses the
+first n_k of that order, not all attempts that exist: early or repeated calls, a crash and a resume change nothing, and
+no task comes last because of its place in a file.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class _Arms:
         return gone(one, wanted, self.kind), gone(two, self.due[k], self.kind)
 
     def mean(self, k: int, charged: tuple[Floats, Floats] | None = None) -> stratified.Score:
-        """What a pass is about at look k: tasks count alike, however often the order took them so far."""
+        """The difference that a pass is about at look k: tasks have equal weights, for any number of attempts."""
         return self.score(k, charged, equal=bool(self.plan.spread))
 
     def sizes(self, k: int, found: stratified.Score) -> tuple[float, float]:
@@ -158,7 +158,7 @@ def judge(
     take_all: bool = False,
     absent: Sequence[str] = (),
 ) -> Judgement:
-    """Look where it was planned, in order. A regression at any look stands; a pass must hold at the latest look.
+    """Evaluate the planned looks in order. A regression at any look is final; a pass must hold at the latest look.
 
     The bound of a pass is not binding, so to go on after it costs no error and no recorded failure is left out. A look
     counts once all of its attempts are there, scored or missing. `closed` says that no more will come (an imported
@@ -314,7 +314,7 @@ def _why(looks: list[Look], reached: int, arms: _Arms, objection: str | None) ->
 
 def _reason(looks: list[Look], reached: int, arms: _Arms, objection: str | None) -> str:
     plan, settings, kind = arms.plan, arms.settings, arms.kind
-    known = "score" if kind.name == "success" else f"known {kind.name}"
+    known = "score" if kind.name == "success" else f"known value of {kind.name}"
     if not looks and reached:
         return f"no attempt that is due has a {known} on both sides"
     if not looks:
@@ -340,14 +340,14 @@ def _reason(looks: list[Look], reached: int, arms: _Arms, objection: str | None)
 
 
 def _assumed(arms: _Arms) -> str:
-    """What the verdict takes for granted of other days, where the baseline cannot tell."""
+    """What the verdict assumes about differences between sessions that the baseline does not show."""
     if arms.floor is None:
         return ""
     if arms.settings.session_sd is not None:
-        return f"; sessions are taken to differ by {arms.settings.session_sd:g} (--session-sd)"
+        return f"; assumes that sessions differ by {arms.settings.session_sd:g} (--session-sd)"
     if arms.floor.sessions > 1:
         return ""
-    return "; assumes that sessions do not differ, for the baseline is of one (--session-sd states by how much they do)"
+    return "; assumes no difference between sessions: the baseline has only one; set it with --session-sd"
 
 
 def _word(kind: Metric) -> str:
@@ -369,7 +369,7 @@ def _difference(arms: _Arms, score: stratified.Score | None, bound: float) -> Es
     0 lies outside exactly when the look alarms. The gate's error is one-sided, so its two-sided level is 1 - 2 alpha.
     """
     level = max(1 - 2 * arms.settings.looks_alpha, 0.5)
-    gone_ = arms.two.missing()
+    gone_ = arms.two.missing(arms.kind.name)
     if score is None or int(score.tasks) == 0:
         return Estimate(value=None, level=level, of="tasks", missing=gone_, why="no look has its attempts yet")
     value = float(score.difference)

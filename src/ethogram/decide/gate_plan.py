@@ -1,4 +1,4 @@
-"""What a gate promises and how it keeps it: settings, looks, the order of attempts, and the power that is promised."""
+"""The plan of a gate: settings, looks, the order of attempts, and the power."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import msgspec
 import numpy as np
 
+from ethogram.arguments import above_zero, at_least, between, choice_of
 from ethogram.errors import BadUsage
 from ethogram.measure.catalogue import Metric, metric
 from ethogram.measure.noise import OutcomeFloor, outcome_floor
@@ -66,23 +67,23 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def checked(self) -> GateSettings:
         """Itself, or one sentence about what makes no sense."""
-        metric(self.metric)
-        if not self.margin > 0:
-            raise BadUsage(f"--margin must be more than 0, not {self.margin:g}")
-        for name, low, high in (("alpha", 0.0, 0.5), ("power", 0.5, 1.0), ("min_coverage", 0.0, 1.0)):
-            value = getattr(self, name)
-            if not low < value < high and not (name == "min_coverage" and value in (low, high)):
-                raise BadUsage(f"--{name.replace('_', '-')} must lie between {low:g} and {high:g}, not {value:g}")
-        if self.every is not None and not 0.05 <= self.every <= 10:
-            raise BadUsage(f"--every must lie between 0.05 and 10 passes, not {self.every:g}")
-        if self.missing not in MISSING_RULES:
-            raise BadUsage(
-                f"--missing must be {', '.join(MISSING_RULES[:-1])} or {MISSING_RULES[-1]}, not {self.missing}"
+        kind = metric(self.metric)
+        above_zero("margin", self.margin)
+        if self.margin > 1 and kind.unit != "score":
+            share = "a success rate" if kind.name == "success" else f"the mean of {kind.name}, as a share of it"
+            raise BadUsage.about(
+                "margin", f"must be at most 1, not {self.margin:g}: it is a change of {share}; 5 % is 0.05", self.margin
             )
-        if self.confirm < 0:
-            raise BadUsage(f"--confirm cannot be negative, as {self.confirm} is")
-        if self.session_sd is not None and self.session_sd < 0:
-            raise BadUsage(f"--session-sd cannot be negative, as {self.session_sd:g} is")
+        between("alpha", self.alpha, 0.0, 0.5)
+        between("power", self.power, 0.5, 1.0)
+        if not 0 <= self.min_coverage <= 1:
+            between("min_coverage", self.min_coverage, 0.0, 1.0)
+        if self.every is not None and not 0.05 <= self.every <= 10:
+            raise BadUsage.about("every", f"must lie between 0.05 and 10 passes, not {self.every:g}", self.every)
+        choice_of("missing", self.missing, MISSING_RULES)
+        at_least("confirm", self.confirm)
+        if self.session_sd is not None:
+            at_least("session_sd", self.session_sd)
         return self
 
 
@@ -99,6 +100,7 @@ class GatePlan(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...]
     order: tuple[int, ...]
     runs: tuple[int, ...]
+    # what `power.StagedPlan` holds as arrays: a record holds values, so that two plans can be compared
     looks: tuple[float, ...]
     fractions: tuple[float, ...]
     upper: tuple[float, ...]
@@ -250,7 +252,7 @@ def session_variance(
     return float(whole) - plain
 
 
-def _effect(base: Outcomes, kind: Metric, settings: GateSettings, tasks: int) -> tuple[power.Effect, float]:
+def _effect(base: Outcomes, kind: Metric, settings: GateSettings, tasks: int) -> tuple[power.DropMoments, float]:
     """The drop to be found as the planner needs it, and the margin in the metric's unit."""
     if kind.name == "success":
         rates = planning_rates(base)
@@ -276,7 +278,7 @@ def _effect(base: Outcomes, kind: Metric, settings: GateSettings, tasks: int) ->
     within, lopsided = max(float(second.mean()), (margin / 100) ** 2), float(third.mean())
     # a change for the worse is a drop of the metric turned round, and so is its skewness
     lopsided *= -kind.worse_sign
-    return power.Effect(margin, margin**2, within, within, lopsided, lopsided, tasks), margin
+    return power.DropMoments(margin, margin**2, within, within, lopsided, lopsided, tasks), margin
 
 
 def planning_rates(base: Outcomes) -> Floats:

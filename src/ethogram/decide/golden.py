@@ -1,4 +1,4 @@
-"""Is every task of a golden set worth its runs? What stored attempts say of each, and what to do about it.
+"""Health of the tasks of a golden set, from stored attempts, and what to do about each.
 
 A task that always passes or never does tells versions apart no longer; one whose verdict changes while the end state
 does not has a broken check; one that fails when the rest passes measures something else; one that costs more than it
@@ -19,7 +19,7 @@ from ethogram.stats import correlation, interval
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 HealthFinding = Literal["saturated", "dead", "flaky", "at_odds", "slow", "dear"]
-Advice = Literal["retire", "split", "mend the check", "read it", "keep"]
+TaskAdvice = Literal["retire", "split", "mend the check", "read it", "keep"]
 
 SURE = 0.9
 """A task whose pass rate surely lies above this is saturated; one surely below 1 minus this is dead."""
@@ -68,7 +68,7 @@ class TaskHealth(msgspec.Struct, frozen=True, kw_only=True):
     usd_for_its_worth: Estimate
     seconds_for_its_worth: Estimate
     findings: list[HealthFinding]
-    advice: Advice
+    advice: TaskAdvice
     why: str
     needs: list[str]
     guards: list[str] = []
@@ -131,14 +131,16 @@ def _item_rest(tasks: Sequence[TaskRuns], level: float) -> list[Estimate]:
         if n < LEAST_RUNS:
             why = f"{n} runs attempt it and {LEAST_OTHERS} or more other tasks; {LEAST_RUNS} are needed"
             if len(tasks) <= LEAST_OTHERS:
-                why = f"the suite has {len(tasks)} tasks; {LEAST_OTHERS + 1} are needed to have a rest"
+                why = (
+                    f"the suite has {len(tasks)} tasks; comparing a task with the others needs {LEAST_OTHERS + 1} tasks"
+                )
             out.append(Estimate(value=None, why=why, **about))
             continue
         remainder = (centred.sum(axis=0) - centred[i])[own] / others[own]
         found = correlation.negative(centred[i][own], remainder, DRAWS, _generator(task.task))
         if np.isnan(found.r):
             out.append(
-                Estimate(value=None, why="its pass rate, or that of the rest, is the same in every run", **about)
+                Estimate(value=None, why="its pass rate, or that of the other tasks, is the same in every run", **about)
             )
             continue
         low, high = correlation.fisher(found.r, n, each)
@@ -179,7 +181,7 @@ def _amounts(tasks: Sequence[TaskRuns], name: str, success: Sequence[Estimate], 
             "of": "attempts",
         }
         if not known or tells is None or mean.value is None or not spent or not worth or sum(usable) < 2:
-            why = mean.why or f"fewer than two tasks have known {name}, or nothing is told by any"
+            why = mean.why or f"fewer than two tasks have known {name}, or no task is informative"
             out.append(_Amount(mean, Estimate(value=None, why=why, **about)))
             continue
         ends = [_ratio(cost, tell, mean.value, tells[1], spent, worth) for cost, tell in _ends(mean, tells)]
@@ -233,7 +235,7 @@ def _tells(success: Estimate) -> tuple[float, float, float] | None:
 def _flaky(task: TaskRuns) -> Estimate:
     about: dict[str, Any] = {"method": "count", "n": task.alike, "of": "attempts that ended alike"}
     if not task.alike:
-        return Estimate(value=None, why="no two attempts ended alike; more attempts (-k) would tell", **about)
+        return Estimate(value=None, why="no two attempts ended in the same way; run more attempts (-k)", **about)
     share = task.contradicted / task.alike
     return Estimate(value=share, why="counted, not sampled: one contradiction is proof", **about)
 
@@ -275,7 +277,7 @@ def _health(
     )
 
 
-def _advice(found: Sequence[HealthFinding], guards: list[str]) -> tuple[Advice, str]:
+def _advice(found: Sequence[HealthFinding], guards: list[str]) -> tuple[TaskAdvice, str]:
     """What to do, the most urgent first: a broken check spoils all other figures of a task."""
     if "flaky" in found:
         return "mend the check", "the same end state got both verdicts, so its check depends on something else"
@@ -289,7 +291,7 @@ def _advice(found: Sequence[HealthFinding], guards: list[str]) -> tuple[Advice, 
         return "retire", "it always passes, so it tells versions apart no longer; keep it only as a guard"
     if "slow" in found or "dear" in found:
         return "split", "it costs far more than it tells: split it, or make it shorter"
-    return "keep", "nothing speaks against it"
+    return "keep", "no problem found"
 
 
 def _needs(success: Estimate, rest: Estimate, found: Sequence[HealthFinding]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Incidents: what is recorded of a failure in production, and when it may be called closed.
+"""Incidents: the record of a failure in production, and the condition for closing it.
 
 An incident is a list of events that only grows; its state follows from them. It is closed by a golden task that fails
 the recorded failure, and open again once that task is gone.
@@ -36,7 +36,7 @@ class EvidencePair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureCost(msgspec.Struct, frozen=True, kw_only=True):
-    """What the failed attempt used; None where the log never said."""
+    """What the failed attempt used; None where the log does not say."""
 
     usd: float | None
     tokens: int | None
@@ -66,7 +66,7 @@ class IncidentFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IncidentGuard(msgspec.Struct, frozen=True, kw_only=True):
-    """The golden task that guards against the failure from now on, and what it says of the recorded one."""
+    """The golden task that guards against the failure from now on, and its score of the recorded failure."""
 
     suite: str
     version: str
@@ -134,5 +134,5 @@ def guard_problem(failure: Outcome, passing: Outcome | None, success_at: float, 
     if failure.success(success_at):
         return f"the recorded failure passes task {task!r} (score {failure.value:g}), so it guards against nothing"
     if isinstance(passing, Scored) and not passing.success(success_at):
-        return f"task {task!r} fails the passing attempt too (score {passing.value:g}), so it does not tell them apart"
+        return f"task {task!r} fails the passing attempt too (score {passing.value:g}), so it does not distinguish them"
     return None

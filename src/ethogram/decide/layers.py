@@ -1,4 +1,4 @@
-"""Which layer moved between two versions, and hence where to look: one test per layer, all of them taken together.
+"""Changes of each layer between two versions, and where to look: one test per layer, adjusted over all.
 
 The test and the interval of a layer are those of `compare`. Over the layers Holm's rule keeps the chance of any false
 find (1979); the intervals hold together, and leave 0 out exactly where the test does (Strassburger and Bretz 2008).
@@ -43,9 +43,9 @@ class LayerChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LayerComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All layers, those that moved for certain, and where to look: whom to suspect, and why, in a sentence.
+    """All layers, those that moved significantly, and where to look: whom to suspect, and why, in a sentence.
 
-    `suspects` is empty where nothing fell for certain. `unsettled` says what the layers leave open.
+    `suspects` is empty where nothing fell significantly. `unsettled` says what the layers leave open.
     """
 
     level: float
@@ -179,7 +179,7 @@ def _unplaced(*versions: LayerScores) -> dict[str, int]:
 
 _PROMPT = "the prompt and the form that it asks of an answer"
 _TOOLS = "the descriptions of tools, the schemas of their arguments, and which tools are offered"
-_PLAN = "the plan, and what stands in the context when it is made"
+_PLAN = "the plan, and the context in which it is made"
 _OUTSIDE = "the environment (data, services, what a tool really does) and the verifier itself"
 
 
@@ -191,10 +191,10 @@ def where_to_look(layers: Mapping[Layer, LayerChange]) -> tuple[list[Suspect], s
     fell = [layer for layer in LAYERS if layers[layer].state == "fell"]
     rose = [layer for layer in LAYERS if layers[layer].state == "rose"]
     if not fell and not rose:
-        return [], "no layer moved for certain"
+        return [], "no layer changed significantly"
     told = ", ".join(f"{layer} ({NAMES[layer]}) {_moved(layers[layer])}" for layer in (*fell, *rose))
     if not fell:
-        return [], f"{told}; no layer fell for certain"
+        return [], f"{told}; no layer fell significantly"
     lowest = next((layer for layer in fell if layer != "L0"), "L0")
     suspects, words = _ROUTES[lowest](layers)
     if lowest != "L0" and "L0" in fell:
@@ -233,7 +233,7 @@ def _end(layers: Mapping[Layer, LayerChange]) -> tuple[list[Suspect], str]:
     suspects: list[Suspect] = ["plan", "environment", "verifier"]
     if _too_small(calls, end):
         words = f"{_excused(calls)}: look at {_PLAN}, and at {_OUTSIDE}"
-        return suspects, f"{words}; {_open(way)}, which would tell them apart"
+        return suspects, f"{words}; {_open(way)}, which would distinguish them"
     return ["tools", *suspects], f"{_open(calls)} and {_open(way)}, so the layer is not found: read failing attempts"
 
 

@@ -1,4 +1,4 @@
-"""What missing attempts may hide: a version must not pass because its failures were never scored."""
+"""Bounds on what missing attempts may hide: a version must not pass because its failures were never scored."""
 
 from __future__ import annotations
 

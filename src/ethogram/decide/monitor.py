@@ -1,4 +1,4 @@
-"""Watching without a planned end: an e-process that may be asked every night, for ever."""
+"""Monitoring without a planned end: an e-process that may be evaluated any number of times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict so far; an alarm stands once it was raised, whatever comes later."""
+    """The verdict so far; an alarm is final once raised."""
 
     verdict: Verdict
     why: str

@@ -1,4 +1,4 @@
-"""What will it cost to know? From a pilot or from assumptions to runs and dollars, and back from a budget."""
+"""Planning a comparison: from a pilot or from assumptions to attempts and dollars, and from a budget to a drop."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import msgspec
 import numpy as np
 
+from ethogram.arguments import MOST, at_least, between
 from ethogram.errors import BadUsage
 from ethogram.measure.outcomes import Floats
 from ethogram.result import Result
@@ -21,7 +22,7 @@ _HALVINGS = 18
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """A comparison to be planned; `stored` attempts per task of the baseline are there already (0: both arms anew)."""
+    """A comparison to be planned; the baseline already has `stored` attempts per task (0: both arms are run)."""
 
     drop: float | None = 0.05
     alpha: float = 0.05
@@ -64,10 +65,8 @@ class ComparisonPlan(Result, kw_only=True):
 
 def assumed_rates(tasks: int, rate: float, spread: float) -> Floats:
     """Pass rates of this number of tasks with this mean and this standard deviation: even quantiles of a Beta."""
-    if tasks < 1:
-        raise BadUsage(f"--tasks must be at least 1, not {tasks}")
-    if not 0 < rate < 1:
-        raise BadUsage(f"--rate must lie between 0 and 1, not {rate:g}")
+    at_least("tasks", tasks, 1)
+    between("rate", rate, 0.0, 1.0)
     if not 0 <= spread < math.sqrt(rate * (1 - rate)):
         raise BadUsage(
             f"tasks with a mean rate of {rate:g} cannot spread by {spread:g}; --spread must be below "
@@ -98,16 +97,16 @@ def plan_comparison(rates: Floats, settings: PlanSettings, rng: np.random.Genera
 
 def _check(settings: PlanSettings) -> None:
     """One sentence about what makes no sense."""
-    for name, low, high in (("alpha", 0.0, 0.5), ("power", 0.5, 1.0)):
-        value = getattr(settings, name)
-        if not low < value < high:
-            raise BadUsage(f"--{name} must lie between {low:g} and {high:g}, not {value:g}")
+    between("alpha", settings.alpha, 0.0, 0.5)
+    between("power", settings.power, 0.5, 1.0)
     for name in ("stored", "usd_per_run", "max_runs", "max_usd"):
         value = getattr(settings, name)
-        if value is not None and value < 0:
-            raise BadUsage(f"--{name.replace('_', '-')} cannot be negative, as {value:g} is")
+        if value is not None:
+            at_least(name, value)
+    if settings.stored > MOST:
+        raise BadUsage.about("stored", f"must be at most {MOST}, not {settings.stored:g}", settings.stored)
     if settings.drop is not None and (settings.max_runs is not None or settings.max_usd is not None):
-        raise BadUsage("--drop asks for the runs and a budget for the drop that it can see; give one, not both")
+        raise BadUsage("give --drop (how many attempts it needs) or a budget (the drop that it can detect), not both")
 
 
 def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
@@ -124,7 +123,7 @@ def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
         )
         low, high = (low, middle) if fits else (middle, high)
     if high >= most * 0.999:
-        raise BadUsage(f"{runs} runs cannot see any drop on {rates.size} tasks; raise the budget")
+        raise BadUsage(f"{runs} attempts cannot detect any drop on {rates.size} tasks; raise the budget")
     return high
 
 
@@ -149,7 +148,7 @@ def _budget(settings: PlanSettings) -> int:
     if settings.max_usd is not None:
         if not settings.usd_per_run:
             raise BadUsage(
-                "a budget in dollars needs the price of one run: give --usd-per-run, or a pilot that recorded cost"
+                "a budget in dollars needs the price of one attempt: give --usd-per-run, or a pilot that recorded cost"
             )
         bounds.append(int(settings.max_usd / settings.usd_per_run))
     if not bounds:

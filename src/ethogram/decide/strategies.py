@@ -178,7 +178,7 @@ class Shared:
         return Interval(np.minimum(low, mean), np.maximum(high, mean))
 
     def propose(self, rng: np.random.Generator) -> Proposal:
-        """Four fifths where an episode is worth most, one fifth where least is known of the point itself."""
+        """Four fifths of the episodes where they are most valuable, one fifth at points with few own episodes."""
         budget = self.rounds.budget(self.tally.spent, self.problem.points)
         if self.tally.spent == 0:
             chosen = least_sampled(self.tally.n, budget, rng)

@@ -1,4 +1,4 @@
-"""The tube: which settings are safe. The first version's mean tube and figures, and what can be said with certainty."""
+"""The tube: settings that are safe. The mean tube and figures of the first version, and the conservative tube."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ethogram.stats.levelset import Scores, score_calls
 from .certificate import Certificate
 from .explore import FEW, POCKET, Floats, Posterior, Problem, Tally, progress
 
-Status = Literal["FIRST_ROUND", "IMPROVED", "REGRESSED", "NO_CHANGE"]
+RoundStatus = Literal["FIRST_ROUND", "IMPROVED", "REGRESSED", "NO_CHANGE"]
 SAME = 1e-9
 """Changes of tube_var_sum smaller than this are none."""
 MISLEADS = (
@@ -122,7 +122,7 @@ def tube_metrics(tally: Tally, tau: float, before: float | None, baseline: float
     )
 
 
-def tube_status(tube: TubeMetrics) -> Status:
+def tube_status(tube: TubeMetrics) -> RoundStatus:
     """How the sum changed since the round before."""
     change = tube.tube_var_delta_prev
     if change is None:
@@ -198,7 +198,7 @@ def established(known: Certainty, certificate: Certificate, points: int, tau: fl
         *((caveat,) if unseen else ()),
         *certificate.said(),
         "The counts are posterior statements, given the model.",
-        "They may be read at any time without a correction for peeking.",
+        "They may be read after any round without a correction for repeated looks.",
         "They are not a bound on error rates over repeated explorations.",
     )
 

@@ -1,4 +1,4 @@
-"""One value as a reader sees it: numbers of three digits, intervals as bars, nested records as a few words."""
+"""One value as text: numbers of three digits, intervals as bars, nested records shortened."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ class Bar(NamedTuple):
             return "unknown"
         interval = "" if self.low is None or self.high is None else f" [{number(self.low)}, {number(self.high)}]"
         return f"{number(self.value)}{interval}"
+
+
+def signed_estimate(estimate: Estimate) -> str:
+    """A difference with its interval, each with its sign; `unknown` where it has no interval."""
+    if estimate.value is None or estimate.low is None or estimate.high is None:
+        return "unknown"
+    return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"
 
 
 def bar_of(value: Any) -> Bar | None:

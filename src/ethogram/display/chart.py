@@ -1,4 +1,4 @@
-"""One picture, three surfaces: a Vega-Lite specification that notebooks show, files hold and pages embed.
+"""A chart as a Vega-Lite specification, which notebooks show, files hold and pages embed.
 
 Colours are those of Okabe and Ito, which most eyes tell apart; series differ in dash and shape as well, so that a
 picture survives black and white. Ink is a stand-in that becomes the page's own text colour, light or dark.

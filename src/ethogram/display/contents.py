@@ -1,4 +1,4 @@
-"""A result taken apart for the eye: headline, facts, estimates, tables, notes. HTML and words are written from this."""
+"""The parts of a result that are shown: headline, facts, estimates, tables, notes. HTML and text use them."""
 
 from __future__ import annotations
 

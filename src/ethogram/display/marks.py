@@ -1,4 +1,4 @@
-"""The marks that results draw of themselves and the report draws too: rows in, one chart out. They compute nothing.
+"""Charts that results and the report share: rows in, one chart out. They compute nothing.
 
 Rows are as results give them (`low` and `high` may be None: then there is a point and no bar).
 """
@@ -89,7 +89,7 @@ def intervals(
 
 def looks_chart(rows: Rows, margin: float) -> Chart:
     """A gate at work: the change at each look, at worst, and the margin; rows: runs, change, worst_case, decision."""
-    x = {"field": "runs", "type": "quantitative", "title": "runs of the candidate"}
+    x = {"field": "runs", "type": "quantitative", "title": "attempts of the candidate"}
     layers: list[Spec] = [
         {
             "mark": {"type": "rule", "strokeDash": [5, 4], "color": ORANGE},

@@ -1,4 +1,4 @@
-"""A result in at most ten lines of text, for a console: what it is of, its estimates, the first rows of its table."""
+"""A result in at most ten lines of text, for a console: its headline, its estimates, the first rows of its table."""
 
 from __future__ import annotations
 

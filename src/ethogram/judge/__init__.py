@@ -1,7 +1,7 @@
 """Label a trace by rule or model, and say how far labels agree. Never touches the store."""
 
 from . import custom, endstate, structured, text, toolcalls
-from .checks import CHECKS, CheckFunction, Evidence, Verdict
+from .checks import CHECKS, CheckFunction, CheckScore, Evidence
 from .settings import KINDS, CheckKind, CheckSettings, definition, settings_of
 from .verdicts import CheckResult, combine, label_names
 
@@ -11,9 +11,9 @@ __all__ = [
     "CheckFunction",
     "CheckKind",
     "CheckResult",
+    "CheckScore",
     "CheckSettings",
     "Evidence",
-    "Verdict",
     "combine",
     "custom",
     "definition",

@@ -1,4 +1,4 @@
-"""Belief against world: the first step that acts on a file, an id or a value that no observation returned.
+"""Belief against world: the first step that uses a file, an id or a value that no observation returned.
 
 What an agent was told (prompts, its user's turns, results of tools and retrievals) is observed; what the model wrote
 itself is not. A step that acts on something unobserved acts on a belief: it may be right, and it is where invented
@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from ethogram.trace import Span, Trace
+from ethogram.trace import Span, Trace, arguments_value
 
 from .changing import words_of
-from .reading import StepWords, TraceWords, decoded_arguments
+from .reading import StepWords, TraceWords
 
 BeliefKind = Literal["file", "id", "value"]
 
@@ -188,7 +188,7 @@ def _handles(span: Span, arguments: str) -> Iterator[tuple[BeliefKind, str]]:
     """What a call of a tool names: files, ids and values, in the order of its arguments."""
     if not MAY_NAME_NEW.isdisjoint(words_of(span.tool or span.name)):
         return
-    for text in _leaves(decoded_arguments(arguments)):
+    for text in _leaves(arguments_value(arguments)):
         yield from _in_text(text)
 
 

@@ -1,4 +1,4 @@
-"""How biased a judge is, measured: each bias has its own contrast, whose sign is as likely either way without it.
+"""Biases of a judge, measured: each bias has its own contrast, whose sign is equally likely both ways without it.
 
 A bias is called one where an exact test at 5 % says so, hence an honest judge is accused in at most one of twenty
 measurements, however random its verdicts are. The effect comes with an interval, also where nothing is found.
@@ -41,14 +41,14 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bias = Literal["outcome", "narration", "windows", "order", "length", "repeat"]
 Exposing = Literal["outcome", "narration"]
-Found = Literal["bias", "unstable", "none", "not measured"]
+BiasVerdict = Literal["bias", "unstable", "none", "not measured"]
 
 
 class BiasReport(msgspec.Struct, frozen=True, kw_only=True):
     """One bias: whether it was found, its effect, the p-value of its test, and how many verdicts changed."""
 
     bias: Bias
-    found: Found
+    found: BiasVerdict
     what: str
     effect: Estimate
     p: float | None = None
@@ -146,7 +146,7 @@ def style_bias(
     p, strongest = min((float(t.adjusted.min()), int(np.argmin(t.adjusted))) for t in tests)
     p = min(1.0, len(tests) * p)
     effect = _style_slope(rows, level)
-    found: Found = "bias" if p <= ALPHA else "none"
+    found: BiasVerdict = "bias" if p <= ALPHA else "none"
     what = f"{what}; strongest: {_FEATURES[strongest]}"
     return BiasReport(bias="length", found=found, what=what, effect=effect, p=p, of=rows.y.size)
 
@@ -193,18 +193,8 @@ def self_consistency(
     name = "share of verdicts on which two readings of one trace agree"
     if not total:
         return _not_measured("repeat", "needs two readings of a trace; give --repeat 3", name)
-    ends = shares.clustered_share(list(hits.values()), list(of.values()), level)
-    value = sum(hits.values()) / total
-    effect = Estimate(
-        value=value,
-        low=min(float(ends.low), value),
-        high=max(float(ends.high), value),
-        level=level,
-        method="wilson-neff",
-        n=total,
-        of="pairs of verdicts",
-    )
-    found: Found = "unstable" if effect.high is not None and effect.high < STABLE else "none"
+    effect = shares.share_estimate(list(hits.values()), list(of.values()), level, "pairs of verdicts")
+    found: BiasVerdict = "unstable" if effect.high is not None and effect.high < STABLE else "none"
     return BiasReport(
         bias="repeat", found=found, what=name, effect=effect, changed=total - sum(hits.values()), of=total
     )
@@ -224,7 +214,7 @@ def _report(bias: Bias, units: Iterable[tuple[str, float]], what: str, changed: 
     values = _by_task(units)
     n = len(values)
     if n < FEWEST:
-        return _not_measured(bias, f"needs {FEWEST} traces or tasks that can tell, and has {n}", what)
+        return _not_measured(bias, f"needs {FEWEST} traces or tasks that can show it, and has {n}", what)
     p = signs.sign_flip(values, DRAWS, np.random.default_rng(n))
     mean = float(np.mean(values))
     variance = float(np.var(values, ddof=1)) / n
@@ -235,7 +225,7 @@ def _report(bias: Bias, units: Iterable[tuple[str, float]], what: str, changed: 
         reach = float(interval.wilson_edge(0, n, 0.95).high)
         low, high, method = mean - reach, mean + reach, "wilson"
     effect = Estimate(value=mean, low=max(low, -1.0), high=min(high, 1.0), method=method, n=n, of="traces or tasks")
-    found: Found = "bias" if p <= ALPHA else "none"
+    found: BiasVerdict = "bias" if p <= ALPHA else "none"
     return BiasReport(bias=bias, found=found, what=what, effect=effect, p=p, changed=changed, of=of)
 
 

@@ -32,7 +32,7 @@ def blamed_step(trace: Trace | TraceWords, found: list[Finding]) -> Blamed | Non
 
     The step is the decision of an agent: of a wrong call the model step that asked for it.
 
-    Example: `blamed_step(trace, findings(trace)).step`
+    Example: `blamed_step(trace, findings(trace, run.success_at)).step`
     """
     words = trace if isinstance(trace, TraceWords) else TraceWords(trace)
     acts = [s for s in words.steps if _is_act(s, words)]

@@ -1,4 +1,4 @@
-"""Classes of failure that a person, or a judge, set in the place of those that rules found; with who and why."""
+"""Failure classes set by a person or a judge, which replace those found by rules; with author and reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OVERRIDES = ("hand", "judge")
 
 
 class Override(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said instead: `classes` may be empty, `step` is None where the label is about the whole trace."""
+    """The classes that replace those found by rules; they may be empty, and `step` is None for the whole trace."""
 
     classes: tuple[FailureClass, ...]
     by: str
@@ -38,7 +38,7 @@ def named_classes(value: str) -> tuple[FailureClass, ...] | None:
 
 
 def class_override(trace: Trace) -> Override | None:
-    """The newest word on the class of a trace, if anybody said one.
+    """The newest label by hand on the class of a trace, or None.
 
     Raises `KeyError`, or whatever a store raises, where its words are gone or sealed.
     """

@@ -1,4 +1,4 @@
-"""Can a judge be trusted? Its verdicts against labels by hand, and the rate that stands once it is corrected."""
+"""Calibration of a judge: its verdicts against labels by hand, and the corrected rate."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def corrected_rate(paired: Paired, level: float) -> tuple[Estimate, Corrected | 
         found = corrected_mean(JudgedSample.of(paired.verdict, paired.task, cell), labels, level)
     except ValueError:
         empty = "yes" if not np.any(paired.verdict[paired.place]) else "no"
-        why = f"no run that the judge calls {empty} has a label"
+        why = f"no attempt that the judge calls {empty} has a label"
         return msgspec.structs.replace(base, method=name, why=why), None
     if found.clusters < 2:
         why = "all labels are of one task, which says nothing of how tasks differ"
@@ -225,7 +225,7 @@ def labels_for_width(paired: Paired, half_width: float, level: float) -> LabelsF
         return LabelsForWidth(half_width=half_width, labels=None, why=rate.why or "nothing is labelled yet")
     wanted, judged = found.labels_for(half_width, level), int(paired.verdict.size)
     if wanted is None or wanted > judged:
-        why = f"{judged:,} judged runs are too few, however many of them are labelled: judge more runs"
+        why = f"{judged:,} judged attempts are too few, even if all of them are labelled: judge more"
         return LabelsForWidth(half_width=half_width, labels=None, why=why)
     return LabelsForWidth(half_width=half_width, labels=wanted, why=f"from the spread of {found.labels} labels")
 

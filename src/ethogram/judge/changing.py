@@ -1,4 +1,4 @@
-"""Which tools change the world: declared by a suite, else known of a benchmark, else told by their names."""
+"""Which tools change the world: declared by a suite, else known for a benchmark, else guessed from their names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def is_hand_over(name: str) -> bool:
-    """Whether a tool hands over to people or to another agent, as its name tells."""
+    """Whether a tool hands over to people or to another agent, judged by its name."""
     return _HANDS_OVER.search(name) is not None
 
 
@@ -73,7 +73,7 @@ def ends_by_name(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def changes_by_name(name: str) -> bool | None:
-    """Whether a tool changes the world, as its name tells; None where it does not tell."""
+    """Whether a tool changes the world, judged by its name; None where the name does not show it."""
     if is_hand_over(name) or _ENDING.issuperset(words_of(name)):
         return False
     for word in words_of(name):  # the first verb counts: get_update_history reads
@@ -85,14 +85,14 @@ def changes_by_name(name: str) -> bool | None:
 
 
 def reads_world(name: str) -> bool:
-    """Whether a tool looks at the world, as its name tells: it does not only think, calculate or ask."""
+    """Whether a tool reads the world, judged by its name: it does not only think, calculate or ask."""
     words = words_of(name)
     inward = not _INWARD.isdisjoint(words) or _ENDING.issuperset(words)
     return changes_by_name(name) is False and not is_hand_over(name) and not inward
 
 
 class Changing:
-    """Tells calls that change the world from reads and hand-overs."""
+    """Distinguishes calls that change the world from reads and hand-overs."""
 
     def __init__(self, facts: Facts, format: str, expected: Iterable[str] = ()) -> None:
         """`format` is that of the log; `expected` are the names in the reference, which count unless they read."""

@@ -31,14 +31,14 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     root: Path | None = None
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What a check found: a score from 0 to 1, and why. None means that it cannot tell from this evidence."""
+class CheckScore(msgspec.Struct, frozen=True):
+    """What a check found: a score from 0 to 1, and why. None means that this evidence does not decide it."""
 
     score: float | None
     why: str = ""
 
 
-CheckFunction = Callable[[Evidence, dict[str, Any]], Verdict]
+CheckFunction = Callable[[Evidence, dict[str, Any]], CheckScore]
 
 
 def _plugged() -> dict[str, CheckFunction]:
@@ -67,15 +67,17 @@ def register(kind: str) -> Callable[[CheckFunction], CheckFunction]:
     return enter
 
 
-def answered(evidence: Evidence) -> str | Verdict:
-    """The answer, or the verdict on its absence: a silent agent failed, a log that kept no answer tells nothing."""
+def answered(evidence: Evidence) -> str | CheckScore:
+    """The answer, or the verdict on its absence: an agent without one failed; a log without one is unknown."""
     answer = evidence.answer
     if answer is not None:
-        return Verdict(None, "the answer was not kept: redaction replaced it") if _WHOLE.fullmatch(answer) else answer
+        return (
+            CheckScore(None, "the answer was not kept: redaction replaced it") if _WHOLE.fullmatch(answer) else answer
+        )
     origin = evidence.trace.head.origin if evidence.trace is not None else None
     if origin is not None and origin.format != "run":
-        return Verdict(None, "the log has no final answer")
-    return Verdict(0.0, "there is no answer")
+        return CheckScore(None, "the log has no final answer")
+    return CheckScore(0.0, "there is no answer")
 
 
 def is_veiled(evidence: Evidence) -> bool:
@@ -84,7 +86,7 @@ def is_veiled(evidence: Evidence) -> bool:
 
 
 def spellings(text: str, evidence: Evidence) -> tuple[str, ...]:
-    """An expected text as it may stand in the answer: as it is, and as redaction would have left it."""
+    """The forms that an expected text may have in the answer: as it is, and redacted."""
     if evidence.redact is None:
         return (text,)
     return tuple(dict.fromkeys((text, evidence.redact(text))))

@@ -60,7 +60,7 @@ def _failed_calls(words: TraceWords) -> Iterator[Finding]:
 
 
 def class_of_error(error: str, *, is_call: bool = True) -> FailureClass | None:
-    """The class that an error text tells; of code that an agent ran, only its form says something about arguments."""
+    """The failure class of an error text; for code that an agent ran, only its form says something about arguments."""
     if CONTEXT_FULL.search(error):
         return "budget"
     if INFRASTRUCTURE.search(error):

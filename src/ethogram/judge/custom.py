@@ -1,4 +1,4 @@
-"""Checks that a suite brings itself: a function of the evidence, or of the answer and what is expected."""
+"""Checks that a suite defines: a function of the evidence, or of the answer and what is expected."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 from ethogram.errors import BadInput
 from ethogram.loading import named_object
 
-from .checks import Evidence, Verdict, register
+from .checks import CheckScore, Evidence, register
 from .settings import Custom
 
 
 @register("custom")
-def custom(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
-    """Ask a function of the suite. It gives a bool, a score, (score, why), a Verdict, or None if it cannot tell."""
+def custom(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
+    """Call a function of the suite. It returns a bool, a score, (score, why), a Verdict, or None if undecided."""
     rule = msgspec.convert(settings, Custom)
     function = named_object(rule.function, evidence.root)
     if not callable(function) or inspect.iscoroutinefunction(function):
@@ -35,16 +35,16 @@ def _takes_one(function: Callable[..., Any]) -> bool:
     return len(parameters) == 1 or len(needed) == 1
 
 
-def verdict_of(given: Any, by: str) -> Verdict:
+def verdict_of(given: Any, by: str) -> CheckScore:
     """A verdict from what a function gave back."""
-    if isinstance(given, Verdict):
+    if isinstance(given, CheckScore):
         score, why = given.score, given.why
     elif isinstance(given, tuple) and len(given) == 2:
         score, why = given
     else:
         score, why = given, ""
     if score is None:
-        return Verdict(None, str(why))
+        return CheckScore(None, str(why))
     if not isinstance(score, bool | int | float) or not math.isfinite(score) or not 0 <= score <= 1:
         raise ValueError(f"{by} gave {score!r}; a score is a number from 0 to 1")
-    return Verdict(float(score), str(why))
+    return CheckScore(float(score), str(why))

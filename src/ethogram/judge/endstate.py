@@ -165,7 +165,7 @@ class NamedTests(CheckSettings):
         return [*hidden, *suite_files(self.command or []), *suite_files(self.probe or [])]
 
     def files_of_tests(self) -> list[str]:
-        """The files that the named tests stand in."""
+        """The files that contain the named tests."""
         return list(dict.fromkeys(t.partition("::")[0] for t in self.tests))
 
 

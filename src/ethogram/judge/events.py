@@ -1,15 +1,17 @@
-"""Events of a trace that may part successes from failures: which tools were called and in which pairs, how it ended,
-what was not read back, refused, cut off, claimed or left behind. An event is neither good nor bad by itself."""
+"""Events of a trace that may differ between successes and failures: which tools were called and in which pairs, how
+it ended, what was not read back, refused, cut off, claimed or left behind. An event alone is neither good nor bad."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from ethogram.trace import is_length_stop
+
 from .changing import Changing, ends_by_name, reads_world
 from .finding import Facts, Finding, quoted
 from .loops import repeat_findings
-from .phrases import CLAIMS_SUCCESS, LENGTH_STOPS, MOST_READ, REFUSAL, REFUSAL_STOPS
+from .phrases import CLAIMS_SUCCESS, MOST_READ, REFUSAL, REFUSAL_STOPS
 from .reading import Observation, StepWords, TraceWords, call_finding
 from .templates import template_of
 
@@ -71,7 +73,7 @@ def _replies(words: TraceWords) -> Iterator[Finding]:
             continue
         stop = step.span.stop_reason
         for name, is_so in (
-            ("length_stop", stop in LENGTH_STOPS),
+            ("length_stop", is_length_stop(stop)),
             (
                 "refusal",
                 stop in REFUSAL_STOPS or REFUSAL.search(step.said, 0, _START) is not None,

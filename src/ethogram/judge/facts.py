@@ -1,4 +1,4 @@
-"""What logs keep beside a trace for the detectors: the expected calls of benchmarks, and tools that change the world.
+"""Facts that logs keep for the detectors: the expected calls of benchmarks, and tools that change the world.
 
 tau-bench and tau2 keep the task with its `actions` in the meta values of a trace; AgentDojo and its relatives may keep
 a ground truth there. The head keeps them redacted, as the calls themselves are, so that the two can be compared.

@@ -1,4 +1,4 @@
-"""What a rule found in one trace: the records that detectors give, and what they may know beside the trace."""
+"""Findings of rules in one trace: the records that detectors return, and their further inputs."""
 
 from __future__ import annotations
 

@@ -30,17 +30,18 @@ __all__ = [
 ]
 
 
-def findings(trace: Trace | TraceWords, facts: Facts | None = None) -> list[Finding]:
+def findings(trace: Trace | TraceWords, success_at: float, facts: Facts | None = None) -> list[Finding]:
     """What rules find in a trace, strongest source first; `known_facts(trace)` where no facts are given.
 
-    Raises `KeyError` where texts of the trace are gone, and whatever a store raises where they are sealed.
+    A score or check below `success_at` failed. Raises `KeyError` where texts of the trace are gone, and whatever a
+    store raises where they are sealed.
 
-    Example: `[f.name for f in findings(trace)]` may be `["check:equals", "loop:search", "called:search"]`.
+    Example: `[f.name for f in findings(trace, run.success_at)]` may be `["check:equals", "loop:search"]`.
     """
     words = trace if isinstance(trace, TraceWords) else TraceWords(trace)
     facts = known_facts(words.trace) if facts is None else facts
     return [
-        *verifier_findings(words.trace),
+        *verifier_findings(words.trace, success_at),
         *reference_findings(words, facts),
         *class_findings(words, facts),
         *loop_findings(words),

@@ -27,7 +27,7 @@ def format_checker() -> Any:
 
 
 def formats_in(schema: Any) -> set[str]:
-    """The formats that a schema demands, wherever they stand in it."""
+    """The formats that a schema demands, at any depth."""
     return set(_formats(schema))
 
 

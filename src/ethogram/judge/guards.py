@@ -15,8 +15,8 @@ from ethogram.trace import Trace
 
 from .stripping import without_narration, without_outcome
 
-Guard = Literal["outcome", "narration", "family", "windows"]
-GUARDS: tuple[Guard, ...] = get_args(Guard)
+JudgeGuard = Literal["outcome", "narration", "family", "windows"]
+GUARDS: tuple[JudgeGuard, ...] = get_args(JudgeGuard)
 
 _FAMILIES = {
     "openai": r"gpt|chatgpt|o[1345](?=\b|-)|davinci|codex",
@@ -41,10 +41,10 @@ class Guarded(NamedTuple):
     """A trace as a judge may see it, and how many things each guard took out of it."""
 
     trace: Trace
-    removed: dict[Guard, int]
+    removed: dict[JudgeGuard, int]
 
 
-def guards_named(names: str) -> tuple[Guard, ...]:
+def guards_named(names: str) -> tuple[JudgeGuard, ...]:
     """Guards from a list such as `outcome,windows`; `all` and `none` are understood. Raises `BadUsage`."""
     wanted = [name.strip() for name in names.split(",") if name.strip()]
     if wanted == ["all"]:
@@ -59,9 +59,9 @@ def guards_named(names: str) -> tuple[Guard, ...]:
     return tuple(guard for guard in GUARDS if guard in wanted)
 
 
-def guarded(trace: Trace, guards: Collection[Guard]) -> Guarded:
+def guarded(trace: Trace, guards: Collection[JudgeGuard]) -> Guarded:
     """The trace without what these guards hide."""
-    removed: dict[Guard, int] = {}
+    removed: dict[JudgeGuard, int] = {}
     if "outcome" in guards:
         trace, removed["outcome"] = without_outcome(trace)
     if "narration" in guards:
@@ -70,7 +70,7 @@ def guarded(trace: Trace, guards: Collection[Guard]) -> Guarded:
 
 
 def family_of(model: str) -> str | None:
-    """Who trains a model, as its name tells; None where it does not."""
+    """The vendor of a model, judged by its name; None where unknown."""
     match = _FAMILY.search(model.rpartition("/")[2]) or _FAMILY.search(model)
     return match.lastgroup if match else None
 

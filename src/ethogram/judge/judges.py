@@ -17,24 +17,26 @@ from .finding import Facts
 from .reading import TraceWords
 from .rubric import ItemVerdict, Rubric, TraceVerdict, rubric_score
 
-Choice = Literal["first", "second", "tie"]
+PairChoice = Literal["first", "second", "tie"]
 
 
 class Case(NamedTuple):
     """What a judge gets: a trace, what a suite declares of its tools, and which reading this is.
 
-    A judge that draws draws anew for every `reading`; the same reading is the same draw.
+    A score of `success_at` or more is a success. A judge that draws draws anew for every `reading`; the same reading is
+    the same draw.
     """
 
     trace: Trace
+    success_at: float
     facts: Facts | None = None
     reading: int = 0
 
 
 class Preference(NamedTuple):
-    """Which of two traces is better; `choice` is None where the judge could not tell, and `why` says so."""
+    """Which of two traces is better; `choice` is None where the judge could not decide, with the reason in `why`."""
 
-    choice: Choice | None
+    choice: PairChoice | None
     why: str = ""
 
 
@@ -43,7 +45,7 @@ class Judge(Protocol):
 
     @property
     def by(self) -> str:
-        """Who speaks, as labels name it: `rule`, `model:NAME`, `panel:…`, `fixed:…`."""
+        """The author, as labels name it: `rule`, `model:NAME`, `panel:…`, `fixed:…`."""
         ...
 
     @property
@@ -70,7 +72,7 @@ class Judge(Protocol):
 
 
 class FixedJudge:
-    """Verdicts that are known beforehand: for tests of what stands on verdicts, and to import those of others.
+    """Verdicts that are known in advance: for tests, and to import verdicts of others.
 
     `known` holds the verdict of a trace id (or its beginning), item and step; a step of None speaks for all steps of
     the item. Everything else is `default`; None leaves it unknown.
@@ -84,12 +86,12 @@ class FixedJudge:
         known: Mapping[tuple[str, str, int | None], bool] | None = None,
         *,
         name: str = "",
-        choice: Choice = "tie",
+        choice: PairChoice = "tie",
     ) -> None:
         """`name` is what stands behind `fixed:`; `choice` is what it answers about pairs."""
         self.default = default
         self.known = dict(known or {})
-        self.choice: Choice = choice
+        self.choice: PairChoice = choice
         word = "unknown" if default is None else "yes" if default else "no"
         self.by = f"fixed:{name or word}"
 
@@ -212,5 +214,5 @@ def prefer_by_score(judge: Judge, first: Case, second: Case, rubric: Rubric) -> 
     one, two = (rubric_score(rubric, judge.judge(case, rubric)) for case in (first, second))
     if one is None or two is None:
         return Preference(None, "no item could be judged in one of the two traces")
-    choice: Choice = "tie" if one == two else "first" if one > two else "second"
+    choice: PairChoice = "tie" if one == two else "first" if one > two else "second"
     return Preference(choice, f"scores {one:.2f} and {two:.2f}")

@@ -1,4 +1,4 @@
-"""Which layer a verdict belongs to: L0 one answer, L1 single tool calls, L2 the way taken, L3 the state at the end.
+"""The layer of a verdict: L0 the answer, L1 single tool calls, L2 the steps taken, L3 the state at the end.
 
 A kind of check declares its layer with its settings, and the label of a check names its kind, so labels of any age have
 a layer. The score of a foreign log has the layer of what its harness verifies, where that is known.

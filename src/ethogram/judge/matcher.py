@@ -37,7 +37,7 @@ def main() -> None:
 
 
 def start_timer(seconds: float) -> None:
-    """End this process after so long, whatever it is doing then."""
+    """End this process after this time, unconditionally."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
     else:  # on Windows a thread outside the interpreter ends it

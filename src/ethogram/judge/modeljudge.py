@@ -17,7 +17,7 @@ from ethogram.errors import EthogramError
 from ethogram.trace import Message, Param, Scored, Text, TraceId, digest
 
 from .asked_steps import asked_of
-from .judges import Case, Choice, Preference
+from .judges import Case, PairChoice, Preference
 from .reading import TraceWords
 from .rubric import Coverage, ItemVerdict, Rubric, TraceVerdict
 from .windows import OVERLAP, WINDOW_CHARACTERS, ShownStep, Window, shown_steps, window_outline, windows_over
@@ -30,7 +30,7 @@ PROMPT_VERSION = "1"
 _ANSWERS = ("yes", "no", "not_applicable")
 _PLAIN = re.compile(r"[\W_]+")
 
-Pair = tuple[str, int]
+PlacedItem = tuple[str, int]
 
 
 class JudgeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,13 +119,13 @@ class ModelJudge:
         steps = shown_steps(words)
         asked = asked_of(words, rubric, case.facts)
         windows = windows_over([len(s.words) for s in steps], self.options.window, self.options.overlap)
-        found: dict[Pair, ItemVerdict] = {}
+        found: dict[PlacedItem, ItemVerdict] = {}
         for window in windows:
             core = range(window.core_start, window.core_end)
             pairs = [(item, at) for item, places in asked.items() for at in places if at in core]
             for start in range(0, len(pairs), self.options.pairs):
                 batch = pairs[start : start + self.options.pairs]
-                question = _question(words, steps, window, rubric, batch)
+                question = _question(words, case.success_at, steps, window, rubric, batch)
                 found |= self._answers(case, question, batch, steps[window.start : window.end])
         seen = {at for w in windows for at in range(w.start, w.end)}
         coverage = Coverage(
@@ -148,7 +148,7 @@ class ModelJudge:
             return Preference(None, reply.error)
         answer = _json_object(reply.text)
         better = answer.get("better")
-        choice: Choice | None = next((c for c in ("first", "second", "tie") if c == better), None)
+        choice: PairChoice | None = next((c for c in ("first", "second", "tie") if c == better), None)
         why = str(answer.get("why") or "")
         return Preference(choice, why if choice is not None else "the reply names neither run")
 
@@ -157,13 +157,13 @@ class ModelJudge:
         return ModelJudge(msgspec.structs.replace(self.options, window=window), self._ask)
 
     def _answers(
-        self, case: Case, question: str, batch: Sequence[Pair], shown: Sequence[ShownStep]
-    ) -> dict[Pair, ItemVerdict]:
+        self, case: Case, question: str, batch: Sequence[PlacedItem], shown: Sequence[ShownStep]
+    ) -> dict[PlacedItem, ItemVerdict]:
         """Answers to one batch; what is invalid or left out is asked again."""
-        found: dict[Pair, ItemVerdict] = {}
+        found: dict[PlacedItem, ItemVerdict] = {}
         open_pairs = list(batch)
         messages: tuple[Message, ...] = (_message("system", _SYSTEM), _message("user", question))
-        reasons: dict[Pair, str] = {}
+        reasons: dict[PlacedItem, str] = {}
         for _ in range(self.options.retries + 1):
             most = TOKENS_PER_ANSWER * len(open_pairs) + TOKENS_PER_ANSWER
             reply = self._ask(self._request(case, messages, _schema(open_pairs), most))
@@ -209,8 +209,8 @@ class _Answer(msgspec.Struct):
 
 
 def read_answers(
-    text: str, asked: Sequence[Pair], shown: Sequence[ShownStep]
-) -> tuple[list[ItemVerdict], dict[Pair, str]]:
+    text: str, asked: Sequence[PlacedItem], shown: Sequence[ShownStep]
+) -> tuple[list[ItemVerdict], dict[PlacedItem, str]]:
     """The valid verdicts of a reply, and what is wrong with the others.
 
     A "no" is valid where it names an item and a step that were asked about, and where the words that it quotes, if it
@@ -219,8 +219,8 @@ def read_answers(
     """
     words = {s.at: _plain(s.words) for s in shown}
     wanted = set(asked)
-    found: dict[Pair, ItemVerdict] = {}
-    problems: dict[Pair, str] = {}
+    found: dict[PlacedItem, ItemVerdict] = {}
+    problems: dict[PlacedItem, str] = {}
     listed = _json_object(text).get("verdicts")
     for entry in listed if isinstance(listed, list) else []:
         try:
@@ -254,13 +254,19 @@ def read_answers(
 
 
 def _question(
-    words: TraceWords, steps: Sequence[ShownStep], window: Window, rubric: Rubric, batch: Sequence[Pair]
+    words: TraceWords,
+    success_at: float,
+    steps: Sequence[ShownStep],
+    window: Window,
+    rubric: Rubric,
+    batch: Sequence[PlacedItem],
 ) -> str:
     """One request in words: what was done, and what is asked. The outcome stands there unless a guard removed it."""
     parts = []
     outcome = words.trace.outcome
     if isinstance(outcome, Scored):
-        parts.append(f"OUTCOME of the whole run, by its verifier: {'success' if outcome.success() else 'failure'}")
+        ended = "success" if outcome.success(success_at) else "failure"
+        parts.append(f"OUTCOME of the whole run, by its verifier: {ended}")
     rest = window_outline(words, window)
     if rest:
         parts.append(f"OUTLINE of the steps that are not shown in full\n{rest}")
@@ -285,7 +291,7 @@ def _whole(words: TraceWords, most: int) -> str:
     return "\n".join(s.words for s in steps)
 
 
-def _in_order(asked: dict[str, list[int]]) -> list[Pair]:
+def _in_order(asked: dict[str, list[int]]) -> list[PlacedItem]:
     return [(item, at) for item, places in asked.items() for at in places]
 
 
@@ -308,7 +314,7 @@ def _json_object(text: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _schema(pairs: Sequence[Pair]) -> dict[str, Any]:
+def _schema(pairs: Sequence[PlacedItem]) -> dict[str, Any]:
     items = list(dict.fromkeys(item for item, _ in pairs))
     answer = {
         "type": "object",

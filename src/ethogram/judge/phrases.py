@@ -120,7 +120,6 @@ BUDGET = re.compile(
 )
 """A run ended at a limit."""
 
-LENGTH_STOPS = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS"})
 REFUSAL_STOPS = frozenset({"refusal", "content_filter", "safety", "SAFETY"})
 
 CONTROL = re.compile(

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import msgspec
-
 from ethogram.trace import Message, Reasoning, Span, Text, ToolResult, Trace
 
 from .finding import FailureClass, Finding, FindingSource, quoted
@@ -178,14 +176,3 @@ class TraceWords:
                     yield step.at, "agent", f"{step.said}\n{step.thought}"
             elif words := (step.result or step.said):
                 yield step.at, "user" if kind == "user" else step.name, words
-
-
-def decoded_arguments(text: str) -> Any:
-    """Arguments as values; the text itself where it is not JSON, an empty object where there is none."""
-    text = text.strip()
-    if not text:
-        return {}
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return text

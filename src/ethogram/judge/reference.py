@@ -13,11 +13,13 @@ from typing import Any
 
 import msgspec
 
+from ethogram.trace import arguments_value
+
 from .changing import Changing
 from .checks import short
 from .finding import CATEGORIES, Category, Facts, Finding, quoted
 from .matching import matching
-from .reading import StepWords, TraceWords, call_finding, decoded_arguments
+from .reading import StepWords, TraceWords, call_finding
 from .settings import ExpectedCall
 from .toolcalls import ArgumentGap, MadeCall, argument_gaps, call_difference
 
@@ -35,7 +37,7 @@ def reference_findings(words: TraceWords, facts: Facts) -> list[Finding]:
     rule = facts.compare
     expected = [c for c in facts.expected if counts(c.name) and rule.counts(c.name)]
     steps = [s for s in words.calls if counts(s.name) and rule.counts(s.name) and _happened(s, words)]
-    made = [MadeCall(s.name, decoded_arguments(s.arguments)) for s in steps]
+    made = [MadeCall(s.name, arguments_value(s.arguments)) for s in steps]
     pairs = matching(
         len(expected), len(made), lambda i, j: call_difference(expected[i], made[j], rule, facts.redact) is None
     )
@@ -97,10 +99,10 @@ def _gap_words(gap: ArgumentGap, place: int | None, who: str) -> str:
     if not new or len(new[0]) < _TELLING:
         return values
     if who == "nowhere":
-        return f"{values}; {quoted(new[0], 40)} stands nowhere before"
+        return f"{values}; {quoted(new[0], 40)} appears nowhere before"
     at = "" if place is None else f"step {place}, "
     whose = "the agent's own words" if who == "agent" else who
-    return f"{values}; {quoted(new[0], 40)} stands in {at}{whose}"
+    return f"{values}; {quoted(new[0], 40)} appears in {at}{whose}"
 
 
 def _unpaired(missing: list[ExpectedCall], extra: list[StepWords]) -> Iterator[Finding]:

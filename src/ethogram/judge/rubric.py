@@ -58,7 +58,7 @@ class Rubric(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ItemVerdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a judge said of one step and one item: `value` is yes, no, or None with the reason in `why`.
+    """The verdict of a judge on one step and one item: `value` is yes, no, or None with the reason in `why`.
 
     `step` is a position in `trace.steps`; a "no" cites it. `applies` is false where the judge found that the question
     makes no sense at this step; otherwise None means that the step could not be judged.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from ethogram.trace import Param
+from ethogram.trace import Param, is_length_stop
 
 from .asked_steps import asked_steps
 from .belief import StepBelief, step_beliefs
@@ -20,13 +20,13 @@ from .facts import known_facts
 from .finding import Facts, Finding, quoted
 from .judges import Case, Preference, prefer_by_score
 from .loops import is_again, loop_findings
-from .phrases import CLAIMS_SUCCESS, LENGTH_STOPS, MOST_READ, SCHEMA_ERROR
+from .phrases import CLAIMS_SUCCESS, MOST_READ, SCHEMA_ERROR
 from .reading import StepWords, TraceWords
 from .rubric import STANDARD, ItemVerdict, Rubric, TraceVerdict
 
 VERSION = "1"
 """Changes with the rules, so that traces judged by older ones are judged again."""
-NOTHING_AGAINST = "no rule speaks against it"
+NOTHING_AGAINST = "no rule found a problem"
 
 
 class RuleJudge:
@@ -185,7 +185,7 @@ class _RuleReading:
         if claim is not None:
             return _no(item, step, f"it claims success although step {claim[1].at} failed")
         reply = self.words.last_said
-        if reply is not None and reply.at == self.last_reply and reply.span.stop_reason in LENGTH_STOPS:
+        if reply is not None and reply.at == self.last_reply and is_length_stop(reply.span.stop_reason):
             return _no(item, step, "its last reply was cut off")
         if not self.words.calls and reply is None:
             return ItemVerdict(item=item, step=step.at, value=None, why="the trace holds neither a call nor words")

@@ -1,4 +1,4 @@
-"""What the verifier said of a trace: failed checks with what was expected and what was there, failed tests, errors.
+"""The verifier's messages on a trace: failed checks with expected and actual values, failed tests, errors.
 
 This describes a failure; it is neither its cause nor an explanation. It comes from the labels of our own runs, from the
 reward of tau-bench and tau2, from scores of Inspect and AgentDojo, and from test reports of SWE-bench.
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import SUCCESS_AT, Label, Scored, Trace
+from ethogram.trace import Label, Scored, Trace
 
 from .finding import Finding, quoted
 from .rubric import is_rubric_label
@@ -28,14 +28,14 @@ _SAYS = re.compile(r"^the answer says (?P<got>.+?); (?P<expected>.+?) is right$"
 _MOST = 20
 
 
-def verifier_findings(trace: Trace) -> list[Finding]:
-    """What the verifier said against a trace, at most twenty findings."""
-    found = [f for label in trace.labels for f in _of_label(trace, label)]
-    found.extend(_of_rewards(trace.head.meta.get("reward_info")))
+def verifier_findings(trace: Trace, success_at: float) -> list[Finding]:
+    """The verifier's findings against a trace, at most twenty; a score below `success_at` is one."""
+    found = [f for label in trace.labels for f in _of_label(trace, label, success_at)]
+    found.extend(_of_rewards(trace.head.meta.get("reward_info"), success_at))
     found.extend(_of_reports(trace))
     found.extend(_of_crashes(trace))
     outcome = trace.outcome
-    if not found and isinstance(outcome, Scored) and not outcome.success():
+    if not found and isinstance(outcome, Scored) and not outcome.success(success_at):
         by = outcome.by or "score"
         found.append(_said(f"score:{by}", f"{by}: {outcome.value:g}", _target(trace)))
     unique = {(f.name, f.text): f for f in found}
@@ -53,12 +53,14 @@ def _target(trace: Trace) -> dict[str, Any]:
     return {k: v for k, v in known.items() if v is not None}
 
 
-def _of_label(trace: Trace, label: Label) -> Iterator[Finding]:
+def _of_label(trace: Trace, label: Label, success_at: float) -> Iterator[Finding]:
     if label.source in ("hand", "heuristic") or label.span_id is not None or label.name in _NO_VERDICT:
         return
     if is_rubric_label(label.name):  # a judge of the way taken is no verifier of the outcome
         return
-    if not is_bad(label.value) or (label.source != "verifier" and _is_unclear(trace, label)):
+    if not is_bad(label.value, success_at):
+        return
+    if label.source != "verifier" and _is_unclear(trace, label, success_at):
         return
     why = _why(trace, label)
     tests = _FAILED_TEST.findall(why) if "failed " in why else []
@@ -71,22 +73,22 @@ def _of_label(trace: Trace, label: Label) -> Iterator[Finding]:
     yield _said(f"check:{label.name}", why or f"{label.name}: {label.value}", detail)
 
 
-def is_bad(value: float | bool | str | None) -> bool:
-    """Whether the value of a verdict speaks against the agent."""
+def is_bad(value: float | bool | str | None, success_at: float) -> bool:
+    """Whether the value of a verdict is bad for the agent."""
     if isinstance(value, bool):
         return not value
     if isinstance(value, int | float):
-        return value < SUCCESS_AT
+        return value < success_at
     return isinstance(value, str) and value.strip().casefold() in _BAD_WORDS
 
 
-def _is_unclear(trace: Trace, label: Label) -> bool:
+def _is_unclear(trace: Trace, label: Label, success_at: float) -> bool:
     """Whether nobody says that a low number of a foreign log is bad: of toxicity it is good, and it may be either
     without an outcome that failed as well."""
     if isinstance(label.value, bool | str):
         return False
     outcome = trace.outcome
-    failed = isinstance(outcome, Scored) and not outcome.success()
+    failed = isinstance(outcome, Scored) and not outcome.success(success_at)
     return not failed or less_is_better(label.name)
 
 
@@ -105,12 +107,12 @@ def _why(trace: Trace, label: Label) -> str:
         return "" if label.why.startswith("b2:") else label.why
 
 
-def _of_rewards(reward: Any) -> Iterator[Finding]:
+def _of_rewards(reward: Any, success_at: float) -> Iterator[Finding]:
     """The reward of tau-bench: the state of its database, and what the agent had to say."""
     info = _decoded(reward).get("info")
     if not isinstance(info, dict):
         return
-    if is_bad(info.get("r_actions")):
+    if is_bad(info.get("r_actions"), success_at):
         yield _said("check:r_actions", "the state of the database is not the one that the expected actions leave")
     outputs = info.get("outputs")
     for wanted, was_said in outputs.items() if isinstance(outputs, dict) else ():

@@ -28,7 +28,7 @@ TextRule = str | dict[str, Any]
 
 
 class CheckSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What every kind has: `sources` pins files of the suite that the check leans on to their hashes."""
+    """Settings of every kind: `sources` pins the files of the suite that the check uses to their hashes."""
 
     layer: ClassVar[Layer] = "L0"
     main: ClassVar[str] = "expected"
@@ -40,7 +40,7 @@ class CheckSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         return None
 
     def files(self) -> list[str]:
-        """Files of the suite that the check leans on."""
+        """Files of the suite that the check uses."""
         return []
 
 
@@ -124,7 +124,7 @@ class Numeric(CheckSettings):
         return "a tolerance cannot be negative" if min(self.tolerance, self.relative) < 0 else None
 
 
-class Json(CheckSettings):
+class JsonCheck(CheckSettings):
     """`json`: the answer parses and means what is expected here or in the task; with `has` it says so at some paths.
 
     Where nothing is expected, it has to parse, no more; `json_schema: true` demands only that, whatever is expected.
@@ -277,7 +277,7 @@ OWN_KINDS: dict[str, type[CheckSettings]] = {
     "equals": Equals,
     "one_of": OneOf,
     "numeric": Numeric,
-    "json": Json,
+    "json": JsonCheck,
     "json_schema": JsonSchema,
     "classifies": Classifies,
     "custom": Custom,

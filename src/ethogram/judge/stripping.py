@@ -1,4 +1,4 @@
-"""What a judge may not see: the outcome of a run, and the agent's own claims of success.
+"""Removes what a judge may not see: the outcome of an attempt, and the agent's own claims of success.
 
 A judge that knows how a run ended finds every step of a success reasonable, and one that reads "I have verified the
 fix" believes it. Both are taken out of a copy of the trace; steps keep their positions and ids.

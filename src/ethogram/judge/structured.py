@@ -10,10 +10,10 @@ import msgspec
 
 from ethogram.errors import BadInput, MissingExtra
 
-from .checks import Evidence, Verdict, answered, is_veiled, register, short
+from .checks import CheckScore, Evidence, answered, is_veiled, register, short
 from .formats import UNCHECKED, format_checker, formats_in
 from .patterns import find
-from .settings import Json, JsonSchema
+from .settings import JsonCheck, JsonSchema
 from .values import ABSENT, Loose, at_path, difference
 
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
@@ -33,22 +33,22 @@ def parsed(text: str, fenced: bool = True) -> Any:
     return _NO_JSON
 
 
-def _decoded(evidence: Evidence, fenced: bool) -> tuple[Any, Verdict | None]:
+def _decoded(evidence: Evidence, fenced: bool) -> tuple[Any, CheckScore | None]:
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return None, answer
     value = parsed(answer, fenced)
     if value is not _NO_JSON:
         return value, None
     if is_veiled(evidence):
-        return None, Verdict(None, "redaction took something out of the answer, so this cannot be decided")
-    return None, Verdict(0.0, f"{short(answer)} is not JSON")
+        return None, CheckScore(None, "redaction took something out of the answer, so this cannot be decided")
+    return None, CheckScore(0.0, f"{short(answer)} is not JSON")
 
 
 @register("json")
-def json(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def json(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the answer is JSON, and says what it should."""
-    rule = msgspec.convert(settings, Json)
+    rule = msgspec.convert(settings, JsonCheck)
     value, verdict = _decoded(evidence, rule.fenced)
     if verdict is not None:
         return verdict
@@ -60,17 +60,17 @@ def json(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
             kept = {k: v for k, v in value.items() if k in expected}
         found = difference(expected, kept, loose)
         if found is not None:
-            return Verdict(0.0, found)
+            return CheckScore(0.0, found)
     for path, expected in rule.has.items():
         there = at_path(value, path)
         found = f"{path}: is missing" if there is ABSENT else difference(expected, there, loose, path)
         if found is not None:
-            return Verdict(0.0, found)
+            return CheckScore(0.0, found)
     says = rule.has or expected is not msgspec.UNSET
-    return Verdict(1.0, "the answer is JSON" + (" and says what it should" if says else ""))
+    return CheckScore(1.0, "the answer is JSON" + (" and says what it should" if says else ""))
 
 
-def _expected(rule: Json, evidence: Evidence, value: Any) -> Any:
+def _expected(rule: JsonCheck, evidence: Evidence, value: Any) -> Any:
     """What the whole answer should be: the check's own setting, else, where no path is named, what the task expects.
 
     A task may write it as a text of JSON.
@@ -86,7 +86,7 @@ def _expected(rule: Json, evidence: Evidence, value: Any) -> Any:
 
 
 @register("json_schema")
-def json_schema(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def json_schema(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the answer is JSON that a schema allows."""
     rule = msgspec.convert(settings, JsonSchema)
     value, verdict = _decoded(evidence, rule.fenced)
@@ -95,10 +95,10 @@ def json_schema(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     errors = validator(schema_of(rule, evidence.root)).iter_errors(value)
     first = min(errors, key=lambda e: (len(e.path), str(e.json_path)), default=None)
     if first is None:
-        return Verdict(1.0, "the schema allows the answer")
+        return CheckScore(1.0, "the schema allows the answer")
     if is_veiled(evidence):
-        return Verdict(None, "redaction took something out of the answer, so this cannot be decided")
-    return Verdict(0.0, f"{first.json_path}: {first.message}"[:500])
+        return CheckScore(None, "redaction took something out of the answer, so this cannot be decided")
+    return CheckScore(0.0, f"{first.json_path}: {first.message}"[:500])
 
 
 def schema_of(rule: JsonSchema, root: Any) -> Any:

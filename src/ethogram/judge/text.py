@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .checks import CHECKS, MARK, Evidence, Verdict, answered, is_veiled, register, short, spellings, wanted
+from .checks import CHECKS, MARK, CheckScore, Evidence, answered, is_veiled, register, short, spellings, wanted
 from .patterns import find
 from .settings import Classifies, Contains, Equals, Numeric, OneOf, Regex, TextRule, Which, long_form
 from .values import close, decimal, same
@@ -35,7 +35,7 @@ _NUMBERS = {".": _number_pattern(".", ","), ",": _number_pattern(",", ".")}
 
 
 class Number(NamedTuple):
-    """A number in a text, where it stands, and whether it is a percentage."""
+    """A number in a text, its position, and whether it is a percentage."""
 
     value: Decimal
     percent: bool
@@ -55,31 +55,31 @@ def numbers(text: str, point: str = ".") -> Iterator[Number]:
 
 
 @register("contains")
-def contains(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
-    """Whether texts stand in the answer: all of some, any of some, none of some."""
+def contains(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
+    """Whether the answer contains texts: all of some, any of some, none of some."""
     rule = msgspec.convert(settings, Contains)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     # a check that says what it wants itself does not want the task's expectation as well
     own = rule.expected is msgspec.UNSET and (rule.all or rule.any or rule.none)
     given = None if own else wanted(rule.expected, evidence)
     needed = [*rule.all, *(given if isinstance(given, list | tuple) else [] if given is None else [given])]
     if not (needed or rule.any or rule.none):
-        return Verdict(None, "there is nothing to look for")
+        return CheckScore(None, "there is nothing to look for")
 
     def there(item: Any) -> bool:
         return any(_stands(s, answer, rule) for s in spellings(plain(item), evidence))
 
     lost = next((x for x in needed if not there(x)), None)
     if lost is not None:
-        return Verdict(0.0, f"{short(plain(lost))} is not in the answer")
+        return CheckScore(0.0, f"{short(plain(lost))} is not in the answer")
     if rule.any and not any(there(x) for x in rule.any):
-        return Verdict(0.0, f"none of {short(rule.any)} is in the answer")
+        return CheckScore(0.0, f"none of {short(rule.any)} is in the answer")
     bad = next((x for x in rule.none if there(x)), None)
     if bad is not None:
-        return Verdict(0.0, f"{short(plain(bad))} is in the answer")
-    return Verdict(1.0, "the answer says what it should")
+        return CheckScore(0.0, f"{short(plain(bad))} is in the answer")
+    return CheckScore(1.0, "the answer says what it should")
 
 
 def _stands(text: str, answer: str, rule: Contains) -> bool:
@@ -100,21 +100,21 @@ def plain(value: Any) -> str:
 
 
 @register("regex")
-def regex(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def regex(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether a pattern fits somewhere in the answer (`full`: all of it; `absent`: nowhere)."""
     rule = msgspec.convert(settings, Regex)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     flags = re.NOFLAG
     for wish, flag in ((rule.ignore_case, re.I), (rule.multiline, re.M), (rule.dotall, re.S)):
         flags |= flag if wish else re.NOFLAG
     found = find(rule.pattern, answer.strip() if rule.full else answer, flags=flags, whole=rule.full)
     if is_veiled(evidence) and (found is None or rule.absent):
-        return Verdict(None, _VEILED)
+        return CheckScore(None, _VEILED)
     if found is None:
-        return Verdict(float(rule.absent), f"nothing matches {rule.pattern!r}")
-    return Verdict(float(not rule.absent), f"{short(found)} matches {rule.pattern!r}")
+        return CheckScore(float(rule.absent), f"nothing matches {rule.pattern!r}")
+    return CheckScore(float(not rule.absent), f"{short(found)} matches {rule.pattern!r}")
 
 
 def normal(text: str, rule: Equals) -> str:
@@ -139,64 +139,64 @@ def _equal(answer: str, value: Any, rule: Equals, evidence: Evidence) -> bool:
 
 
 @register("equals")
-def equals(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def equals(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the whole answer is what was expected, case, spaces and (when asked) punctuation aside."""
     rule = msgspec.convert(settings, Equals)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     value = wanted(rule.expected, evidence)
     if value is None:
-        return Verdict(None, "there is nothing to compare with")
+        return CheckScore(None, "there is nothing to compare with")
     if _equal(answer, value, rule, evidence):
-        return Verdict(1.0, "the answer is the expected one")
-    return Verdict(0.0, f"{short(answer)} is not {short(value)}")
+        return CheckScore(1.0, "the answer is the expected one")
+    return CheckScore(0.0, f"{short(answer)} is not {short(value)}")
 
 
 @register("one_of")
-def one_of(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def one_of(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the whole answer is one of several."""
     rule = msgspec.convert(settings, OneOf)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     values = wanted(rule.expected, evidence)
     if not isinstance(values, list | tuple) or not values:
-        return Verdict(None, "there is nothing to compare with")
+        return CheckScore(None, "there is nothing to compare with")
     found = next((v for v in values if _equal(answer, v, rule, evidence)), None)
     if found is None:
-        return Verdict(0.0, f"{short(answer)} is none of {short(list(values))}")
-    return Verdict(1.0, f"the answer is {short(found)}")
+        return CheckScore(0.0, f"{short(answer)} is none of {short(list(values))}")
+    return CheckScore(1.0, f"the answer is {short(found)}")
 
 
 @register("numeric")
-def numeric(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def numeric(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether a number of the answer is the expected one, or near enough."""
     rule = msgspec.convert(settings, Numeric)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     goal = _goal(wanted(rule.expected, evidence))
     if goal is None:
-        return Verdict(None, "there is no number to compare with")
+        return CheckScore(None, "there is no number to compare with")
     marks = [m.span() for m in MARK.finditer(answer)] if is_veiled(evidence) else []
     bare = MARK.sub(lambda m: "\N{REPLACEMENT CHARACTER}" * len(m.group(0)), answer) if marks else answer
     found = list(numbers(bare, rule.decimal))
     if marks and _hidden(rule.which, found, marks):
-        return Verdict(None, _VEILED)
+        return CheckScore(None, _VEILED)
     if not found:
-        return Verdict(None, _VEILED) if marks else Verdict(0.0, "there is no number in the answer")
+        return CheckScore(None, _VEILED) if marks else CheckScore(0.0, "there is no number in the answer")
     if rule.which == "only" and len({(n.value, n.percent) for n in found}) > 1:
-        return Verdict(0.0, f"{len(found)} numbers in the answer, where only one was asked for")
+        return CheckScore(0.0, f"{len(found)} numbers in the answer, where only one was asked for")
     chosen = found if rule.which == "any" else [found[0 if rule.which == "first" else -1]]
     hit = next((n for n in chosen if any(_near(n, g, rule) for g in goal)), None)
     if hit is not None:
-        return Verdict(1.0, f"{hit.value}{'%' if hit.percent else ''} is the expected number")
+        return CheckScore(1.0, f"{hit.value}{'%' if hit.percent else ''} is the expected number")
     if marks and rule.which == "any":
-        return Verdict(None, _VEILED)
+        return CheckScore(None, _VEILED)
     seen = chosen[0] if len(chosen) == 1 else None
     said = f"{seen.value}{'%' if seen.percent else ''}" if seen else f"none of {len(chosen)} numbers"
-    return Verdict(0.0, f"{said} is {'' if seen is None else 'not '}{wanted(rule.expected, evidence)}")
+    return CheckScore(0.0, f"{said} is {'' if seen is None else 'not '}{wanted(rule.expected, evidence)}")
 
 
 def _goal(value: Any) -> list[Decimal] | None:
@@ -229,35 +229,35 @@ def _near(number: Number, goal: Decimal, rule: Numeric) -> bool:
 
 
 @register("classifies")
-def classifies(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def classifies(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the answer names the right one of a set of labels; of labels inside each other the longer is read."""
     rule = msgspec.convert(settings, Classifies)
     answer = answered(evidence)
-    if isinstance(answer, Verdict):
+    if isinstance(answer, CheckScore):
         return answer
     right = str(wanted(rule.expected, evidence)).casefold()
     by_length = sorted(rule.labels, key=len, reverse=True)
     pattern = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(x) for x in by_length)})(?!\w)", re.IGNORECASE)
     named = [m.group(0).casefold() for m in pattern.finditer(answer)]
     if not named:
-        return Verdict(0.0, f"the answer names none of {short(rule.labels)}")
+        return CheckScore(0.0, f"the answer names none of {short(rule.labels)}")
     if rule.which == "only" and len(set(named)) > 1:
-        return Verdict(0.0, f"the answer names {len(set(named))} labels: {short(sorted(set(named)))}")
+        return CheckScore(0.0, f"the answer names {len(set(named))} labels: {short(sorted(set(named)))}")
     chosen = named[-1 if rule.which == "last" else 0]
-    return Verdict(float(chosen == right), f"the answer says {short(chosen)}; {short(right)} is right")
+    return CheckScore(float(chosen == right), f"the answer says {short(chosen)}; {short(right)} is right")
 
 
-def text_verdict(text: str, rule: TextRule, evidence: Evidence) -> Verdict:
+def text_verdict(text: str, rule: TextRule, evidence: Evidence) -> CheckScore:
     """Demands on a text that is not the answer: a file, an output, a page. A bare text means exactly that text."""
     if isinstance(rule, str):
         fits = _lines(text) == _lines(rule)
-        return Verdict(float(fits), "as expected" if fits else f"{short(text)} is not {short(rule)}")
+        return CheckScore(float(fits), "as expected" if fits else f"{short(text)} is not {short(rule)}")
     about = msgspec.structs.replace(evidence, answer=text, expected=None, redact=None)
     for kind, value in rule.items():
         verdict = CHECKS[kind](about, long_form(kind, value))
         if verdict.score is None or verdict.score < 1:
             return verdict
-    return Verdict(1.0, "as expected")
+    return CheckScore(1.0, "as expected")
 
 
 def _lines(text: str) -> str:

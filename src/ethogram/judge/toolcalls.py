@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .checks import MARK, Evidence, Verdict, register, short, wanted
+from ethogram.trace import arguments_value
+
+from .checks import MARK, CheckScore, Evidence, register, short, wanted
 from .matching import in_order, matching
-from .reading import decoded_arguments
 from .settings import ExpectedCall, ToolCalls, expected_calls
 from .values import ABSENT, Loose, difference
 
@@ -23,14 +24,14 @@ class MadeCall(msgspec.Struct, frozen=True):
 
 
 @register("tool_calls")
-def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
+def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the right tools were called with the right arguments; `graded` gives the share of calls that fit."""
     rule = msgspec.convert(settings, ToolCalls)
     given = wanted(rule.calls, evidence)
     if not isinstance(given, list | tuple):
-        return Verdict(None, "no expected calls are given")
+        return CheckScore(None, "no expected calls are given")
     expected = expected_calls(given)
-    made = [MadeCall(c.name, decoded_arguments(c.arguments)) for c in evidence.calls if rule.counts(c.name)]
+    made = [MadeCall(c.name, arguments_value(c.arguments)) for c in evidence.calls if rule.counts(c.name)]
 
     @cache
     def gap(i: int, j: int) -> str | None:
@@ -49,11 +50,11 @@ def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> Verdict:
     }[rule.mode]
     counted = f"{len(pairs)} of {len(expected)} expected calls were made, {len(made)} calls in all"
     if right:
-        return Verdict(1.0, counted)
+        return CheckScore(1.0, counted)
     if evidence.redact is not None and _may_hide(given, evidence):
-        return Verdict(None, "redaction took something out of the arguments, so this cannot be decided")
+        return CheckScore(None, "redaction took something out of the arguments, so this cannot be decided")
     first = _first_mismatch(expected, made, pairs, gap, rule)
-    return Verdict(_share(rule, len(pairs), len(expected), len(made)) if rule.graded else 0.0, f"{counted}; {first}")
+    return CheckScore(_share(rule, len(pairs), len(expected), len(made)) if rule.graded else 0.0, f"{counted}; {first}")
 
 
 def _share(rule: ToolCalls, fitting: int, expected: int, made: int) -> float:

@@ -207,7 +207,7 @@ def _same_moment(one: str, other: str) -> bool:
 
 
 def at_path(value: Any, path: str) -> Any:
-    """What stands at `a.b[0].c` of a JSON value, or ABSENT."""
+    """The value at `a.b[0].c` of a JSON value, or ABSENT."""
     for key, index in re.findall(r"([^.\[\]]+)|\[(-?\d+)\]", path):
         if key and isinstance(value, dict) and key in value:
             value = value[key]

@@ -9,7 +9,7 @@ import msgspec
 
 from ethogram.trace import Label, Missing, Outcome, Ref, Scored, TraceId
 
-from .checks import Verdict
+from .checks import CheckScore
 
 MAX_WHY = 4000
 NOWHERE = TraceId("")
@@ -23,11 +23,11 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     definition: str
     required: bool
-    verdict: Verdict
+    verdict: CheckScore
 
     @property
     def by(self) -> str:
-        """Who speaks: the kind of check, and which demands it made."""
+        """The author of a label: the kind of check, and its settings."""
         return f"{self.kind}@{self.definition}"
 
     def label(self, trace: TraceId = NOWHERE) -> Label:

@@ -8,11 +8,12 @@ from ethogram.lazy import names_in
 
 if TYPE_CHECKING:
     from ethogram.lab.home.exports import ExportResult, export_run
+    from ethogram.lab.home.maintenance import check_health, retain_runs, verify_runs
     from ethogram.lab.home.queries import QueryResult, arrow, sql
     from ethogram.lab.home.runs import RunList, RunSummary, list_runs, load, remove_run, show_run
-    from ethogram.lab.home.traces import TraceTree, show_trace
-    from ethogram.lab.home.upkeep import check_health, retain_runs, verify_runs
-    from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs, watch_logs
+    from ethogram.lab.logs.imports import ImportOptions, ImportResult, import_logs
+    from ethogram.lab.logs.watching import watch_logs
+    from ethogram.lab.trace.traces import TraceTree, show_trace
 
 _NAMES = {
     "QueryResult": "home.queries",
@@ -21,20 +22,20 @@ _NAMES = {
     "ImportResult": "logs.imports",
     "RunList": "home.runs",
     "RunSummary": "home.runs",
-    "TraceTree": "home.traces",
+    "TraceTree": "trace.traces",
     "arrow": "home.queries",
-    "check_health": "home.upkeep",
+    "check_health": "home.maintenance",
     "export_run": "home.exports",
     "import_logs": "logs.imports",
     "list_runs": "home.runs",
     "load": "home.runs",
     "remove_run": "home.runs",
-    "retain_runs": "home.upkeep",
+    "retain_runs": "home.maintenance",
     "show_run": "home.runs",
-    "show_trace": "home.traces",
+    "show_trace": "trace.traces",
     "sql": "home.queries",
-    "verify_runs": "home.upkeep",
-    "watch_logs": "logs.imports",
+    "verify_runs": "home.maintenance",
+    "watch_logs": "logs.watching",
 }
 """Imported on use: who lists runs needs no reader of logs."""
 __getattr__ = names_in(__name__, _NAMES)

@@ -9,7 +9,7 @@ _NAMES = {
     "Ablation": "ablation",
     "ablate": "ablation",
     "Chain": "chain",
-    "read_aloud": "chain",
+    "summarise": "chain",
     "Corridor": "corridor",
     "Dimension": "field",
     "Field": "field",
@@ -37,13 +37,13 @@ __all__ = [
     "ablate",
     "compare_fields",
     "milestones_from",
-    "read_aloud",
+    "summarise",
     "walk",
 ]
 
 if TYPE_CHECKING:
     from .ablation import Ablation, ablate
-    from .chain import Chain, read_aloud
+    from .chain import Chain, summarise
     from .corridor import Corridor
     from .field import Dimension, Field
     from .fieldtests import FieldComparison, compare_fields

@@ -1,4 +1,4 @@
-"""Ablation: which setting of the environment changes what the agent does, alone and together with another.
+"""Ablation: effects of settings of the environment on behaviour, alone and together.
 
 Runs come in conditions, each a set {factor: level}. A main effect is one level against the reference, averaged over the
 settings of the other factors; an interaction is how much one effect differs by the level of another factor. Tasks that
@@ -23,7 +23,7 @@ from .columns import Floats
 from .field import Field
 from .rate_contrasts import convergence_contrast, pass_rate_contrast
 
-Settings = Mapping[str, object]
+FactorSettings = Mapping[str, object]
 METRICS = ("width", "convergence", "pass_rate", "centre")
 
 
@@ -58,7 +58,7 @@ class AblationCell(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ablation(msgspec.Struct, frozen=True, kw_only=True):
-    """Every condition and every effect that the design can tell; `notes` name those that it cannot."""
+    """Every condition and every effect that the design can estimate; `notes` name those that it cannot."""
 
     factors: dict[str, list[str]]
     reference: dict[str, str]
@@ -84,7 +84,7 @@ class _Contrast(NamedTuple):
     weights: Floats
 
 
-def conditions_of(field: Field, settings: Sequence[Settings]) -> list[tuple[dict[str, str], Field]]:
+def conditions_of(field: Field, settings: Sequence[FactorSettings]) -> list[tuple[dict[str, str], Field]]:
     """A field split by the settings of each of its trajectories."""
     if len(settings) != field.K:
         raise BadInput(f"there are {field.K} trajectories but {len(settings)} settings; give one for each")
@@ -96,7 +96,7 @@ def conditions_of(field: Field, settings: Sequence[Settings]) -> list[tuple[dict
 
 
 def ablate(
-    conditions: Sequence[tuple[Settings, Field]], *, reference: Settings | None = None, level: float = 0.95
+    conditions: Sequence[tuple[FactorSettings, Field]], *, reference: FactorSettings | None = None, level: float = 0.95
 ) -> Ablation:
     """Main effects and two-way interactions on width, convergence, pass rate and centre, each with an interval.
 
@@ -120,7 +120,7 @@ def ablate(
 
 
 def _factors(
-    settings: Sequence[dict[str, str]], reference: Settings | None
+    settings: Sequence[dict[str, str]], reference: FactorSettings | None
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
     if len(settings) < 2:
         raise BadUsage("an ablation needs two conditions at least")
@@ -129,7 +129,7 @@ def _factors(
         if sorted(s) != sorted(names):
             raise BadInput(f"the condition {_named(s)} does not set the same factors as {_named(settings[0])}; set all")
     if len({tuple(sorted(s.items())) for s in settings}) != len(settings):
-        raise BadInput("two conditions have the same settings; join their runs first")
+        raise BadInput("two conditions have the same settings; join their attempts first")
     factors = {n: list(dict.fromkeys(s[n] for s in settings)) for n in names}
     factors = {n: levels for n, levels in factors.items() if len(levels) > 1}
     if not factors:
@@ -284,7 +284,7 @@ def _width_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int)
         return Estimate(value=None, why="some condition has no spread within tasks to compare", **common), None
     value = float(np.exp(sum(w * np.log(p.width.value) for w, p in used)))
     if any(not np.isfinite(w.log_variance) for w in widths):
-        why = "some condition has too few runs per task; it needs 3 of every task, or 2 of each of 5 tasks"
+        why = "some condition has too few attempts per task; it needs 3 of every task, or 2 of each of 5 tasks"
         return Estimate(value=value, why=why, **common), None
     if any(w.log_variance > twin.MOST_LOG_VARIANCE for w in widths):
         return Estimate(value=value, why=f"in some condition {twin.ONE_RUN}", **common), None
@@ -307,7 +307,7 @@ def _centre_effect(
     square = float(vector @ vector - np.trace(covariance) * reach)
     value = float(np.sqrt(max(square, 0.0) / unit))
     if df <= 0:
-        why = "one run per task and condition says nothing of the spread; run each twice at least"
+        why = "with one attempt per task and condition the spread is unknown; run each at least twice"
         plain = {n: Estimate(value=None, why=why, method=each, **common) for n in names}
         return Estimate(value=None, why=why, method=distance, **common), plain, None
     found = spread.Shift(vector, covariance * reach, df, square, 0)

@@ -1,4 +1,4 @@
-"""Attempts at a task as a tree: they share a stem as long as their steps have the same signatures, then they branch."""
+"""Attempts at a task as a tree: they share a branch while their steps have the same signatures."""
 
 from __future__ import annotations
 

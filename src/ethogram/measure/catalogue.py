@@ -1,4 +1,4 @@
-"""What can be measured of an episode, each defined once: name, unit, which way is better, formula and function.
+"""Metrics of an episode, each defined once: name, unit, which way is better, formula and function.
 
 `compare`, `gate`, `field`, the report and `--help` ask this catalogue; installed packages add to it through the entry
 points of the group `ethogram.metrics`.
@@ -15,6 +15,7 @@ import numpy as np
 
 from ethogram.errors import BadInput
 from ethogram.plugins import Plugged, plugged
+from ethogram.trace import TOKEN_PARTS
 
 from .columns import Floats
 
@@ -92,16 +93,17 @@ _OWN = (
         name="cost",
         unit="USD",
         better="less",
+        version=2,
         needs=("cost_usd",),
         in_field=False,  # a field has it as cost_usd
-        formula="the sum of cost_usd over leaf model spans",
+        formula="recorded cost, else tokens × price, over leaf model spans; unknown unless every call has one",
     ),
     Metric(name="steps", unit="steps", better="less", needs=("steps",), formula="steps of the linear reading"),
     Metric(
         name="tokens",
         unit="tokens",
         better="less",
-        needs=("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"),
+        needs=TOKEN_PARTS,
         of=sum_of_known,
         in_field=False,  # a field has its parts, and a sum of dimensions would count them twice
         formula="fresh input + cache read + cache write + output, over leaf model spans",
@@ -113,7 +115,7 @@ _OWN = (
         version=2,
         needs=("seconds",),
         formula="of a live episode, wall clock from when the agent got its task until it had ended; "
-        "of a log, end of the trace minus its start",
+        "of a log, end of the trace minus its start, or the seconds that it states where it has no times",
     ),
     Metric(
         name="tool_calls",

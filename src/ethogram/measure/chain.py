@@ -1,7 +1,8 @@
-"""The chain, read aloud: width, convergence, separation, skew, stages, and what to do; refusing where evidence is thin.
+"""A summary of a field in sentences: width, convergence, separation, skew, stages, and advice.
 
-Every sentence rests on the default reading. A dimension that parts success and failure is named only if the test over
-all dimensions says so; what goes with success is not yet its cause, so advice ends with what to compare next.
+A sentence has names and directions; the numbers are in `estimates`. All of them are the default metrics of a field. A
+dimension is named only if the test over all dimensions is significant. What goes with success need not be its cause,
+so advice ends with what to compare next. Where there is too little evidence, the sentence says so.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from ethogram.estimate import Estimate
 
 from . import twin
 from .field import Field
-from .horizon import Rule
-from .metrics import DimensionReading, FieldReport
+from .horizon import MembershipRule
+from .metrics import FieldReport
 from .stages import HorizonReading, walk
 
 NEGLIGIBLE = 0.8
 """Standard deviations: if no difference above this is possible, the dimensions do not explain failure."""
 
-Answer = Literal["yes", "no", "unknown"]
+ChainAnswer = Literal["yes", "no", "unknown"]
 Advice = Literal["constrain", "expand", "mixed", "nothing to fix", "not enough evidence", "look elsewhere"]
 
 
 class ChainStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One question of the chain, its answer, the sentence that says it, and the numbers behind it."""
+    """One question of the summary: its answer, the same as a sentence, and the numbers behind it."""
 
     name: str
     question: str
-    answer: Answer
+    answer: ChainAnswer
     text: str
     estimates: dict[str, Estimate] = {}
 
 
 class Flag(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension that parts success and failure: what to do about it, and the evidence."""
+    """A dimension on which successes and failures differ: what to do about it, and the evidence."""
 
     dimension: str
     action: Literal["constrain", "expand"]
@@ -47,7 +48,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True):
-    """The reading of one field; `text` is all of it as paragraphs."""
+    """The summary of one field; `text` is all of it as paragraphs."""
 
     K: int
     tasks: int
@@ -58,7 +59,7 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[Flag, ...]
     advice: Advice
     advice_text: str
-    rule: Rule
+    rule: MembershipRule
     alpha: float
     draws: int
     seed: int
@@ -73,15 +74,17 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         return next(s for s in self.steps if s.name == name)
 
 
-def read_aloud(field: Field, *, rule: Rule = "visited", alpha: float = 0.05, draws: int = 999, seed: int = 0) -> Chain:
-    """Read a field from width to advice."""
+def summarise(
+    field: Field, *, rule: MembershipRule = "visited", alpha: float = 0.05, draws: int = 999, seed: int = 0
+) -> Chain:
+    """Summarise a field in sentences, from width to advice; dimensions are tested at the level `alpha`."""
     report = field.metrics().report(level=1 - alpha, draws=draws, seed=seed)
     flags = _flags(report, alpha)
     readings = walk(field, rule, level=1 - alpha) if len(field.states) > 1 else ()
     steps = [
         _width(field, report),
         _convergence(report),
-        _separation(report, flags, alpha),
+        _separation(report, flags),
         _skew(flags),
         *([_stages(readings, rule)] if readings else []),
     ]
@@ -119,35 +122,24 @@ def _flags(report: FieldReport, alpha: float) -> tuple[Flag, ...]:
 
 
 def _width(field: Field, report: FieldReport) -> ChainStep:
-    question = "Does behaviour vary?"
+    common = {"name": "width", "question": "Does behaviour vary?"}
     spread = report.estimates["spread"]
-    where = f"{_count(report.K, 'run')} of {_count(report.tasks, 'task')}"
-    common = {"name": "width", "question": question}
     estimates = {"spread": spread, "width": report.estimates["width"]}
     if spread.value is None:
-        text = f"{where}: {spread.why}. Whether behaviour varies cannot be said."
+        text = f"Whether behaviour varies is unknown: {spread.why}."
         return ChainStep(answer="unknown", text=text, estimates=estimates, **common)
     if spread.value == 0:
-        text = f"{where}: on every dimension, all runs of a task did the same. There is no variation to explain."
+        text = "Behaviour does not vary: on every dimension, all attempts at a task are equal."
         return ChainStep(answer="no", text=text, estimates=estimates, **common)
-    alive = report.d - len(report.constant)
-    typical = np.expm1(np.sqrt(spread.value / alive))
-    loud = _loudest(field)
-    still = f" {_listed(report.constant)} never vary within a task." if report.constant else ""
-    text = (
-        f"Behaviour varies: in {where}, a run typically differs from the mean of its task by {100 * typical:.0f} % "
-        f"per dimension (width in logs {_told(spread)}). It varies most in {loud}.{still} "
-        f"The plain width is {report.width:.3g}."
-    )
-    if spread.low is None and spread.why:
-        text += f" {_sentence(f'the width has no interval: {spread.why}')}"
+    still = f"; constant within tasks: {_listed(report.constant)}" if report.constant else ""
+    text = f"Behaviour varies between attempts at the same task, most in {_listed(_most_varied(field))}{still}."
     return ChainStep(answer="yes", text=text, estimates=estimates, **common)
 
 
-def _loudest(field: Field) -> str:
+def _most_varied(field: Field) -> list[str]:
+    """The two dimensions with the largest standard deviation within tasks, on the log scale."""
     sd = twin.scale_of(field).sd
-    order = np.argsort(-sd)[:2]
-    return " and ".join(f"{field.names[j]} (× {np.exp(sd[j]):.2g} or ÷)" for j in order if sd[j] > 0)
+    return [field.names[j] for j in np.argsort(-sd)[:2] if sd[j] > 0]
 
 
 def _convergence(report: FieldReport) -> ChainStep:
@@ -155,46 +147,40 @@ def _convergence(report: FieldReport) -> ChainStep:
     common = {"name": "convergence", "question": "Are outcomes stable?"}
     estimates = {"pass_rate": rate, "convergence": convergence}
     absent = sum(report.missing.values())
-    gone = f" Not counted for want of an outcome: {_count(absent, 'run')}." if absent else ""
+    gone = f"; {_count(absent, 'attempt')} without an outcome not counted" if absent else ""
     if rate.value is None:
-        return ChainStep(answer="unknown", text=f"{_sentence(rate.why)}", estimates=estimates, **common)
-    told = (
-        f"{report.successes} of {report.successes + report.failures} runs succeeded "
-        f"(rate {_told(rate)}; convergence {_told(convergence)})."
-    )
+        return ChainStep(answer="unknown", text=_sentence(rate.why), estimates=estimates, **common)
     if report.failures == 0 or report.successes == 0:
-        all_ = "succeeded" if report.failures == 0 else "failed"
-        text = f"Every scored run {all_}: {told} What happens in the other case was not seen.{gone}"
+        ended = "succeeded" if report.failures == 0 else "failed"
+        text = f"Outcomes do not vary: every scored attempt {ended}{gone}."
         return ChainStep(answer="yes", text=text, estimates=estimates, **common)
-    text = f"Outcomes are not stable: {told}{gone}"
+    scored = report.successes + report.failures
+    text = f"Outcomes are not stable: {report.successes} of {_count(scored, 'scored attempt')} succeeded{gone}."
     return ChainStep(answer="no", text=text, estimates=estimates, **common)
 
 
-def _separation(report: FieldReport, flags: tuple[Flag, ...], alpha: float) -> ChainStep:
-    common = {"name": "separation", "question": "What parts success from failure?"}
+def _separation(report: FieldReport, flags: tuple[Flag, ...]) -> ChainStep:
+    common = {"name": "separation", "question": "On what do successes and failures differ?"}
     tested = [d for d in report.dimensions if d.adjusted is not None]
     estimates = {d.name: d.estimates["separation"] for d in report.dimensions}
     if not tested:
         why = report.notes[0] if report.notes else "nothing could be tested"
-        text = f"What parts success from failure cannot be said: {why}.{_hint(report)}"
+        text = f"What differs between successes and failures is unknown: {why}{_hint(report)}."
         return ChainStep(answer="unknown", text=text, estimates=estimates, **common)
     if flags:
-        named = "; ".join(f"{f.dimension} {_told(f.separation)} sd (p {_p(f.adjusted_p)})" for f in flags)
         text = (
-            f"Within tasks, successes and failures part on {_count(len(flags), 'dimension')} of {report.d} "
-            f"(successes minus failures; p over all dimensions): {named}."
+            f"Within tasks, successes and failures differ on {len(flags)} of {_count(report.d, 'dimension')}, "
+            f"the largest difference first: {_listed([f.dimension for f in flags])}."
         )
         return ChainStep(answer="yes", text=text, estimates=estimates, **common)
-    best = min(tested, key=lambda d: d.adjusted or 0.0)
+    best = min(tested, key=lambda d: (d.adjusted or 0.0, -abs(d.estimates["separation"].value or 0.0)))
     reach = _still_possible(report)
     clear = reach is not None and reach <= NEGLIGIBLE
-    thin = f" {_sentence(report.notes[0])}" if report.notes else ""
-    if reach is not None and not clear:
-        thin += f" Differences of up to {reach:.2g} sd remain possible."
     text = (
-        f"No dimension parts success from failure at {alpha:g} among {len(tested)} tested; the nearest is "
-        f"{best.name}, {_told(best.estimates['separation'])} sd (p {_p(best.adjusted or 1.0)}).{thin}"
+        f"No dimension of {len(tested)} tested differs significantly between successes and failures; "
+        f"{best.name} has the smallest p"
     )
+    text += f", and differences above {NEGLIGIBLE:g} sd are ruled out." if clear else "."
     return ChainStep(answer="no" if clear else "unknown", text=text, estimates=estimates, **common)
 
 
@@ -209,57 +195,47 @@ def _still_possible(report: FieldReport) -> float | None:
 
 
 def _hint(report: FieldReport) -> str:
-    """The strongest estimate, said to be only that."""
-    found: list[tuple[float, DimensionReading]] = [
-        (abs(d.estimates["separation"].value or 0.0), d)
-        for d in report.dimensions
-        if d.estimates["separation"].value is not None
-    ]
-    if not found:
+    """The dimension with the largest difference, marked as untested."""
+    seen = [d for d in report.dimensions if d.estimates["separation"].value is not None]
+    if not seen:
         return ""
-    best = max(found, key=lambda pair: pair[0])[1]
-    return (
-        f" The largest difference seen, no more than a hint: {best.name}, {best.estimates['separation'].value:+.2g} sd."
-    )
+    best = max(seen, key=lambda d: abs(d.estimates["separation"].value or 0.0))
+    return f"; the largest difference, untested, is in {best.name}"
 
 
 def _skew(flags: tuple[Flag, ...]) -> ChainStep:
     common = {"name": "skew", "question": "Does more help or hurt?"}
     estimates = {f.dimension: f.skew for f in flags}
     if not flags:
-        text = "No dimension is flagged, so there is no direction to read."
+        text = "There is no direction to report: no dimension differs significantly."
         return ChainStep(answer="unknown", text=text, estimates=estimates, **common)
-    named = "; ".join(
-        f"more {f.dimension} goes with {'success' if f.action == 'expand' else 'failure'} "
-        f"(correlation within tasks {_told(f.skew)})"
-        for f in flags
-    )
-    return ChainStep(answer="yes", text=f"{named[0].upper()}{named[1:]}.", estimates=estimates, **common)
+    less, more = _by_action(flags)
+    parts = [f"higher in failures: {_listed(less)}"] if less else []
+    parts += [f"higher in successes: {_listed(more)}"] if more else []
+    return ChainStep(answer="yes", text=_sentence("; ".join(parts)), estimates=estimates, **common)
 
 
-def _stages(readings: tuple[HorizonReading, ...], rule: Rule) -> ChainStep:
+def _by_action(flags: tuple[Flag, ...]) -> tuple[list[str], list[str]]:
+    """The names of dimensions to constrain, and of those to expand."""
+    less = [f.dimension for f in flags if f.action == "constrain"]
+    return less, [f.dimension for f in flags if f.action == "expand"]
+
+
+def _stages(readings: tuple[HorizonReading, ...], rule: MembershipRule) -> ChainStep:
     common = {"name": "stages", "question": "Where do failures leave the corridor?"}
     estimates = {r.state: r.estimates["drift"] for r in readings if "drift" in r.estimates}
-    path = ", ".join(f"{r.state} {r.K} ({r.successes} succeed)" for r in readings)
     firm = [
         r for r in readings
         if (e := estimates.get(r.state)) is not None and e.low is not None and e.low > 0 and e.why is None
     ]  # fmt: skip
-    start = f"Runs that {rule} each state: {path}."
     if firm:
-        first = firm[0]
-        drift = estimates[first.state]
-        text = (
-            f"{start} Failures spread further than successes from {first.state!r} on: drift {_told(drift)} (in units "
-            f"of the field's spread; {drift.n} of {first.successes} successes are of tasks that also failed)."
-        )
+        text = f"Failures spread further than successes from the state {firm[0].state!r} on ({rule})."
         return ChainStep(answer="yes", text=text, estimates=estimates, **common)
-    claims = [e for e in estimates.values() if e.low is not None and e.why is None]
-    if claims:
-        text = f"{start} At no state does drift lie clear of 0."
+    if any(e.low is not None and e.why is None for e in estimates.values()):
+        text = f"At no state ({rule}) is drift significantly above 0: failures do not spread further than successes."
         return ChainStep(answer="no", text=text, estimates=estimates, **common)
-    why = next((e.why for e in estimates.values() if e.why), "no state has enough successes")
-    return ChainStep(answer="unknown", text=f"{start} Drift is not interpreted: {why}.", estimates=estimates, **common)
+    text = f"Where failures leave the corridor is unknown: drift has no interval at any state ({rule})."
+    return ChainStep(answer="unknown", text=text, estimates=estimates, **common)
 
 
 def _advice(report: FieldReport, flags: tuple[Flag, ...], steps: list[ChainStep]) -> tuple[Advice, str]:
@@ -267,8 +243,8 @@ def _advice(report: FieldReport, flags: tuple[Flag, ...], steps: list[ChainStep]
     if report.failures == 0 and report.successes > 0:
         low = report.estimates["pass_rate"].low or 0.0
         return "nothing to fix", (
-            f"Nothing to fix on this evidence: no run failed. The pass rate may still be as low as {low:.2g}; "
-            "more runs would say."
+            f"Nothing to fix on this evidence: no attempt failed. The pass rate may still be as low as {low:.2g}; "
+            "more attempts narrow this."
         )
     if not flags:
         if answers["separation"] == "no":
@@ -276,44 +252,28 @@ def _advice(report: FieldReport, flags: tuple[Flag, ...], steps: list[ChainStep]
                 "These dimensions do not explain failure: measure something else (what was read, in which order, "
                 "what was checked), or compare two settings directly."
             )
-        needed = report.notes[0] if report.notes else _more_runs(report)
+        needed = report.notes[0] if report.notes else _more_attempts(report)
         return "not enough evidence", f"No advice yet: {needed}."
-    less = [f.dimension for f in flags if f.action == "constrain"]
-    more = [f.dimension for f in flags if f.action == "expand"]
-    parts = []
-    if less:
-        parts.append(
-            f"constrain {_listed(less)}: failing runs do more, so tighten the prompt, the tools or the stopping rule"
-        )
-    if more:
-        parts.append(f"expand {_listed(more)}: failing runs do less, so ask for it, or give room for it")
-    joined = "; ".join(parts)
-    text = f"What to try: {joined}. This is association: change it, run again, and compare the two fields."
+    less, more = _by_action(flags)
+    parts = [f"constrain {_listed(less)} (failing attempts do more)"] if less else []
+    parts += [f"expand {_listed(more)} (failing attempts do less)"] if more else []
+    text = (
+        f"What to try: {'; '.join(parts)}. "
+        "This is an association, not a cause: change it, run again, and compare the two fields."
+    )
     return ("mixed" if less and more else "constrain" if less else "expand"), text
 
 
-def _more_runs(report: FieldReport) -> str:
-    """How many runs would leave only negligible differences possible, if none showed."""
+def _more_attempts(report: FieldReport) -> str:
+    """How many attempts would detect differences that are not negligible."""
     reach, used = _still_possible(report), max((d.estimates["separation"].n for d in report.dimensions), default=0)
     if reach is None:
-        return "more runs per task are needed"
+        return "more attempts per task are needed"
     needed = int(np.ceil(used * (reach / NEGLIGIBLE) ** 2))
     return (
-        f"{used} runs of tasks that both succeed and fail leave differences of up to {reach:.2g} sd possible; "
-        f"about {needed} would tell those above {NEGLIGIBLE:g} sd"
+        f"{_count(used, 'attempt')} at tasks that both succeed and fail leave differences of up to {reach:.2g} sd "
+        f"possible; about {needed} attempts would detect differences above {NEGLIGIBLE:g} sd"
     )
-
-
-def _told(estimate: Estimate) -> str:
-    if estimate.value is None:
-        return "unknown"
-    if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.3g} (no interval)"
-    return f"{estimate.value:.3g} [{estimate.low:.3g}, {estimate.high:.3g}]"
-
-
-def _p(value: float) -> str:
-    return f"= {value:.2g}" if value >= 0.001 else "< 0.001"
 
 
 def _count(n: int, what: str) -> str:

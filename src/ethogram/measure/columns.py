@@ -1,4 +1,4 @@
-"""What a field holds of each trajectory, by column: point, outcome or why there is none, task, labels per step."""
+"""Columns of a field, a row per trajectory: point, outcome or why it is missing, task, labels per step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
-Path = tuple[tuple[str, int], ...]
+LabelPath = tuple[tuple[str, int], ...]
 """Labels in order, each with how many steps it lasted."""
 
 NO_LABEL = "_"
@@ -26,7 +26,7 @@ def as_floats(values: npt.ArrayLike) -> Floats:
     return np.asarray(values, dtype=np.float64)
 
 
-def collapse(labels: Iterable[str]) -> Path:
+def collapse(labels: Iterable[str]) -> LabelPath:
     """Run-length encoding."""
     runs: list[tuple[str, int]] = []
     for label in labels:
@@ -37,7 +37,7 @@ def collapse(labels: Iterable[str]) -> Path:
     return tuple(runs)
 
 
-def path_length(path: Path) -> int:
+def path_length(path: LabelPath) -> int:
     """Steps of a path."""
     return sum(count for _, count in path)
 
@@ -58,8 +58,8 @@ class Columns:
         self.task_names: list[str] = []
         self.reasons: dict[int, str] = {}
         self.episodes: list[str] | None = None
-        self.states: list[Path] | None = None
-        self.intents: list[Path] | None = None
+        self.states: list[LabelPath] | None = None
+        self.intents: list[LabelPath] | None = None
 
     def __len__(self) -> int:
         return int(self._block.shape[0]) + len(self._new)
@@ -82,7 +82,9 @@ class Columns:
         self._settle()
         return self._index
 
-    def append(self, point: Floats, outcome: object, task: str, episode: str, states: Path, intents: Path) -> None:
+    def append(
+        self, point: Floats, outcome: object, task: str, episode: str, states: LabelPath, intents: LabelPath
+    ) -> None:
         """One more trajectory."""
         row = len(self)
         score, reason = read_outcome(outcome, row)
@@ -110,9 +112,9 @@ class Columns:
             setattr(part, name, None if column is None else [column[int(i)] for i in rows])
         return part
 
-    def paths(self, kind: str) -> list[Path]:
+    def paths(self, kind: str) -> list[LabelPath]:
         """Labels of every trajectory; a single unnamed step where nobody gave any."""
-        found: list[Path] | None = getattr(self, kind)
+        found: list[LabelPath] | None = getattr(self, kind)
         return [((NO_LABEL, 1),)] * len(self) if found is None else found
 
     def missing(self) -> dict[str, int]:
@@ -137,7 +139,7 @@ class Columns:
         self._new = []
 
     @staticmethod
-    def _labels(column: list[Path] | None, row: int, path: Path) -> list[Path]:
+    def _labels(column: list[LabelPath] | None, row: int, path: LabelPath) -> list[LabelPath]:
         column = [((NO_LABEL, 1),)] * row if column is None else column
         column.append(path)
         return column

@@ -1,4 +1,4 @@
-"""Which events part failures from successes of the same tasks: one family of exact tests, decided together.
+"""Events that differ between failures and successes of the same tasks: exact tests, adjusted as one family.
 
 An event is anything that a run shows or does not show. Inside a task, outcomes could have fallen on any of its attempts
 if the event had nothing to do with them (Fisher 1935), so the number of failed runs that show it has a known law; tasks
@@ -25,7 +25,7 @@ LARGE = 20_000
 """From this number of runs on, the law of a total is as good as normal, and the exact one slow."""
 
 
-class Event(NamedTuple):
+class ContrastEvent(NamedTuple):
     """Something that happens in some runs: `rows` are those runs, `among` those in which it could (None: all)."""
 
     name: str
@@ -66,7 +66,7 @@ class EventContrast(msgspec.Struct, frozen=True, kw_only=True):
         return self.adjusted is not None and self.adjusted <= ALPHA
 
 
-class Family(NamedTuple):
+class ContrastFamily(NamedTuple):
     """All events as they were decided together.
 
     `each` is what either end of one interval may miss with, so that all intervals hold together (Dunn 1961): those of
@@ -87,7 +87,7 @@ class _Table(NamedTuple):
     bad: Ints
 
 
-def contrast_events(events: Sequence[Event], runs: ContrastRuns, level: float = 0.95) -> Family:
+def contrast_events(events: Sequence[ContrastEvent], runs: ContrastRuns, level: float = 0.95) -> ContrastFamily:
     """Every event against the outcome, within groups and pooled over them, adjusted over all events at once.
 
     Events that the same runs show are one test. Runs without an outcome must not be among `runs`.
@@ -109,10 +109,10 @@ def contrast_events(events: Sequence[Event], runs: ContrastRuns, level: float = 
     for event, table, place in zip(events, tables, of, strict=True):
         test = tests[place]
         out.append(_contrast(event, table, runs, level, None if test is None else test[0], adjusted.get(place)))
-    return Family(out, ALPHA / max(len(able), 1), len(able))
+    return ContrastFamily(out, ALPHA / max(len(able), 1), len(able))
 
 
-def fall(event: Event, runs: ContrastRuns, each: float, level: float = 0.95) -> Estimate:
+def fall(event: ContrastEvent, runs: ContrastRuns, each: float, level: float = 0.95) -> Estimate:
     """The success rate of runs that show the event minus that of the others, within groups.
 
     The interval holds together with those of all events of the family, of which `each` is the part of one end.
@@ -122,7 +122,7 @@ def fall(event: Event, runs: ContrastRuns, each: float, level: float = 0.95) -> 
     return _difference(table.n_ok - table.ok, n - with_n, table.ok, with_n, each, level)
 
 
-def rise(event: Event, runs: ContrastRuns, each: float, level: float = 0.95) -> Estimate:
+def rise(event: ContrastEvent, runs: ContrastRuns, each: float, level: float = 0.95) -> Estimate:
     """The share of failed runs that show the event minus that of the others, within groups, as `fall`."""
     table = _table(event, runs)
     return _difference(table.ok, table.n_ok, table.bad, table.n_bad, each, level)
@@ -133,7 +133,7 @@ def _difference(first: Ints, n_first: Ints, second: Ints, n_second: Ints, each: 
     count = int((n_first + n_second)[used].sum())
     method = "difference within tasks, score interval, simultaneous over all events"
     if not count:
-        why = "no task has runs on both sides"
+        why = "no task has attempts on both sides"
         return Estimate(value=None, level=level, method=method, n=0, of="runs", why=why)
     found = stratified.difference(
         stratified.sums_of_counts(first[used], n_first[used]),
@@ -148,7 +148,7 @@ def _difference(first: Ints, n_first: Ints, second: Ints, n_second: Ints, each: 
     )
 
 
-def given(event: Event, runs: ContrastRuns, known: Ints) -> float | None:
+def given(event: ContrastEvent, runs: ContrastRuns, known: Ints) -> float | None:
     """The p-value of an event when runs that show what is known already are groups of their own; None: no group can
     tell. Large where the event adds nothing to what is known."""
     shown = np.zeros(runs.failed.size, dtype=np.int64)
@@ -159,17 +159,11 @@ def given(event: Event, runs: ContrastRuns, known: Ints) -> float | None:
 
 def share_of(hits: Ints, of: Ints, level: float) -> Estimate:
     """A share of runs, clustered by task: `hits` and `of` per task."""
-    total = int(of.sum())
-    if not total:
-        return Estimate(value=None, level=level, n=0, of="failed runs", why="no run failed")
-    ends = shares.clustered_share(hits, of, level)
-    value = float(hits.sum()) / total
-    low, high = min(float(ends.low), value), max(float(ends.high), value)
-    return Estimate(value=value, low=low, high=high, level=level, method="wilson-neff", n=total, of="failed runs")
+    return shares.share_estimate(hits, of, level, "failed runs", nothing="no attempt failed")
 
 
 def _contrast(
-    event: Event, table: _Table, runs: ContrastRuns, level: float, p: float | None, adjusted: float | None
+    event: ContrastEvent, table: _Table, runs: ContrastRuns, level: float, p: float | None, adjusted: float | None
 ) -> EventContrast:
     bad = event.rows[runs.failed[event.rows]]
     tasks = int(runs.task.max(initial=-1)) + 1
@@ -191,7 +185,7 @@ def _contrast(
     )
 
 
-def _table(event: Event, runs: ContrastRuns) -> _Table:
+def _table(event: ContrastEvent, runs: ContrastRuns) -> _Table:
     groups = int(runs.group.max(initial=-1)) + 1
     among = np.arange(runs.failed.size) if event.among is None else event.among
 
@@ -203,7 +197,7 @@ def _table(event: Event, runs: ContrastRuns) -> _Table:
     return _Table(n_ok[both], n_bad[both], counts(event.rows, False)[both], counts(event.rows, True)[both])
 
 
-def _key(event: Event, runs: ContrastRuns) -> tuple[bytes, ...]:
+def _key(event: ContrastEvent, runs: ContrastRuns) -> tuple[bytes, ...]:
     return (event.rows.tobytes(), b"" if event.among is None else event.among.tobytes())
 
 

@@ -1,4 +1,4 @@
-"""A corridor: what successful runs of a task look like, as a ruler for other runs.
+"""A corridor: the behaviour of successful attempts at a task, to compare other attempts with.
 
 It may come from another model, from golden runs or from people's traces, if they were measured through the same field.
 Adherence is conformal: under the same conditions as the corridor's runs, a new run falls outside with probability at
@@ -20,7 +20,7 @@ from ethogram.stats import permutation, spread
 from . import fieldtests, twin
 from .columns import Floats, Ints
 from .field import Dimension, Field
-from .horizon import Rule
+from .horizon import MembershipRule
 
 FORMAT = 1
 MOST_REFERENCES = 2000
@@ -36,7 +36,7 @@ class CorridorGap(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     state: str
-    rule: Rule
+    rule: MembershipRule
     K: int
     width: float
     width_gap: float
@@ -83,7 +83,7 @@ class Corridor:
 
     def __init__(self, field: Field, name: str = "") -> None:
         if field.K == 0:
-            raise BadInput("a corridor needs runs, and there are none; take a field that has successes")
+            raise BadInput("a corridor needs successes, and there are none; use a field that has some")
         self.field = field
         self.name = name
 
@@ -152,10 +152,10 @@ class Corridor:
             )
             return cls(field, str(data.get("name", "")))
         except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(f"this is not a corridor ({type(error).__name__}: {error}); save one anew") from None
+            raise BadInput(f"this is not a corridor ({type(error).__name__}: {error}); save a new one") from None
 
     def gaps(
-        self, field: Field, rule: Rule = "visited", *, level: float = 0.95, draws: int = 999, seed: int = 0
+        self, field: Field, rule: MembershipRule = "visited", *, level: float = 0.95, draws: int = 999, seed: int = 0
     ) -> tuple[CorridorGap, ...]:
         """Width and centre of every horizon against the corridor, in the order of states."""
         self._same_dimensions(field)
@@ -201,7 +201,7 @@ class Corridor:
         return tuple(a for a in out if a is not None)
 
     def alarm(self, field: Field, alpha: float = 0.05, *, draws: int = 999, seed: int = 0) -> Alarm:
-        """Did new runs leave the corridor? Runs dealt anew as old and new within tasks; the level is exact.
+        """Test whether new attempts left the corridor: old and new are permuted within tasks; the level is exact.
 
         Runs of tasks that the corridor lacks are counted as untested.
         """
@@ -216,14 +216,14 @@ class Corridor:
             "draws": draws, "seed": seed,
         }  # fmt: skip
         if not shared.any():
-            why = "the corridor has none of these tasks; build it from runs of the same tasks"
+            why = "the corridor has none of these tasks; build it from attempts at the same tasks"
             return Alarm(raised=None, p=None, distance=None, why=why, **common)
         pair = self._pooled(field)
         least = float(np.exp(-permutation.log_arrangements(pair.task, pair.second, len(pair.tasks))))
         if least > alpha or not pair.alive.any():
-            why = f"so few runs cannot raise an alarm at {alpha:g} (p is at least {least:.2g}); it needs more"
+            why = f"too few attempts to raise an alarm at {alpha:g} (p is at least {least:.2g})"
             if not pair.alive.any():
-                why = "no dimension varies within a task, in the corridor or in the new runs"
+                why = "no dimension varies within a task, in the corridor or in the new attempts"
             return Alarm(raised=None, p=None, distance=None, why=why, **common)
         far, p = permutation.distance_test(
             pair.x, pair.second, pair.task, len(pair.tasks), draws, fieldtests.generator(seed, "corridor alarm")
@@ -237,7 +237,7 @@ class Corridor:
         scale = twin.scale_from(spread.cells(both, rough.task, len(rough.tasks), spread.log_features))
         return fieldtests.paired(self.field, field, scale)
 
-    def _gap(self, state: str, rule: Rule, part: Field, level: float, draws: int, seed: int) -> CorridorGap:
+    def _gap(self, state: str, rule: MembershipRule, part: Field, level: float, draws: int, seed: int) -> CorridorGap:
         m, ruler = part.metrics(), self.field.metrics()
         plain = dict(zip(part.names, (m.center() - ruler.center()).tolist(), strict=True))
         common: dict[str, Any] = {"state": state, "rule": rule, "K": part.K, "width": m.width()}

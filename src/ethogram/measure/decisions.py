@@ -1,4 +1,4 @@
-"""Decision points: places in the attempts of tasks where runs went on differently, and what each choice was worth.
+"""Decision points: places where attempts at a task made different choices, and the value of each choice.
 
 Two kinds of places are looked at. A *prefix*: all steps so far have the same signatures; tasks whose attempts begin
 alike share it. And the *first time* that a step of some signature was taken, whatever came before it: this pools tasks
@@ -14,9 +14,9 @@ import msgspec
 import numpy as np
 
 from ethogram.estimate import Estimate
-from ethogram.trace import Span
+from ethogram.trace import Span, is_length_stop
 
-from .contrasts import ContrastRuns, Event
+from .contrasts import ContrastEvent, ContrastRuns
 
 DEEPEST = 60
 """Prefixes of more steps are shared by no two runs that differ in anything else."""
@@ -43,11 +43,11 @@ class Choice(NamedTuple):
 
     place: ChoicePlace
     choice: str
-    event: Event
+    event: ContrastEvent
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """One way to go on at a place: how many runs went it, and how many of those failed."""
+    """One choice at a place: how many attempts made it, and how many of those failed."""
 
     choice: str
     runs: int
@@ -88,7 +88,7 @@ def choices(paths: Sequence[Sequence[str]]) -> list[Choice]:
             if (own.tobytes(), among.tobytes()) in seen:  # a prefix and a first time that are the same runs
                 continue
             seen.add((own.tobytes(), among.tobytes()))
-            found.append(Choice(place, choice, Event(_name(place, choice), own, among)))
+            found.append(Choice(place, choice, ContrastEvent(_name(place, choice), own, among)))
     return found
 
 
@@ -114,7 +114,7 @@ def step_words(span: Span) -> str:
         asked = ", ".join(dict.fromkeys(span.requested))
         said = f"asks for {asked}" if asked else "answers"
         stopped = span.stop_reason or ""
-        said += f" ({stopped})" if stopped in ("length", "max_tokens", "content_filter", "refusal") else ""
+        said += f" ({stopped})" if is_length_stop(stopped) or stopped in ("content_filter", "refusal") else ""
         return f"{said}, failed" if span.status == "error" else said
     name = span.tool or span.name
     if span.kind == "tool":

@@ -20,7 +20,7 @@ from ethogram.trace import Trace
 
 from . import horizon as horizons
 from . import intent as intents_
-from .columns import NO_LABEL, Bools, Columns, Floats, Ints, Path, collapse, path_length
+from .columns import NO_LABEL, Bools, Columns, Floats, Ints, LabelPath, collapse, path_length
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -266,7 +266,7 @@ class Field(Generic[T]):
         """Trajectories whose state went backwards, each with its first step back."""
         return horizons.steps_back(self._held.paths("states"), self._rank)
 
-    def horizon(self, state: str | Sequence[str], rule: horizons.Rule = "visited") -> Field:
+    def horizon(self, state: str | Sequence[str], rule: horizons.MembershipRule = "visited") -> Field:
         """The trajectories that visited a state (or any of a list), or that reached it; see `measure.horizon`."""
         wanted = [state] if isinstance(state, str) else list(state)
         horizons.known_or_refuse(wanted, self._order)
@@ -358,7 +358,7 @@ class Field(Generic[T]):
             )
         return point
 
-    def _labelled(self, trajectory: Any) -> tuple[Path, Path]:
+    def _labelled(self, trajectory: Any) -> tuple[LabelPath, LabelPath]:
         """Both label sequences; without functions of its own a field asks for no length it cannot have."""
         kinds = (type(self).state is not Field.state, type(self).intent is not Field.intent)
         try:
@@ -367,7 +367,7 @@ class Field(Generic[T]):
             if any(kinds):
                 raise
             length = 1
-        blank: Path = ((NO_LABEL, length),) if length else ()
+        blank: LabelPath = ((NO_LABEL, length),) if length else ()
         asked = (self.state, self.intent)
         found = [
             collapse(str(ask(trajectory, t)) for t in range(length)) if own else blank
@@ -385,7 +385,7 @@ class Field(Generic[T]):
         first = back[0]
         warnings.warn(
             f"state() went backwards in {len(back)} of {self.K} trajectories (first in trajectory {first.trajectory}: "
-            f"from {first.left!r} to {first.entered!r}); horizons then do not mean 'got at least so far': "
+            f"from {first.left!r} to {first.entered!r}); so the rule 'reached' does not mean 'at least this state': "
             "return the furthest state, or declare state_order",
             horizons.NotMonotone,
             stacklevel=3,

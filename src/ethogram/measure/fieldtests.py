@@ -1,6 +1,6 @@
-"""Tests on fields: which dimensions part success and failure, and how two fields differ.
+"""Tests on fields: on which dimensions successes and failures differ, and how two fields differ.
 
-Labels are dealt anew within tasks, so the difficulty of tasks never counts; dimensions are taken together by max-T.
+Labels are permuted within tasks, so the difficulty of tasks does not matter; max-T adjusts over dimensions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .field import Field
 class SeparationTest(NamedTuple):
     """p per dimension, alone and adjusted over all of them; empty, with `why`, where a test makes no sense.
 
-    `least` is the smallest p that dealing labels anew could give. `method` says whether labels were dealt, or p was
+    `least` is the smallest p that a permutation can give. `method` says whether labels were permuted, or p was
     drawn from the normal limit of dealing, as it is above 20 000 runs.
     """
 
@@ -98,7 +98,7 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
 
 
 def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
-    """Outcome classes dealt anew within tasks; refused below three of a class."""
+    """Outcome classes permuted within tasks; refused below three of a class."""
     sides, scale = twin.counts(field), twin.scale_of(field)
     why = twin.too_few_per_side(sides)
     if sides.tasks == 0 or min(sides.plus, sides.minus) < twin.LEAST_PER_SIDE or not scale.alive.any():
@@ -114,9 +114,11 @@ def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
         kept = np.flatnonzero(scale.alive)
         draws = max(draws, 9999)
         found = permutation.max_t_normal(score[kept], covariance[np.ix_(kept, kept)], draws, rng)
-        method = f"normal limit of outcomes dealt anew within tasks ({part.K} runs, above {twin.LARGE}), {draws} draws"
+        method = (
+            f"normal limit of outcomes permuted within tasks ({part.K} attempts, above {twin.LARGE}), {draws} draws"
+        )
     else:
-        method = f"outcomes dealt anew within tasks, {draws} draws"
+        method = f"outcomes permuted within tasks, {draws} draws"
         x = twin.standardised(part, scale)
         found = permutation.association(x, success, part.task_index, groups, draws, rng)
     names = [n for n, alive in zip(field.names, scale.alive, strict=True) if alive]
@@ -214,7 +216,7 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     if not pair.alive.any():
         still = "no dimension varies within a task, on either side"
         nought = np.ones(0)
-        tests = [Test(of="centre", p=None, method="arms dealt anew within tasks", why=still)]
+        tests = [Test(of="centre", p=None, method="arms permuted within tasks", why=still)]
         return Estimate(value=None, level=level, why=still), tests, MaxT(nought, nought, nought)
     groups, arms = len(pair.tasks), []
     for own in (~pair.second, pair.second):
@@ -225,7 +227,7 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     cross = [c if k else cross[1 - i] for i, (c, k) in enumerate(zip(cross, known, strict=True))]
     found = spread.shift(arms[0][0], arms[1][0], cross[0], cross[1])
     least = -permutation.log_arrangements(pair.task, pair.second, groups)
-    # a scale that knows the arms would favour the deal that was seen: here the spread within tasks over both
+    # a scale that knows the arms would favour the observed labels: here the spread within tasks over both
     whole = twin.scale_from(spread.cells(pair.x, pair.task, groups)).sd
     many = pair.second.size > twin.LARGE and pair.second.size / groups >= twin.LARGE_TASK
     test = permutation.centre_tests_normal if many else permutation.centre_tests
@@ -233,11 +235,13 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     tested = test(
         pair.x / np.where(whole > 0, whole, 1.0), pair.second, pair.task, groups, draws, generator(seed, "field centre")
     )
-    method = f"arms dealt anew within tasks, {draws} draws"
+    method = f"arms permuted within tasks, {draws} draws"
     if many:
-        method = f"normal limit of arms dealt anew within tasks ({pair.second.size} runs), {draws} draws"
+        method = f"normal limit of arms permuted within tasks ({pair.second.size} attempts), {draws} draws"
     smallest = float(np.exp(least)) * 2
-    needed = f"so few runs that p cannot fall below {smallest:.2g}; it needs 4 on each side of one task, or more tasks"
+    needed = (
+        f"so few attempts that p cannot be below {smallest:.2g}; it needs 4 on each side of one task, or more tasks"
+    )
     weak = needed if smallest > 1 - level else None
     if groups == 1:
         tests = [Test(of="centre", p=tested.pooled, method=method, why=weak)]
@@ -276,7 +280,7 @@ def _pass_difference(pair: Pair, level: float) -> tuple[Estimate, Test]:
     arms = stratified.arms_of_values(values, pair.task[kept], pair.second[kept], len(pair.tasks))
     found = stratified.difference(*arms, level, equal=False, step=1.0)
     if int(found.tasks) == 0:
-        why = "no task has an outcome on both sides; score the runs first"
+        why = "no task has an outcome on both sides; score the attempts first"
         return Estimate(value=None, why=why, missing=missing, **common), Test(
             of="convergence", p=None, method=method, why=why
         )

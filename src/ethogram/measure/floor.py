@@ -1,4 +1,4 @@
-"""The noise floor: how far an agent is from itself when nothing was changed.
+"""The noise floor: distances between repeats of an unchanged agent.
 
 The floor is measured by R re-runs of a baseline run of the same task; its distribution is over all pairs of those R + 1
 runs. A changed run is held against the baseline run it is paired with, and so is compared with that run's distances to
@@ -112,13 +112,13 @@ def warning(floor: NoiseFloor) -> str | None:
         )
     if not floor.measured:
         return (
-            "the noise floor was not measured: no task of the baseline has two runs, so nothing here tells a change "
-            f"from the agent's own run-to-run variation; run the baseline {USUAL_RERUNS + 1} times"
+            "the noise floor was not measured: no task of the baseline has two attempts, so a change "
+            f"cannot be distinguished from the agent's run-to-run variation; run the baseline {USUAL_RERUNS + 1} times"
         )
     if floor.reruns < FEW_RERUNS:
         share = round(100 / (floor.reruns + 1))
         return (
-            f"the noise floor rests on {floor.reruns} re-run{'s' if floor.reruns > 1 else ''} of a baseline run: with "
-            f"nothing changed, {share} % of pairs lie above it; {USUAL_RERUNS} re-runs or more are advised"
+            f"the noise floor rests on {floor.reruns} re-run{'s' if floor.reruns > 1 else ''} of a baseline attempt: "
+            f"with nothing changed, {share} % of pairs are above it; {USUAL_RERUNS} re-runs or more are advised"
         )
     return None

@@ -1,4 +1,4 @@
-"""States along a task: their order, who was there under either rule, and who went backwards.
+"""States along a task: their order, which attempts count at each under either rule, and which went backwards.
 
 `visited`: the label occurs in the trajectory (the essay's rule). `reached`: that state or a later one occurs, so that
 a run which jumps over a state has reached it. A terminal label, which every trajectory gets at its last step and only
@@ -13,14 +13,14 @@ from typing import Literal, NamedTuple
 
 from ethogram.errors import BadUsage, NotFound
 
-from .columns import Path
+from .columns import LabelPath
 
-Rule = Literal["visited", "reached"]
+MembershipRule = Literal["visited", "reached"]
 RULES: tuple[str, ...] = ("visited", "reached")
 
 
 class NotMonotone(UserWarning):
-    """A state function went backwards: horizons then no longer mean "got at least so far"."""
+    """A state function went backwards, so the rule `reached` no longer means "at least this state"."""
 
 
 class Backwards(NamedTuple):
@@ -31,7 +31,7 @@ class Backwards(NamedTuple):
     entered: str
 
 
-def order_of(paths: Sequence[Path], declared: Sequence[str]) -> list[str]:
+def order_of(paths: Sequence[LabelPath], declared: Sequence[str]) -> list[str]:
     """Labels in the declared order; others by first appearance, within trajectories before across them.
 
     A trajectory that jumps over a state and comes first would otherwise put that state last.
@@ -46,7 +46,7 @@ def order_of(paths: Sequence[Path], declared: Sequence[str]) -> list[str]:
     return [*declared, *_sorted_by_precedence(rest, list(distinct), seen)]
 
 
-def terminal_of(paths: Sequence[Path]) -> str | None:
+def terminal_of(paths: Sequence[LabelPath]) -> str | None:
     """The label that every trajectory gets at its last step and only there; None if there is none such."""
     if len(paths) < 2 or any(not path for path in paths):
         return None
@@ -57,7 +57,7 @@ def terminal_of(paths: Sequence[Path]) -> str | None:
     return last
 
 
-def members(paths: Sequence[Path], wanted: Sequence[str], rule: str, rank: Mapping[str, int]) -> list[bool]:
+def members(paths: Sequence[LabelPath], wanted: Sequence[str], rule: str, rank: Mapping[str, int]) -> list[bool]:
     """Which trajectories belong to the horizon of any of these states; `rank` lacks the terminal label."""
     if rule not in RULES:
         raise BadUsage(f"there is no membership rule {rule!r}; use 'visited' or 'reached'")
@@ -80,7 +80,7 @@ def known_or_refuse(wanted: Sequence[str], known: Sequence[str]) -> None:
             raise NotFound.named("state", state, list(known))
 
 
-def steps_back(paths: Sequence[Path], rank: Mapping[str, int]) -> list[Backwards]:
+def steps_back(paths: Sequence[LabelPath], rank: Mapping[str, int]) -> list[Backwards]:
     """The first step back of every trajectory that takes one."""
     found = []
     for number, path in enumerate(paths):

@@ -1,11 +1,11 @@
-"""Programs: the sequence of intents of a trajectory, each run of one intent counted once."""
+"""Programs: the sequence of intents of a trajectory, with consecutive equal intents counted once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from .columns import Path
+from .columns import LabelPath
 
 Program = tuple[str, ...]
 
@@ -24,7 +24,7 @@ class Split(NamedTuple):
         return self.between / self.width if self.width > 0 else None
 
 
-def program(path: Path) -> Program:
+def program(path: LabelPath) -> Program:
     """The intents in order."""
     return tuple(label for label, _ in path)
 

@@ -1,9 +1,9 @@
-"""Is version B's behaviour another than A's? K runs against K runs of the same tasks, whatever the pass rate says.
+"""Tests whether the behaviour of two versions differs: K attempts against K attempts at the same tasks.
 
-Distance describes and counts detect: log counts of signatures and log length carry most of what a change does, so
-they are tested, with the distances beside them. Three questions share the level by Holm: do counts move the same way
-in all tasks, do they move in each task its own way, are runs of the two sides further apart than runs of one side.
-The answer is `different` or `undecided`; that two agents are the same is never shown by a test that failed.
+Log counts of signatures and log length show most changes, so they are tested, and distances too. Three questions share
+the level by Holm: do counts move the same way in all tasks, do they move in each task its own way, are attempts of the
+two sides further apart than attempts of one side. The answer is `different` or `undecided`: a test that finds no
+difference does not show that two agents are the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ethogram.stats.twosample import TaskSample, TwoSample, compare_samples
 from .divergence import Floats, repeat_distances, upper
 from .reading import Reading
 
-Verdict = Literal["different", "undecided"]
+DifferenceVerdict = Literal["different", "undecided"]
 LENGTH, OTHER = "(length)", "(other steps)"
 MOST_FEATURES = 50
 MOST_PAIRS = 4000
@@ -82,9 +82,9 @@ class Tests(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KbyK(msgspec.Struct, frozen=True, kw_only=True):
-    """Two samples of runs on the same tasks, held against each other."""
+    """Two samples of attempts at the same tasks, compared."""
 
-    verdict: Verdict
+    verdict: DifferenceVerdict
     p_value: float
     evidence: str
     tests: Tests
@@ -217,9 +217,9 @@ def _excess(row: TaskDifference) -> float | None:
 
 def _mean(values: Sequence[float | None]) -> Estimate:
     known = np.array([v for v in values if v is not None])
-    missing = {"one run per side": len(values) - known.size} if known.size < len(values) else {}
+    missing = {"one attempt per side": len(values) - known.size} if known.size < len(values) else {}
     if known.size == 0:
-        return Estimate(value=None, of="tasks", missing=missing, why="no task has two runs on the sides it needs")
+        return Estimate(value=None, of="tasks", missing=missing, why="no task has two attempts on the sides it needs")
     value = float(known.mean())
     if known.size < FEW_TASKS:
         why = f"{known.size} task{'s are' if known.size != 1 else ' is'} too few to say how tasks vary"
@@ -347,7 +347,7 @@ def _evidence(tasks: Sequence[_Task], found: TwoSample, p: float, columns: Seque
     said = {
         "counts of steps move the same way in the tasks": found.same_way_p,
         "counts of steps move, each task its own way": found.own_way_p,
-        "runs of the two sides are further apart than runs of one": found.energy_p,
+        "attempts of the two sides are further apart than attempts of one side": found.energy_p,
     }
     if p <= ALPHA:
         shown = [f"{what} (p = {v:.2g})" for what, v in said.items() if v <= ALPHA]
@@ -355,5 +355,8 @@ def _evidence(tasks: Sequence[_Task], found: TwoSample, p: float, columns: Seque
         strongest = max(named, key=lambda i: abs(found.same_way[i]), default=0)
         return f"{'; '.join(shown)}; most of all {columns[strongest]}"
     if least > ALPHA:
-        return f"so few runs cannot show anything: the smallest p-value that they can give is {min(least, 1.0):.2g}"
-    return f"no question was answered at the {ALPHA:g} level (adjusted p = {p:.2g}); this does not show sameness"
+        return f"too few attempts: the smallest p-value that they can give is {min(least, 1.0):.2g}"
+    return (
+        f"no difference was found at the {ALPHA:g} level (adjusted p = {p:.2g}); "
+        "this does not show that the runs are the same"
+    )

@@ -1,4 +1,4 @@
-"""Success by layer: one answer (L0), single tool calls (L1), the way taken (L2), the state that is left (L3)."""
+"""Success by layer: the answer (L0), single tool calls (L1), the steps taken (L2), the state at the end (L3)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ NAMES: Mapping[Layer, str] = {"L0": "the answer", "L1": "tool calls", "L2": "the
 UNMEASURED: Mapping[Layer, str] = {
     "L0": "no check looks at the answer",
     "L1": "no tool_calls check, and no expected calls in the log",
-    "L2": "nobody has judged the way taken; ethogram judge does",
+    "L2": "the steps were not judged; use ethogram judge",
     "L3": "no check looks at the end state, and no score of the log is known to",
 }
 END: Layer = "L3"
 MOST = 0.5
-"""Beyond this share of the runs that end badly, one speaks of most of them."""
-COUNTED = frozenset((None, "unscored", "infrastructure.verifier"))
-"""Where the outcome is missing for one of these reasons, what other checks said counts: the run was not spoiled."""
+"""Above this share of the attempts with a wrong end state, the sentence says "most of them"."""
 
 
 @dataclass(frozen=True, eq=False)
 class LayerScores:
-    """What each layer says of the episodes of `outcomes`: one score per episode, NaN where it says nothing.
+    """The scores of each layer for the episodes of `outcomes`: one per episode, NaN where unknown.
 
     `demands` holds, for every layer and task that was looked at, who looked. `spoiled` are episodes that the agent
     ended itself, by a crash or at its cap: where no verdict was given on what they left, they fail every layer of
@@ -58,8 +56,7 @@ class LayerScores:
     def of(self, layer: Layer, tasks: Collection[str]) -> Outcomes:
         """The outcomes of one layer on these tasks, in the order of the run; all of them must demand it somewhere."""
         whole = self.outcomes
-        spoilt = np.array([r not in COUNTED for r in whole.reason], dtype=bool)
-        value = np.where(spoilt, np.nan, self.scores[layer])
+        value = np.where(whole.ended, self.scores[layer], np.nan)
         value = np.where(np.isnan(value) & self.spoiled, 0.0, value)
         reason = whole.reason.copy()
         reason[~np.isnan(value)] = None
@@ -96,7 +93,7 @@ class LayerGap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def layer_gaps(found: LayerScores, level: float = 0.95) -> list[LayerGap]:
-    """For every layer below the end state, runs that pass it and yet end badly; the intervals hold together."""
+    """For every layer below the end state, attempts that pass it with a wrong end state; simultaneous intervals."""
     tasks = found.tasks(END)
     below = [layer for layer in LAYERS[:-1] if set(found.tasks(layer)) & set(tasks)]
     each = 1 - (1 - level) / max(len(below), 1)
@@ -118,7 +115,7 @@ def look_in_one_run(gaps: Sequence[LayerGap]) -> str:
         return ""
     gap = told[-1]
     share, low, high = (x if x is not None else 0.0 for x in (gap.share.value, gap.share.low, gap.share.high))
-    count = f"{gap.passed} of {gap.failed_at_end} runs with a wrong end state pass {gap.layer} ({NAMES[gap.layer]})"
+    count = f"{gap.passed} of {gap.failed_at_end} attempts with a wrong end state pass {gap.layer} ({NAMES[gap.layer]})"
     told_share = f"{count}, {share:.2f} [{low:.2f}, {high:.2f}]"
     if low > MOST:
         outside = "the environment and the verifier"
@@ -127,4 +124,4 @@ def look_in_one_run(gaps: Sequence[LayerGap]) -> str:
     if high < MOST:
         first = "the plan and its context" if gap.layer == "L2" else "tool descriptions and arguments"
         return f"{told_share}: most of them go wrong there already, so look at {first}"
-    return f"{told_share}: this does not tell where to look"
+    return f"{told_share}: this does not show where to look"

@@ -1,4 +1,4 @@
-"""How a change showed up: control-flow changes of a pair, its category by rules in order, its group, prevalence.
+"""How a change shows in a pair: changes of control flow, its category by ordered rules, its group, prevalence.
 
 Eight categories compare steps and answers. Six more say what those cannot: a crash on either side is a fact of its own
 and no answer; where neither run has a recorded step, the answer alone is compared, under that name; a detour that
@@ -39,7 +39,7 @@ Manifestation = Literal[
     "answer_same",
     "not_comparable",
 ]
-Group = Literal[
+ManifestationGroup = Literal[
     "combined_disruption",
     "behavioral_detours",
     "silent_corruption",
@@ -49,8 +49,8 @@ Group = Literal[
     "not_comparable",
 ]
 MANIFESTATIONS: tuple[Manifestation, ...] = get_args(Manifestation)
-GROUPS: tuple[Group, ...] = get_args(Group)
-GROUP_OF: Mapping[Manifestation, Group] = MappingProxyType(
+GROUPS: tuple[ManifestationGroup, ...] = get_args(ManifestationGroup)
+GROUP_OF: Mapping[Manifestation, ManifestationGroup] = MappingProxyType(
     {
         "catastrophic_failure": "combined_disruption",
         "early_termination": "combined_disruption",
@@ -97,7 +97,7 @@ class Showing(NamedTuple):
     """The category of a pair, its group, and the rule that fired, with the facts that made it fire."""
 
     manifestation: Manifestation
-    group: Group
+    group: ManifestationGroup
     rule: str
 
 
@@ -158,7 +158,7 @@ def answer_changed(first: Any, second: Any) -> bool | None:
 
 
 def same_answer(first: Any, second: Any) -> bool:
-    """Equal as numbers where both read as numbers, as text without regard to case, width and spaces otherwise."""
+    """Equal as numbers where both are numbers, else as text, ignoring case, width and spaces."""
     if first is None or second is None:
         return first is second
     if isinstance(first, bool) or isinstance(second, bool):
@@ -297,15 +297,8 @@ def _by_answer(changed: bool | None, null_answer: bool) -> Showing:
 
 def token_overhead(first: Totals, second: Totals) -> float | None:
     """All tokens of the second run over all tokens of the first; None where either log has no usage."""
-    one, two = all_tokens(first), all_tokens(second)
+    one, two = first.tokens, second.tokens
     return None if not one or two is None else two / one
-
-
-def all_tokens(totals: Totals) -> int | None:
-    """Input, cache and output together; None where the log never said. Reasoning is part of the output."""
-    counts = (totals.input_tokens, totals.cache_read_tokens, totals.cache_write_tokens, totals.output_tokens)
-    known = [c for c in counts if c is not None]
-    return sum(known) if known else None
 
 
 def prevalence(pairs: Sequence[tuple[str, str]], names: Iterable[str], level: float = 0.95) -> dict[str, Estimate]:

@@ -1,4 +1,4 @@
-"""The metrics of a field: the essay's, exact and plain, and beside each the default reading as an `Estimate`."""
+"""The metrics of a field: plain, as the essay defines them, and the default ones as `Estimate`."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class FieldMetrics:
         return function(self._field, level)
 
     def separation_test(self, draws: int = 999, seed: int = 0) -> SeparationTest:
-        """Which dimensions part success and failure: labels dealt anew within tasks, max-T over dimensions."""
+        """On which dimensions successes and failures differ: labels permuted within tasks, max-T over dimensions."""
         return separation_test(self._field, draws, seed)
 
     def bootstrap(self, draws: int, rng: np.random.Generator) -> Floats:

@@ -96,7 +96,7 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def terminal(self) -> str | None:
-        """The state that the last step gets whatever was done."""
+        """The state of the last step, whatever the milestones."""
         return next((m.state for m in self.milestones if m.when.last), None)
 
     def labels(self, steps: Sequence[StepLike]) -> list[str]:
@@ -231,7 +231,7 @@ def _check(found: Milestones) -> None:
     for milestone in found.milestones:
         when = milestone.when
         if when.last and msgspec.structs.replace(when, last=False) != StepCondition():
-            raise BadInput(f"{milestone.state!r} asks for the last step and for more; 'last' stands alone")
+            raise BadInput(f"{milestone.state!r} combines 'last' with other conditions; use 'last' alone")
         if isinstance(when.after, str) and when.after not in states:
             raise NotFound.named("milestone", when.after, list(states))
         if when.write is not None and not found.writes:

@@ -1,4 +1,4 @@
-"""How much nothing moves: the baseline against itself, pass by pass and session by session."""
+"""Noise of outcomes: the baseline against itself, pass by pass and session by session."""
 
 from __future__ import annotations
 

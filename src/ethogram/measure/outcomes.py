@@ -1,4 +1,4 @@
-"""The outcomes of a run as columns: what reliability, comparison, gate and planner are computed from."""
+"""The outcomes of a run as columns: the input of reliability, comparison, gate and planner."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
+UNJUDGED = frozenset(("unscored", "infrastructure.verifier"))
+"""Reasons for which only the verdict is missing: the episode came to its end, so what it did and cost is known."""
 NOT_RUN = "not_run"
 """Planned, and not (or not yet) in the ledger: missing like any other, with a reason of its own."""
 
@@ -46,6 +48,12 @@ class Outcomes:
         return ~np.isnan(self.value)
 
     @cached_property
+    def ended(self) -> Bools:
+        """Which episodes came to their end, scored or not: what cut the others off also cut what they did and cost."""
+        unjudged = np.array([reason in UNJUDGED for reason in self.reason], dtype=bool)
+        return np.asarray(self.scored | unjudged)
+
+    @cached_property
     def success(self) -> Bools:
         """Which episodes succeeded; a missing one did not, and is not counted either."""
         with np.errstate(invalid="ignore"):
@@ -71,23 +79,27 @@ class Outcomes:
         """Whether every score is exactly 0 or 1."""
         return bool(np.all(np.isin(self.value[self.scored], (0.0, 1.0))))
 
-    def missing(self) -> dict[str, int]:
-        """How many planned attempts have no score, by reason."""
-        counts = Counter(self.reason[~self.scored].tolist())
+    def missing(self, name: str = "success") -> dict[str, int]:
+        """How many planned attempts have neither a score nor a value of this metric, by reason.
+
+        Scored attempts whose log never said what the metric needs are not among them.
+        """
+        counts = Counter(self.reason[~self.scored & np.isnan(self.metric(name))].tolist())
         absent = int(self.planned.sum()) - self.reason.size
         if absent > 0:
             counts[NOT_RUN] += absent
         return dict(sorted(counts.items()))
 
     def metric(self, name: str) -> Floats:
-        """A column by the name of its metric: NaN where the episode is missing or the log never said."""
+        """A column by the name of its metric: NaN where the log never said, and where the episode has no score or, of
+        a metric that needs none, did not end."""
         if name == "success":
             return np.where(self.scored, self.success.astype(np.float64), np.nan)
         if name == "score":
             return self.value
         if name not in self.figures:
             return np.full(self.value.shape, np.nan)
-        return np.where(self.scored, self.figures[name], np.nan)
+        return np.where(self.ended, self.figures[name], np.nan)
 
     def only(self, tasks: Sequence[str]) -> Outcomes:
         """The same outcomes on these tasks, in this order; a task without an episode stays, with none."""

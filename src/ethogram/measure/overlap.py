@@ -1,4 +1,4 @@
-"""Does a text stand in another one? Runs of words of tasks, looked for in corpora, prompts and replies.
+"""Overlap of texts: sequences of words of tasks, searched in corpora, prompts and replies.
 
 A run of `n` words (13, as is usual for contamination; a shorter text counts as one run) that stands word for word in
 both is no accident. Texts of fewer than 8 words prove nothing and are not looked for.
@@ -20,7 +20,7 @@ _WORD = re.compile(r"\w+")
 
 
 def plain_words(text: str) -> list[str]:
-    """The words of a text, whatever their case and what stands between them."""
+    """The words of a text in lower case, without punctuation."""
     return _WORD.findall(text.casefold())
 
 
@@ -40,7 +40,7 @@ class WordsFound(NamedTuple):
 
 
 class OverlapSearch:
-    """Looks for the runs of words of many texts at once in whatever is fed to it; holds only the texts themselves."""
+    """Searches word sequences of many texts at once in the text that it is fed; keeps only the texts themselves."""
 
     def __init__(self, texts: Mapping[str, str], n: int = RUN) -> None:
         """`texts` by name; those that are too short are in `short`, with the number of their words."""
@@ -118,5 +118,5 @@ def _halves(text: str) -> tuple[str, str]:
 
 
 def reproduced(beginning: Beginning, reply: str) -> int:
-    """How many runs of words of the unseen rest stand in a reply."""
+    """How many word sequences of the unseen rest are in a reply."""
     return len(beginning.own & set(runs_of(plain_words(reply), PROBE_RUN)))

@@ -1,4 +1,4 @@
-"""One pair, whole: a baseline run and a changed run of the same task, and everything that is said of the two."""
+"""One pair: an attempt at a task without a change and one with it, and all comparisons of the two."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class PairSide(NamedTuple):
 
 
 class PairFacts(NamedTuple):
-    """What a pair shows; None where it cannot be known. `recovered` speaks of pairs that took another way."""
+    """The facts of a pair; None where unknown. `recovered` is about pairs whose steps differ."""
 
     divergence: Divergence
     flow: ControlFlow

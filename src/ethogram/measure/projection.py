@@ -1,4 +1,4 @@
-"""Trajectories in few dimensions, honestly: the largest principal components and how much of the spread they carry."""
+"""Trajectories in few dimensions: the largest principal components, and their share of the spread."""
 
 from __future__ import annotations
 

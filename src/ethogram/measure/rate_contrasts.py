@@ -12,7 +12,7 @@ from math import erf, erfc, exp, inf, isinf, isnan, log, sqrt
 from typing import Any, NamedTuple
 
 from ethogram.estimate import Estimate
-from ethogram.stats.interval import Ends, known_ends, mover
+from ethogram.stats.interval import ValueWithEnds, known_ends, mover
 
 from . import twin
 from .field import Field
@@ -47,7 +47,7 @@ def pass_rate_contrast(used: Weighted, level: float, count: int) -> tuple[Estima
 
     found = ends(level)
     if found is None:
-        return Estimate(value=None, why="some condition has no outcome; score its runs first", **common), None
+        return Estimate(value=None, why="some condition has no outcome; score its attempts first", **common), None
     return Estimate(value=found.value, low=found.low, high=found.high, **common), _p_value(found.value, ends)
 
 
@@ -67,7 +67,7 @@ def convergence_contrast(used: Weighted, level: float, count: int) -> tuple[Esti
         return Estimate(value=None, why=why, **common), None
     low, high = _exp(found.low), _exp(found.high)
     if isnan(found.value):
-        why = "conditions that always passed or always failed stand on both sides: their ratio is not defined"
+        why = "both sides have conditions that always passed or always failed: their ratio is not defined"
         return Estimate(value=None, low=low, high=high, why=why, **common), _p_value(found.value, ends)
     return Estimate(value=_exp(found.value), low=low, high=high, **common), _p_value(found.value, ends)
 
@@ -76,7 +76,7 @@ def _combined(
     used: Weighted, estimate: Callable[[Field], Estimate], scale: Callable[[float], float]
 ) -> _Interval | None:
     """The weighted sum on a scale with its ends; None where a condition has no interval."""
-    rows: list[tuple[float, Ends]] = []
+    rows: list[tuple[float, ValueWithEnds]] = []
     for weight, field in used:
         found = estimate(field)
         ends = known_ends(found.value, found.low, found.high)

@@ -1,4 +1,4 @@
-"""A trace as divergence reads it: one signature per position, and the few facts that control flow is judged by."""
+"""A trace as a sequence for divergence: one signature per position, and facts about control flow."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     @property
     def places_by_lane(self) -> dict[str, list[int]]:
-        """Where each lane's steps stand in the linear reading, lanes in order of appearance."""
+        """The positions of each lane's steps in the linear reading, lanes in order of appearance."""
         places = defaultdict[str, list[int]](list)
         for i, name in enumerate(self.lanes):
             places[name].append(i)

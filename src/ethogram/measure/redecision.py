@@ -1,4 +1,4 @@
-"""Would another policy have decided otherwise? Decisions made anew at each model step, against the recorded ones.
+"""Decisions repeated at each model step with another policy, compared with the recorded ones.
 
 Models are random even where nothing changed, so every step is decided anew twice: by the changed policy, and by the
 recorded one as a control. What the control departs by is the noise floor; only what goes beyond it is an effect.
@@ -15,7 +15,7 @@ import numpy as np
 from ethogram.estimate import Estimate
 from ethogram.stats import exact, stratified
 from ethogram.stats.multiplicity import benjamini_hochberg
-from ethogram.trace import Message
+from ethogram.trace import Message, canonical_json
 
 from .kbyk import Spread, spread_of
 from .manifestation import prevalence
@@ -74,7 +74,7 @@ def decision(message: Message, compared: Compared = "calls") -> tuple[Any, ...]:
         return ("answer",)
     if compared == "names":
         return tuple(sorted(call.name for call in message.tool_calls))
-    return tuple(sorted((call.name, _canonical(call.arguments)) for call in message.tool_calls))
+    return tuple(sorted((call.name, canonical_json(call.arguments or "{}")) for call in message.tool_calls))
 
 
 def first_departure(steps: Sequence[StepDraws], arm: Literal["control", "changed"]) -> int | None:
@@ -165,11 +165,3 @@ def _word(at: int | None) -> str:
 
 def _of(estimate: Estimate, of: str) -> Estimate:
     return msgspec.structs.replace(estimate, of=of)
-
-
-def _canonical(arguments: str) -> str:
-    """Arguments whatever their spacing and the order of their names; what is no JSON stays as it is."""
-    try:
-        return msgspec.json.encode(msgspec.json.decode(arguments or "{}"), order="sorted").decode()
-    except (msgspec.DecodeError, RecursionError):
-        return arguments

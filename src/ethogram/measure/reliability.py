@@ -1,9 +1,9 @@
-"""How often an agent succeeds, and how often it does so every time: pass@k, pass^k, and what is missing."""
+"""Reliability: pass@k, pass^k, and what is missing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 import numpy as np
@@ -12,6 +12,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.result import Result
 from ethogram.stats import interval, passk
+from ethogram.stats.passk import Target
 
 from .outcomes import Floats, Ints, Outcomes
 
@@ -21,7 +22,8 @@ MIN_COVERAGE = 0.8
 """Below this share of planned attempts with a score, a rate is given without an interval: too much is unknown."""
 
 Convention = Literal["bounds", "failure"]
-Target = Literal["population", "suite"]
+CONVENTIONS: tuple[str, ...] = get_args(Convention)
+TARGETS: tuple[str, ...] = get_args(Target)
 
 
 class EpisodeCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +68,7 @@ class Compounding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reliability(Result, kw_only=True):
-    """Everything `ethogram stats` says of one set of outcomes.
+    """All results of `ethogram stats` on one set of outcomes.
 
     `same_tasks` is false where some k is over fewer tasks than another, which then do not make one curve.
     """

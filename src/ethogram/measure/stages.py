@@ -1,4 +1,4 @@
-"""A field along its states: how the cloud of those that came so far narrows, and where failures part from successes."""
+"""A field along its states: its width at each state, and where failures diverge from successes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import msgspec
 from ethogram.estimate import Estimate, json_number
 
 from .field import Field
-from .horizon import Rule
+from .horizon import MembershipRule
 
 
 class HorizonReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +17,7 @@ class HorizonReading(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     state: str
-    rule: Rule
+    rule: MembershipRule
     K: int
     successes: int
     width: float | None
@@ -26,13 +26,13 @@ class HorizonReading(msgspec.Struct, frozen=True, kw_only=True):
     estimates: dict[str, Estimate]
 
 
-def walk(field: Field, rule: Rule = "visited", *, level: float = 0.95) -> tuple[HorizonReading, ...]:
+def walk(field: Field, rule: MembershipRule = "visited", *, level: float = 0.95) -> tuple[HorizonReading, ...]:
     """Every state in order, with width, convergence and drift of its horizon; the terminal one only if visited."""
     states = [s for s in field.states if rule == "visited" or s != field.terminal]
     return tuple(read_horizon(field.horizon(state, rule), state, rule, level) for state in states)
 
 
-def read_horizon(part: Field, state: str, rule: Rule, level: float) -> HorizonReading:
+def read_horizon(part: Field, state: str, rule: MembershipRule, level: float) -> HorizonReading:
     """One horizon in both readings."""
     if part.K == 0:
         return HorizonReading(

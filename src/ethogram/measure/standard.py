@@ -9,17 +9,17 @@ compared by their content hash, never read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plugins import Plugged, plugged
-from ethogram.trace import UNMETERED, Head, Totals, TraceId
+from ethogram.trace import TOKEN_FIELDS, UNMETERED, Head, Totals, TraceId, is_unmetered
 
 from .catalogue import METRICS, metrics
 from .columns import Floats
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from .standard_columns import StandardValues, StepRows
 
 GROUP = "ethogram.dimensions"
-
-Preset = Literal["standard", "coding", "service", "web"]
 
 
 class Standard(msgspec.Struct, frozen=True):
@@ -134,14 +132,12 @@ DIMENSIONS: tuple[Standard, ...] = (
     Standard("cache_write_tokens", "tokens", "input written to a cache", (*_ANY, *_CODE)),
     Standard("output_tokens", "tokens", "output, reasoning included", ALL),
     Standard("reasoning_tokens", "tokens", "reasoning, a part of output", ALL),
-    Standard("cost_usd", "USD", "what the log says that model calls cost", ALL),
+    Standard("cost_usd", METRICS["cost"].unit, METRICS["cost"].formula, ALL),
     _metric("seconds"),
     Standard("seconds_per_step", "seconds", "seconds / steps", ALL),
     Standard("tool_time_share", "share", "seconds in tool steps / seconds in all steps", ALL),
 )
 """Ethogram's own standard dimensions: presets choose from them, screens and pages print them; the plainest first."""
-
-_TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens", "cost_usd")
 
 
 class Standards(NamedTuple):
@@ -220,25 +216,10 @@ def chosen(names: Sequence[str]) -> list[str]:
     return list(names)
 
 
-def standards(
-    batches: Iterable[Any], heads: Sequence[Head], totals: Sequence[Totals], *, chunk: int | None = None
-) -> Standards:
-    """Every standard dimension of these traces, from Arrow batches of `COLUMNS` that hold at least their steps.
-
-    Batches may cut traces and mix them; rows of other traces are passed over. Memory is bounded by what is incomplete
-    and by `chunk` rows.
-    """
-    from .standard_columns import standard_values
-    from .standard_stream import CHUNK
-
-    steps = np.array([t.steps for t in totals], dtype=np.int64)
-    return of_tally(standard_values(batches, [h.trace_id for h in heads], steps, chunk or CHUNK), heads, totals)
-
-
-def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Totals]) -> Standards:
-    """What was counted of these traces, what the ledger says of them, and the metrics that follow from both."""
+def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Totals], costs: Floats) -> Standards:
+    """What was counted of these traces, what the ledger says of them, what they cost, and the metrics that follow."""
     values = dict(found.values)
-    amounts = amounts_of(heads, totals)
+    amounts = amounts_of(heads, totals) | {"cost_usd": costs}
     values |= amounts
     with np.errstate(invalid="ignore", divide="ignore"):
         per_step = values["seconds"] / values["steps"]
@@ -254,7 +235,7 @@ def of_tally(found: StandardValues, heads: Sequence[Head], totals: Sequence[Tota
 
 
 def amounts_of(heads: Sequence[Head], totals: Sequence[Totals]) -> dict[str, Floats]:
-    """Steps, tokens, cost and seconds as the ledger has them, NaN where they are unknown.
+    """Steps, tokens and seconds as the ledger has them, NaN where they are unknown.
 
     They are unknown where no model call says them, and where the harness could not count a part. A trace without any
     model call is no exception: an agent may have called a model that nobody recorded. `compare` has the same rule.
@@ -263,14 +244,11 @@ def amounts_of(heads: Sequence[Head], totals: Sequence[Totals]) -> dict[str, Flo
     def totalled(name: str) -> Floats:
         return np.fromiter(map(attrgetter(name), totals), np.float64, len(totals))  # None becomes NaN
 
-    found = {name: totalled(name) for name in ("steps", *_TOKENS)}
-    partly = {i: str(h.meta[UNMETERED]) for i, h in enumerate(heads) if h.meta.get(UNMETERED)}
-    for name in _TOKENS if partly else ():
-        resource = "usd" if name == "cost_usd" else "tokens"
-        found[name][[i for i, unknown in partly.items() if resource in unknown]] = np.nan
-    spent = [None if h.start_ns is None or h.end_ns is None else h.end_ns - h.start_ns for h in heads]
-    took = np.array(spent, dtype=np.float64)
-    found["seconds"] = np.where(took >= 0, took / 1e9, np.nan)
+    found = {name: totalled(name) for name in ("steps", *TOKEN_FIELDS)}
+    partly = {i: h.meta[UNMETERED] for i, h in enumerate(heads) if h.meta.get(UNMETERED)}
+    for name in TOKEN_FIELDS if partly else ():
+        found[name][[i for i, unknown in partly.items() if is_unmetered(unknown, name)]] = np.nan
+    found["seconds"] = np.array([h.seconds for h in heads], dtype=np.float64)
     return found
 
 

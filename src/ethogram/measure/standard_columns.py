@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.arrays import plain_numbers
+from ethogram.trace import is_length_stop
 
 from .columns import Bools, Floats, Ints, as_floats
 from .standard import Standard, plugged_dimensions, tool_classes
@@ -21,7 +22,6 @@ COLUMNS = (
 
 WIDEST = 1 << 22
 LONGEST_CYCLE = 3
-LENGTH_STOPS = frozenset({"length", "maxtokens", "maxoutputtokens", "tokenlimit", "modellength", "contextlength"})
 
 _COUNTED = {"model_calls": "model", "tool_calls": "tool", "user_turns": "user", "handoffs": "handoff"}
 _COUNTED |= {"retrievals": "retrieval", "memory_steps": "memory"}
@@ -122,7 +122,7 @@ class _Calls(NamedTuple):
 
 
 def standard_values(batches: Iterable[Any], traces: Sequence[str], steps: Ints, chunk: int = CHUNK) -> StandardValues:
-    """All dimensions that steps tell of these traces; `steps` is how many each has."""
+    """All dimensions computed from the steps of these traces; `steps` is the number of steps of each."""
     whole = whole_traces(batches, traces, steps, chunk)
     added = tuple(plugged_dimensions().values().values())
     return together(((rows, _tallied(table, starts, added)) for rows, table, starts in whole), len(traces))
@@ -174,7 +174,7 @@ def _steps_of(table: Any, starts: Ints) -> StepRows:
     statuses, status = coded(table.column("status"))
     stops = encoded(table.column("stop_reason"))
     failed = _equal(statuses, status, "error")
-    long = np.array([_letters(s) in LENGTH_STOPS for s in stops.dictionary.to_pylist()] + [False], dtype=bool)
+    long = np.array([is_length_stop(s) for s in stops.dictionary.to_pylist()] + [False], dtype=bool)
     told = {
         _NO_STATUS: bool(failed.any() or _equal(statuses, status, "ok").any()),
         _NO_STOP: stops.null_count < len(stops),
@@ -389,7 +389,3 @@ def _durations(table: Any) -> Floats:
     seconds = whole / 1e9
     seconds[whole < 0] = np.nan
     return as_floats(seconds)
-
-
-def _letters(reason: str) -> str:
-    return "".join(c for c in reason.lower() if c.isalpha())

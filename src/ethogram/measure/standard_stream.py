@@ -1,4 +1,4 @@
-"""Rows of spans as they come, cut and mixed, into tables that hold whole traces; columns of words into codes."""
+"""Rows of spans, as they are read, into tables of whole traces; columns of words into codes."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The default reading of a field: what each of the essay's metrics becomes when it is made to mean something.
+"""Default metrics of a field: standardised, within tasks, with intervals.
 
-Raw width is one loud dimension in disguise, ddof 0 makes drift out of nothing, pooled tasks make separation and skew
-echo the difficulty of tasks. So features are logarithms (sign(x) ln(1 + |x|)) over their pooled standard deviation
-within tasks, variances divide by n - 1, everything is taken within tasks and then averaged, and what cannot be told
-apart from chance is refused with the estimate attached.
+The plain metrics mislead: one dimension with large values dominates the width, ddof 0 biases drift, and pooled tasks
+mix their difficulty into separation and skew. So features are logarithms (sign(x) ln(1 + |x|)) over their pooled
+standard deviation within tasks, variances divide by n - 1, and everything is computed within tasks and then averaged.
+What cannot be distinguished from chance is refused, with the estimate attached.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MOST_DEALT = 40_000_000
 """Labels that a test deals at most: many trajectories need fewer draws."""
 MOST_LOG_VARIANCE = 25.0
 """Of the logarithm of a variance: an interval would reach over ten powers of e to either side."""
-ONE_RUN = "one run carries all of the spread, and nothing is left of it without that run; look at the one furthest out"
+ONE_RUN = "one attempt causes all of the spread; look at the attempt furthest from the mean"
 MOST_FOR_TAILS = 20_000
 """Trajectories that tails are judged by, about: some tasks or evenly taken rows of more."""
 
@@ -55,7 +55,7 @@ class Scale(NamedTuple):
 
 
 class MixedTasks(NamedTuple):
-    """Successes and failures in tasks that have both, which are the ones that can tell them apart."""
+    """Successes and failures in tasks that have both: only these tasks can show a difference."""
 
     plus: int
     minus: int
@@ -159,8 +159,8 @@ def _with_tails(estimate: Estimate, found: spread.Width, x: Floats, task: Ints, 
     if ends is not None:
         return msgspec.structs.replace(estimate, low=float(ends.low), high=float(ends.high))
     why = (
-        f"a few runs carry the spread (their tails are longer than normal ones, p = {seen.p:.2g}), so that an interval "
-        "would cover too little; look at the runs furthest out"
+        f"a few attempts cause most of the spread (tails longer than normal, p = {seen.p:.2g}), so an interval would "
+        "be too narrow; look at the attempts furthest from the mean"
     )
     return msgspec.structs.replace(estimate, low=None, high=None, why=why)
 
@@ -170,12 +170,10 @@ def width_as_estimate(found: spread.Width, level: float, kind: str) -> Estimate:
     method = f"{kind}; jackknife-t over {found.by or 'runs'}"
     common: dict[str, Any] = {"level": level, "method": method, "n": found.rows, "of": "trajectories"}
     if found.groups == 0:
-        why = "no task has two trajectories, so nothing is known of the spread within tasks; run each twice at least"
+        why = "no task has two trajectories, so the spread within tasks is unknown; run each task at least twice"
         return Estimate(value=None, why=why, **common)
     if found.value <= ROUNDING:
-        return Estimate(
-            value=0.0, why="all trajectories of a task are alike, so there is no spread to be unsure of", **common
-        )
+        return Estimate(value=0.0, why="all trajectories of a task are equal, so there is no spread", **common)
     if not np.isfinite(found.log_variance):
         why = (
             f"{found.rows} trajectories in {found.groups} task{'s' * (found.groups > 1)} are too few for an interval; "
@@ -201,7 +199,7 @@ def convergence(field: Field, level: float) -> Estimate:
 
 
 def pass_rate(field: Field, level: float) -> Estimate:
-    """The mean over tasks of the share of successes, on these tasks were they attempted anew."""
+    """The mean over tasks of the share of successes; the interval is for new attempts at these tasks."""
     n = log_cells(field).n.reshape(-1, CLASSES)
     attempts, successes = n[:, 0] + n[:, 1], n[:, 1]
     used = attempts > 0
@@ -255,9 +253,9 @@ def too_few_per_side(sides: MixedTasks) -> str | None:
     """What is missing for a test of success against failure; None if nothing is."""
     have = f"{sides.plus} successes and {sides.minus} failures in tasks that have both"
     if sides.tasks == 0:
-        return "no task has both successes and failures, so nothing can tell them apart; run more attempts per task"
+        return "no task has both successes and failures, so they cannot be compared; run more attempts per task"
     if min(sides.plus, sides.minus) < LEAST_PER_SIDE:
-        return f"{have} are too few; it needs {LEAST_PER_SIDE} of each at least, {ENOUGH_PER_SIDE} for a test"
+        return f"{have} are too few; it needs at least {LEAST_PER_SIDE} of each, {ENOUGH_PER_SIDE} for a test"
     if min(sides.plus, sides.minus) < ENOUGH_PER_SIDE and sides.tasks == 1:
         return f"{have} can hardly reach significance; it needs {ENOUGH_PER_SIDE} of each, or more such tasks"
     return None
@@ -296,7 +294,7 @@ def skew(field: Field, level: float) -> dict[str, Estimate]:
 
 
 def center(field: Field, level: float) -> dict[str, Estimate]:
-    """The mean over tasks of task means, per dimension, in its own unit; these tasks, attempted anew."""
+    """The mean over tasks of task means, per dimension, in its own unit; intervals for new attempts at these tasks."""
     found = spread.cells(field.points, field.task_index, len(field.tasks))
     tasks = found.n.size
     value = found.mean.mean(axis=0)
@@ -309,7 +307,7 @@ def center(field: Field, level: float) -> dict[str, Estimate]:
         "of": "trajectories",
         "method": "mean over tasks; t, sd within tasks",
     }
-    few = "one trajectory per task says nothing of the spread within tasks; run each task twice at least"
+    few = "with one trajectory per task the spread within tasks is unknown; run each task at least twice"
     return {
         name: Estimate(value=float(value[j]), low=float(low[j]), high=float(high[j]), **common)
         if df > 0
@@ -336,14 +334,16 @@ def drift(field: Field, level: float) -> Estimate:
     have = f"{found.rows} of {int(success.sum())} successes"
     if found.rows < FEW_SUCCESSES or not np.isfinite(found.variance):
         few = (
-            f"{have} are of tasks that also failed, too few to tell drift from chance"
+            f"only {have} are in tasks that also have failures"
             if found.rows < FEW_SUCCESSES
-            else "a task has two successes"
+            else "a task has only two successes"
         )
-        why = f"{few}; it needs {FEW_SUCCESSES} at least (3 of each task), {ENOUGH_SUCCESSES} for a claim"
+        why = f"{few}; an interval needs {FEW_SUCCESSES} (3 of each task), a claim {ENOUGH_SUCCESSES}"
         return Estimate(value=found.value, why=why, n=found.rows, **common)
     low, high = interval.student(found.value, found.variance, found.df, level)
-    weak = f"{have} are of tasks that also failed: a direction, not a claim; that needs {ENOUGH_SUCCESSES} of them"
+    weak = (
+        f"only {have} are in tasks that also have failures: a direction, not a claim; a claim needs {ENOUGH_SUCCESSES}"
+    )
     reason = None if found.rows >= ENOUGH_SUCCESSES else weak
     return Estimate(value=found.value, low=float(low), high=float(high), why=reason, n=found.rows, **common)
 

@@ -75,8 +75,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     buy: str | None
 
 
-class Prices(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars of a run, a label and a new task; None where nobody said."""
+class UnitPrices(msgspec.Struct, frozen=True, kw_only=True):
+    """Dollars of an attempt, a label and a new task; None where unknown."""
 
     run: float | None = None
     label: float | None = None
@@ -87,7 +87,7 @@ def variance_ledger(
     rows: Sequence[ScoreRow],
     *,
     missing: tuple[int, int] = (0, 0),
-    prices: Prices | None = None,
+    prices: UnitPrices | None = None,
     correction: tuple[float, int] | None = None,
     level: float = 0.95,
 ) -> Ledger:
@@ -100,7 +100,7 @@ def variance_ledger(
     entries = [msgspec.structs.replace(e, share=_part(e.variance.value, total)) for e in entries]
     per_mean = sum((c.value or 0.0) * found.weights[name] for name, c in found.levels.items())
     traces = len({r.trace for r in rows})
-    purchases = _purchases(found, traces / found.tasks, per_mean, prices or Prices(), correction)
+    purchases = _purchases(found, traces / found.tasks, per_mean, prices or UnitPrices(), correction)
     best = purchases[0] if purchases and purchases[0].per_usd is not None else None
     return Ledger(
         mean=found.mean,
@@ -158,11 +158,11 @@ def _part(value: float | None, total: float) -> float | None:
 
 
 def _purchases(
-    found: Components, attempts: float, per_mean: float, prices: Prices, correction: tuple[float, int] | None
+    found: Components, attempts: float, per_mean: float, prices: UnitPrices, correction: tuple[float, int] | None
 ) -> list[Purchase]:
     tasks = found.tasks
     inside = sum((found.levels[n].value or 0.0) * found.weights[n] for n in ("agent", "judge", "repeat"))
-    no_price = None if prices.run is not None else "no price of a run is known: give --run-usd"
+    no_price = None if prices.run is not None else "no price of an attempt is known: give --run-usd"
     run = prices.run
     made = [
         _purchase("more tasks", f"one task, {attempts:.3g} attempts", _times(run, attempts, prices.task),

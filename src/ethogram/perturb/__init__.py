@@ -5,9 +5,9 @@ Operators on files (`FILES`) take bytes and give bytes; `ToolPerturbation` wraps
 same change, and what cannot be changed says why beforehand.
 """
 
-from .catalogue import ALL, FILES, AnyOperator, PerturbedFiles, described, file_operator, operators_for, perturb_files
+from .catalogue import ALL, FILES, AnyOperator, described, file_operator, operators_for
 from .model import ModelFault, ModelOperator, model_operator
-from .operator import FORMATS, KINDS, Change, Kind, NotApplicable, Operator, format_of, is_operator
+from .operator import FORMATS, KINDS, Change, NotApplicable, Operator, OperatorKind, format_of, is_operator
 from .prompt import PromptChange, PromptOperator, paraphrases, prompt_operator
 from .tools import (
     Call,
@@ -28,12 +28,11 @@ __all__ = [
     "AnyOperator",
     "Call",
     "Change",
-    "Kind",
     "ModelFault",
     "ModelOperator",
     "NotApplicable",
     "Operator",
-    "PerturbedFiles",
+    "OperatorKind",
     "PromptChange",
     "PromptOperator",
     "ToolChange",
@@ -48,7 +47,6 @@ __all__ = [
     "model_operator",
     "operators_for",
     "paraphrases",
-    "perturb_files",
     "perturb_tool",
     "prompt_operator",
     "tool_operator",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from .encoding import charset_of
 from .figures import WrittenNumber, figure, is_number
 from .operator import NotApplicable
-from .sheet import Column, Edit, Row, columns_of
+from .sheet import Column, Edit, SheetRow, columns_of
 
 DELIMITERS = (b",", b";", b"\t", b"|")
 SAMPLE_ROWS = 2000
@@ -113,7 +113,7 @@ class CsvTable:
             if line.startswith(b'"', at):
                 inside, at = True, at + 1
 
-    def split(self, record: bytes) -> Row:
+    def split(self, record: bytes) -> SheetRow:
         """The fields of a record, as they stand."""
         if b'"' not in record:
             return record.split(self.delimiter)
@@ -160,7 +160,7 @@ class CsvTable:
         """How a row is called: counted from 1 below the header."""
         return f"row {row + 1}"
 
-    def count(self, test: Callable[[Row], bool]) -> int:
+    def count(self, test: Callable[[SheetRow], bool]) -> int:
         """How many rows pass a test."""
         return sum(test(self.split(record)) for record in self._rows())
 

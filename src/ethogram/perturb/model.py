@@ -15,7 +15,7 @@ import msgspec
 from ethogram.errors import NotFound
 from ethogram.plan import derived_seed
 
-from .operator import Kind, checked_intensity
+from .operator import OperatorKind, checked_intensity
 
 
 class ModelFault(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class ModelFault(msgspec.Struct, frozen=True, kw_only=True):
 class ModelOperator:
     """One kind of trouble with calls of a model."""
 
-    kind: Kind = "model"
+    kind: OperatorKind = "model"
     formats: tuple[str, ...] = ("model",)
     dose = "every call"
 

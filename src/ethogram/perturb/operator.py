@@ -13,8 +13,8 @@ from ethogram.display.shorten import shortened
 from ethogram.errors import BadInput, BadUsage
 from ethogram.plan import derived_seed
 
-Kind = Literal["table", "text", "pdf", "data", "tool", "prompt", "model"]
-KINDS: tuple[Kind, ...] = ("table", "text", "pdf", "data", "tool", "prompt", "model")
+OperatorKind = Literal["table", "text", "pdf", "data", "tool", "prompt", "model"]
+KINDS: tuple[OperatorKind, ...] = ("table", "text", "pdf", "data", "tool", "prompt", "model")
 
 SUFFIXES = {
     ".csv": "csv",
@@ -59,7 +59,7 @@ class Operator(Protocol):
     """One kind of change to a file. Users' own operators have these names and nothing else."""
 
     name: str
-    kind: Kind
+    kind: OperatorKind
     formats: tuple[str, ...]
     does: str
 
@@ -72,11 +72,11 @@ class Operator(Protocol):
         ...
 
 
-Document = TypeVar("Document")
+ParsedFile = TypeVar("ParsedFile")
 Sites = TypeVar("Sites")
 
 
-class FileOperator(Generic[Document, Sites]):
+class FileOperator(Generic[ParsedFile, Sites]):
     """An operator in three steps: `load` the format, `find` where a change is possible, `edit` there.
 
     The first two raise `NotApplicable` and draw nothing, so that what is applicable does not depend on a seed.
@@ -85,12 +85,12 @@ class FileOperator(Generic[Document, Sites]):
     def __init__(
         self,
         name: str,
-        kind: Kind,
+        kind: OperatorKind,
         does: str,
         dose: str,
-        loaders: dict[str, Callable[[bytes], Document]],
-        find: Callable[[Document], Sites],
-        edit: Callable[[Document, Sites, Dice], Change],
+        loaders: dict[str, Callable[[bytes], ParsedFile]],
+        find: Callable[[ParsedFile], Sites],
+        edit: Callable[[ParsedFile, Sites, Dice], Change],
     ) -> None:
         """`dose` says what an intensity of 1 means; smaller intensities change a part of the same places."""
         self.name = name
@@ -122,7 +122,7 @@ class FileOperator(Generic[Document, Sites]):
             raise NotApplicable(f"{self.name} finds nothing here that it would change")
         return msgspec.structs.replace(change, intensity=intensity)
 
-    def _load(self, content: bytes, format: str) -> Document:
+    def _load(self, content: bytes, format: str) -> ParsedFile:
         if format not in self._loaders:
             raise NotApplicable(f"{self.name} works on {', '.join(self.formats)}, not on {format}")
         if not content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-Span = tuple[int, int]
+PassageRange = tuple[int, int]
 
 _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 _ATX = re.compile(r"[ ]{0,3}#{1,6}(?:\s|$)")
@@ -13,7 +13,7 @@ _NUMBERED = re.compile(r"\s*(?:\d+(?:\.\d+)*[.)]?|[IVX]+\.|chapter|section|appen
 LONGEST_HEADING = 80
 
 
-def _lines(text: str) -> list[Span]:
+def _lines(text: str) -> list[PassageRange]:
     """Every line with its ending."""
     found, start = [], 0
     for line in text.splitlines(keepends=True):
@@ -22,9 +22,9 @@ def _lines(text: str) -> list[Span]:
     return found
 
 
-def paragraphs(text: str, markdown: bool = False) -> list[Span]:
+def paragraphs(text: str, markdown: bool = False) -> list[PassageRange]:
     """Paragraphs without the white space around them; a fenced block of Markdown is one, blank lines and all."""
-    found: list[Span] = []
+    found: list[PassageRange] = []
     begin: int | None = None
     finish = 0
     fence = ""
@@ -48,7 +48,7 @@ def paragraphs(text: str, markdown: bool = False) -> list[Span]:
     return found
 
 
-def sections(text: str, markdown: bool = False) -> list[Span]:
+def sections(text: str, markdown: bool = False) -> list[PassageRange]:
     """Sections from one heading to the next; where there are no headings, paragraphs. What stands before the first
     heading belongs to none."""
     heads = _headings(text, markdown)

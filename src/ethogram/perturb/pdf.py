@@ -14,7 +14,7 @@ from ethogram.errors import MissingExtra
 
 from .figures import NUMBERS
 from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of
-from .pdf_text import SHOW, Glyph, Line, TextStream, read_streams
+from .pdf_text import SHOW, Glyph, PdfLine, TextStream, read_streams
 from .text import WORDS
 
 _HEADING = re.compile(r"\s*(?:\d+(?:\.\d+)*\.?|[IVX]+\.|Chapter|Section|Appendix|Part)\s+[A-Z]")
@@ -57,7 +57,7 @@ class PdfFile:
         return self._streams
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[PdfLine]:
         """All lines with text."""
         found = [line for stream in self.streams for line in stream.lines if line.glyphs or line.instructions]
         if not found:
@@ -65,14 +65,14 @@ class PdfFile:
         return found
 
     @property
-    def readable(self) -> list[Line]:
+    def readable(self) -> list[PdfLine]:
         """The lines whose characters are known."""
         found = [line for line in self.lines if any(g is not None and g.char != "\ufffd" for g in line.glyphs)]
         if not found:
             raise NotApplicable("the fonts of the PDF do not say which characters they show")
         return found
 
-    def where(self, line: Line) -> str:
+    def where(self, line: PdfLine) -> str:
         """Where a line is."""
         return f"page {self.streams[line.stream].page + 1}"
 
@@ -148,7 +148,7 @@ def _movement(instruction: Any) -> list[Any]:
     return [made([], pikepdf.Operator("T*"))] if name == "'" else []
 
 
-Site = tuple[Line, int, int]
+Site = tuple[PdfLine, int, int]
 """A piece of a line: from which character to which."""
 
 
@@ -254,13 +254,13 @@ def _text_redaction(pdf: PdfFile, sites: list[Site], dice: Dice) -> Change:
 # section_removal
 
 
-def _find_sections(pdf: PdfFile) -> list[list[Line]]:
+def _find_sections(pdf: PdfFile) -> list[list[PdfLine]]:
     lines = [line for line in pdf.readable if line.text.strip()]
     weights: Counter[float] = Counter()
     for line in lines:
         weights[line.size] += len(line.text)
     body = weights.most_common(1)[0][0]
-    blocks: list[list[Line]] = []
+    blocks: list[list[PdfLine]] = []
     for line in lines:
         larger = line.size > 1.15 * body and len(line.text) < 100
         if larger or (len(line.text) < 80 and _HEADING.match(line.text)):
@@ -274,11 +274,11 @@ def _find_sections(pdf: PdfFile) -> list[list[Line]]:
     return blocks
 
 
-def _by_gaps(lines: list[Line]) -> list[list[Line]]:
+def _by_gaps(lines: list[PdfLine]) -> list[list[PdfLine]]:
     """Blocks of lines with more room between them than inside; a new page begins a new block."""
     gaps = sorted(a.y - b.y for a, b in pairwise(lines) if a.stream == b.stream and a.y > b.y)
     usual = gaps[len(gaps) // 4] if gaps else 0.0
-    blocks: list[list[Line]] = []
+    blocks: list[list[PdfLine]] = []
     for i, line in enumerate(lines):
         before = lines[i - 1] if i else None
         if before is None or before.stream != line.stream or before.y - line.y > 1.3 * usual:
@@ -287,7 +287,7 @@ def _by_gaps(lines: list[Line]) -> list[list[Line]]:
     return blocks
 
 
-def _section_removal(pdf: PdfFile, blocks: list[list[Line]], dice: Dice) -> Change:
+def _section_removal(pdf: PdfFile, blocks: list[list[PdfLine]], dice: Dice) -> Change:
     notes = Notes()
     shown: dict[int, set[int]] = {}
     for pick in dice.picks(len(blocks), 1 / 3, most=len(blocks) - 1):

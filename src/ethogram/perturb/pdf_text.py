@@ -30,7 +30,7 @@ class Glyph(msgspec.Struct, frozen=True):
     char: str
 
 
-class Line(msgspec.Struct):
+class PdfLine(msgspec.Struct):
     """Glyphs that stand on one line; a space that is only a jump has no glyph."""
 
     stream: int
@@ -48,7 +48,7 @@ class TextStream(msgspec.Struct):
     holder: Any
     instructions: list[Any]
     is_page: bool
-    lines: list[Line] = []
+    lines: list[PdfLine] = []
 
     @property
     def shows_text(self) -> bool:
@@ -109,7 +109,7 @@ def _inherited(page: Any, name: str) -> Any:
     return None
 
 
-def _jump(line: Line) -> None:
+def _jump(line: PdfLine) -> None:
     """A space that nobody wrote: writing goes on further to the right."""
     if line.text and not line.text.endswith(" "):
         line.text += " "
@@ -134,9 +134,9 @@ class _Walk:
         self._line_matrix: Matrix = UNIT
         self._stack: list[tuple[Matrix, Font | None, float, float]] = []
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[PdfLine]:
         """The lines in the order in which they are written."""
-        line: Line | None = None
+        line: PdfLine | None = None
         for i, instruction in enumerate(self._instructions):
             name = str(instruction.operator)
             operands = instruction.operands
@@ -159,11 +159,11 @@ class _Walk:
         if line is not None:
             yield line
 
-    def _new_line(self) -> Line:
+    def _new_line(self) -> PdfLine:
         whole = _times(self._line_matrix, self._ctm)
-        return Line(self._number, round(abs(self._size * (whole[3] or whole[1])), 2), whole[5])
+        return PdfLine(self._number, round(abs(self._size * (whole[3] or whole[1])), 2), whole[5])
 
-    def _same_line(self, line: Line) -> bool:
+    def _same_line(self, line: PdfLine) -> bool:
         """Whether writing goes on at the same height."""
         return abs(_times(self._line_matrix, self._ctm)[5] - line.y) < 0.3 * max(line.size, 1.0)
 
@@ -210,7 +210,7 @@ class _Walk:
                 self._named[name] = self._fonts.setdefault(key, read_font(font)) if key[0] > 0 else read_font(font)
         return self._named[name]
 
-    def _show(self, line: Line, number: int, name: str, operands: Any) -> None:
+    def _show(self, line: PdfLine, number: int, name: str, operands: Any) -> None:
         import pikepdf
 
         line.instructions.add(number)

@@ -1,4 +1,4 @@
-"""Operators on prompts: the same request, otherwise put."""
+"""Operators on prompts: the same request in different words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from ethogram.errors import NotFound
 
-from .operator import Change, Dice, Kind, NotApplicable, Notes, checked_intensity, count_of, splice
+from .operator import Change, Dice, NotApplicable, Notes, OperatorKind, checked_intensity, count_of, splice
 from .passages import paragraphs
 from .words import typo
 
@@ -65,13 +65,13 @@ class PromptChange(msgspec.Struct, frozen=True):
     intensity: float = 1.0
 
 
-Edits = list[tuple[int, int, str]]
+PromptEdits = list[tuple[int, int, str]]
 
 
 class PromptOperator:
     """One kind of change to a prompt."""
 
-    kind: Kind = "prompt"
+    kind: OperatorKind = "prompt"
     formats: tuple[str, ...] = ("prompt",)
 
     def __init__(
@@ -80,7 +80,7 @@ class PromptOperator:
         does: str,
         dose: str,
         find: Callable[[str], Sequence[tuple[int, int]]],
-        edit: Callable[[str, Sequence[tuple[int, int]], Dice], Edits],
+        edit: Callable[[str, Sequence[tuple[int, int]], Dice], PromptEdits],
     ) -> None:
         """`find` draws nothing, so that what is applicable does not depend on a seed."""
         self.name = name
@@ -125,7 +125,7 @@ def _find_units(text: str) -> list[tuple[int, int]]:
     raise NotApplicable("the prompt is a single sentence")
 
 
-def _reorder(text: str, units: Sequence[tuple[int, int]], dice: Dice) -> Edits:
+def _reorder(text: str, units: Sequence[tuple[int, int]], dice: Dice) -> PromptEdits:
     moved = dice.picks(len(units), least=2)
     texts = [text[a:b] for a, b in units]
     if len({texts[i] for i in moved}) < 2:
@@ -143,7 +143,7 @@ def _find_words(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _typos(text: str, words: Sequence[tuple[int, int]], dice: Dice) -> Edits:
+def _typos(text: str, words: Sequence[tuple[int, int]], dice: Dice) -> PromptEdits:
     edits = []
     for pick in dice.picks(len(words), 0.25):
         start, end = words[pick]
@@ -166,7 +166,7 @@ def _find_phrases(text: str) -> list[tuple[int, int]]:
     return found
 
 
-def _phrases(text: str, found: Sequence[tuple[int, int]], dice: Dice) -> Edits:
+def _phrases(text: str, found: Sequence[tuple[int, int]], dice: Dice) -> PromptEdits:
     edits = []
     for pick in dice.picks(len(found)):
         start, end = found[pick]
@@ -201,7 +201,7 @@ def paraphrases(*texts: str) -> PromptOperator:
             raise NotApplicable("no paraphrase was given that differs from the prompt")
         return [(0, len(text))]
 
-    def edit(text: str, whole: Sequence[tuple[int, int]], dice: Dice) -> Edits:
+    def edit(text: str, whole: Sequence[tuple[int, int]], dice: Dice) -> PromptEdits:
         rng: random.Random = dice.rng("wording")
         return [(0, len(text), rng.choice([other for other in texts if other != text]))]
 

@@ -10,7 +10,7 @@ import msgspec
 
 from .figures import WrittenNumber
 
-Row = list[Any]
+SheetRow = list[Any]
 """Cells as the file has them; only their table can read or write them."""
 
 _IDENTIFIER = re.compile(
@@ -42,8 +42,8 @@ class Column(msgspec.Struct, frozen=True):
 class Edit(msgspec.Struct, frozen=True):
     """A change to a table: what becomes of the header, of each row, and which rows are written twice."""
 
-    header: Callable[[Row], Row] | None = None
-    row: Callable[[int, Row], Row] | None = None
+    header: Callable[[SheetRow], SheetRow] | None = None
+    row: Callable[[int, SheetRow], SheetRow] | None = None
     copied: bytearray | None = None
 
 
@@ -54,7 +54,7 @@ class Table(Protocol):
     header: bool
     rows: int
     columns: list[Column]
-    sample: list[Row]
+    sample: list[SheetRow]
 
     def text(self, cell: Any) -> str:
         """What a cell says."""
@@ -92,7 +92,7 @@ class Table(Protocol):
         """How people call a row."""
         ...
 
-    def count(self, test: Callable[[Row], bool]) -> int:
+    def count(self, test: Callable[[SheetRow], bool]) -> int:
         """How many rows pass a test."""
         ...
 
@@ -101,7 +101,7 @@ class Table(Protocol):
         ...
 
 
-def columns_of(table: Table, labels: Sequence[str] | None, sample: Sequence[Row]) -> list[Column]:
+def columns_of(table: Table, labels: Sequence[str] | None, sample: Sequence[SheetRow]) -> list[Column]:
     """The columns of a table, from its labels and a sample of its rows."""
     width = max([len(labels or ()), *(len(row) for row in sample)])
     columns = []

@@ -1,4 +1,4 @@
-"""Operators on tables: what may go wrong between an export and its reader."""
+"""Operators on tables: damage that happens between an export and its reader."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 from .csvfile import CsvTable
 from .figures import WrittenNumber
 from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of
-from .sheet import Column, Edit, Row, Table
+from .sheet import Column, Edit, SheetRow, Table
 from .words import corrupted
 from .xlsx import XlsxTable
 
 LOADERS: dict[str, Callable[[bytes], Table]] = {"csv": CsvTable, "xlsx": XlsxTable}
 
-Pick = Callable[[Row], bool]
+Pick = Callable[[SheetRow], bool]
 
 
 def _picker(table: Table, dice: Dice, test: Pick, full: float = 1.0) -> Pick:
@@ -47,7 +47,7 @@ def _find_pairs(table: Table) -> list[tuple[Column, Column]]:
     return pairs
 
 
-def _differ(table: Table, row: Row, a: Column, b: Column) -> bool:
+def _differ(table: Table, row: SheetRow, a: Column, b: Column) -> bool:
     if max(a.index, b.index) >= len(row):
         return False
     one, two = row[a.index], row[b.index]
@@ -59,7 +59,7 @@ def _column_swap(table: Table, pairs: list[tuple[Column, Column]], dice: Dice) -
     a, b = dice.rng("columns").choice(alike or pairs)
     pick, notes = _picker(table, dice, lambda row: _differ(table, row, a, b)), Notes()
 
-    def change(number: int, row: Row) -> Row:
+    def change(number: int, row: SheetRow) -> SheetRow:
         if pick(row):
             if notes.full:
                 notes.count()
@@ -92,7 +92,7 @@ def _label_corrupt(table: Table, columns: list[Column], dice: Dice) -> Change:
         taken.add(new[column.index])
         notes.add(f"{table.place}header of column {column.name}", column.label, new[column.index])
 
-    def change(row: Row) -> Row:
+    def change(row: SheetRow) -> SheetRow:
         return [table.written(cell, new[i]) if i in new else cell for i, cell in enumerate(row)]
 
     return notes.change(table.rewrite(Edit(header=change)), f"{count_of(len(new), 'label')} corrupted")
@@ -111,7 +111,7 @@ def _find_numeric(table: Table) -> list[Column]:
 
 
 def _holds_number(table: Table, column: Column) -> Pick:
-    def test(row: Row) -> bool:
+    def test(row: SheetRow) -> bool:
         cell = row[column.index] if column.index < len(row) else None
         return cell is not None and not table.fixed(cell) and table.is_number(cell)
 
@@ -123,7 +123,7 @@ def _data_type_corrupt(table: Table, columns: list[Column], dice: Dice) -> Chang
     pick, notes = _picker(table, dice, _holds_number(table, column), 0.5), Notes()
     form = dice.rng("form").choice(TYPE_FORMS)
 
-    def change(number: int, row: Row) -> Row:
+    def change(number: int, row: SheetRow) -> SheetRow:
         if pick(row):
             cell = row[column.index]
             old = table.text(cell)
@@ -146,7 +146,7 @@ def _find_rows(table: Table) -> int:
 def _row_duplicate(table: Table, rows: int, dice: Dice) -> Change:
     copied, notes = dice.chosen(rows, 0.25), Notes()
 
-    def look(number: int, row: Row) -> Row:
+    def look(number: int, row: SheetRow) -> SheetRow:
         if copied[number]:
             if notes.full:
                 notes.count()
@@ -183,20 +183,20 @@ def _irrelevant_columns(table: Table, _: int, dice: Dice) -> Change:
     most = min(len(names), max(1, len(table.columns)), 5)
     names = names[: max(1, round(most * dice.intensity))]
     width, notes = len(table.columns), Notes()
-    pools: list[tuple[Row, Callable[[], float]]] = []
+    pools: list[tuple[SheetRow, Callable[[], float]]] = []
     size = min(POOL, 2 * table.rows)
     for name in names:
         make, rng = IRRELEVANT.get(name, IRRELEVANT["batch_ref"]), dice.rng(f"column {name}")
         pools.append(([table.written(table.blank(), make(rng)) for _ in range(size)], rng.random))
 
-    def wider(row: Row, cells: Row) -> Row:
+    def wider(row: SheetRow, cells: SheetRow) -> SheetRow:
         row += [table.blank()] * (width - len(row))
         return row + cells
 
-    def head(row: Row) -> Row:
+    def head(row: SheetRow) -> SheetRow:
         return wider(row, [table.written(table.blank(), name) for name in names])
 
-    def change(number: int, row: Row) -> Row:
+    def change(number: int, row: SheetRow) -> SheetRow:
         return wider(row, [pool[int(draw() * size)] for pool, draw in pools])
 
     for name in names:
@@ -247,7 +247,7 @@ def _find_measured(table: Table) -> list[Column]:
     return measured
 
 
-def _scalable(table: Table, row: Row, column: Column) -> WrittenNumber | None:
+def _scalable(table: Table, row: SheetRow, column: Column) -> WrittenNumber | None:
     cell = row[column.index] if column.index < len(row) else None
     number = None if cell is None or table.fixed(cell) else table.number(cell)
     return number if number is not None and number.value and not number.padded else None
@@ -277,14 +277,14 @@ def _unit_change(table: Table, columns: list[Column], dice: Dice) -> Change:
     scale, notes = Decimal(factor), Notes()
     found: WrittenNumber | None = None
 
-    def test(row: Row) -> bool:
+    def test(row: SheetRow) -> bool:
         nonlocal found
         found = _scalable(table, row, column)
         return found is not None
 
     pick = _picker(table, dice, test)
 
-    def change(number: int, row: Row) -> Row:
+    def change(number: int, row: SheetRow) -> SheetRow:
         if pick(row):
             cell = row[column.index]
             assert found is not None
@@ -315,7 +315,7 @@ def _find_filled(table: Table) -> int:
 def _null_content(table: Table, _: int, dice: Dice) -> Change:
     pick, notes = _picker(table, dice, _filled(table)), Notes()
 
-    def change(number: int, row: Row) -> Row:
+    def change(number: int, row: SheetRow) -> SheetRow:
         if not pick(row):
             return row
         if notes.full:

@@ -9,10 +9,10 @@ from typing import Any
 from .encoding import Encoded, decoded
 from .figures import NUMBERS
 from .operator import Change, Dice, FileOperator, NotApplicable, Notes, count_of, splice
-from .passages import Span, paragraphs, sections
+from .passages import PassageRange, paragraphs, sections
 from .words import LOOKALIKES, digit_changed
 
-Found = list[Span]
+TextPlaces = list[PassageRange]
 
 WORDS = re.compile(r"[^\W\d_]{4,}")
 
@@ -50,7 +50,7 @@ LOADERS: dict[str, Callable[[bytes], TextFile]] = {"txt": load_text, "md": load_
 
 
 def _replace(
-    text: TextFile, sites: Found, dice: Dice, full: float, new: Callable[[str, Any], str], said: str
+    text: TextFile, sites: TextPlaces, dice: Dice, full: float, new: Callable[[str, Any], str], said: str
 ) -> Change:
     """Replace a share of the sites; what is drawn for a site depends on that site only."""
     edits, notes = [], Notes()
@@ -67,7 +67,7 @@ def _replace(
     return notes.change(text.file.encode(splice(text.source, edits)), f"{count_of(notes.places, noun)} {done}")
 
 
-def _some(sites: Found, why: str) -> Found:
+def _some(sites: TextPlaces, why: str) -> TextPlaces:
     if not sites:
         raise NotApplicable(why)
     return sites
@@ -76,34 +76,34 @@ def _some(sites: Found, why: str) -> Found:
 # ocr_noise
 
 
-def _find_letters(text: TextFile) -> Found:
+def _find_letters(text: TextFile) -> TextPlaces:
     sites = [(i, i + 1) for i, c in enumerate(text.source) if c in LOOKALIKES and c not in ",."]
     return _some(sites, "the text has no letter or digit that a scanner would misread")
 
 
-def _ocr_noise(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _ocr_noise(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     return _replace(text, sites, dice, 0.1, lambda old, rng: LOOKALIKES[old], "character misread")
 
 
 # number_corruption
 
 
-def _find_numbers(text: TextFile) -> Found:
+def _find_numbers(text: TextFile) -> TextPlaces:
     return _some([m.span() for m in NUMBERS.finditer(text.source)], "the text has no numbers")
 
 
-def _number_corruption(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _number_corruption(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     return _replace(text, sites, dice, 0.5, digit_changed, "number changed by a digit")
 
 
 # text_redaction
 
 
-def _find_words(text: TextFile) -> Found:
+def _find_words(text: TextFile) -> TextPlaces:
     return _some([m.span() for m in WORDS.finditer(text.source)], "the text has no word of four letters or more")
 
 
-def _text_redaction(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _text_redaction(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     block = "█" if text.file.can_write("█") else "X"
     if block == "X":
         sites = [s for s in sites if set(text.source[s[0] : s[1]]) != {"X"}]
@@ -121,7 +121,7 @@ def _mistaken(char: str) -> str:
     return "".join(bytes([b]).decode("cp1252", "ignore") or "\ufffd" for b in raw)
 
 
-def _find_foreign(text: TextFile) -> Found:
+def _find_foreign(text: TextFile) -> TextPlaces:
     file, source = text.file, text.source
     sites = [
         (i, i + 1)
@@ -134,7 +134,7 @@ def _find_foreign(text: TextFile) -> Found:
     return _some(sites, "the text has no character that another encoding would damage")
 
 
-def _encoding_error(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _encoding_error(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     spaces = text.source[sites[0][0]] == " "
     full = 0.2 if spaces else 1.0
     return _replace(text, sites, dice, full, lambda old, rng: _mistaken(old), "character written in the wrong encoding")
@@ -143,14 +143,14 @@ def _encoding_error(text: TextFile, sites: Found, dice: Dice) -> Change:
 # paragraph_shuffle
 
 
-def _find_paragraphs(text: TextFile) -> Found:
+def _find_paragraphs(text: TextFile) -> TextPlaces:
     found = paragraphs(text.source, text.markdown)
     if len({text.source[a:b] for a, b in found}) < 2:
         raise NotApplicable("the text has a single paragraph")
     return found
 
 
-def _paragraph_shuffle(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _paragraph_shuffle(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     bodies = [text.source[a:b] for a, b in sites]
     moved = dice.picks(len(sites), 1.0, least=2)
     if len({bodies[i] for i in moved}) < 2:
@@ -174,14 +174,14 @@ def _paragraph_shuffle(text: TextFile, sites: Found, dice: Dice) -> Change:
 # section_removal
 
 
-def _find_sections(text: TextFile) -> Found:
+def _find_sections(text: TextFile) -> TextPlaces:
     found = sections(text.source, text.markdown)
     if len(found) < 2:
         raise NotApplicable("the text has a single section, and removing it would leave nothing")
     return found
 
 
-def _section_removal(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _section_removal(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     notes, edits = Notes(), []
     for pick in dice.picks(len(sites), 1 / 3, most=len(sites) - 1):
         start, end = sites[pick]
@@ -194,11 +194,11 @@ def _section_removal(text: TextFile, sites: Found, dice: Dice) -> Change:
 # null_content
 
 
-def _find_all(text: TextFile) -> Found:
+def _find_all(text: TextFile) -> TextPlaces:
     return paragraphs(text.source, text.markdown)
 
 
-def _null_content(text: TextFile, sites: Found, dice: Dice) -> Change:
+def _null_content(text: TextFile, sites: TextPlaces, dice: Dice) -> Change:
     notes, edits = Notes(), []
     picks = dice.picks(len(sites))
     for pick in picks:
@@ -210,12 +210,12 @@ def _null_content(text: TextFile, sites: Found, dice: Dice) -> Change:
 
 
 def _operator(
-    name: str, does: str, dose: str, find: Callable[[TextFile], Found], edit: Any
-) -> FileOperator[TextFile, Found]:
+    name: str, does: str, dose: str, find: Callable[[TextFile], TextPlaces], edit: Any
+) -> FileOperator[TextFile, TextPlaces]:
     return FileOperator(name, "text", does, dose, LOADERS, find, edit)
 
 
-OPERATORS: tuple[FileOperator[TextFile, Found], ...] = (
+OPERATORS: tuple[FileOperator[TextFile, TextPlaces], ...] = (
     _operator(
         "ocr_noise", "characters become those a scanner takes them for", "a tenth of them", _find_letters, _ocr_noise
     ),

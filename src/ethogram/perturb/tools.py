@@ -19,7 +19,7 @@ import msgspec
 from ethogram.errors import NotFound
 from ethogram.plan import derived_seed
 
-from .operator import Kind, checked_intensity, excerpt
+from .operator import OperatorKind, checked_intensity, excerpt
 
 IRRELEVANT = (
     "Reminder: the cafeteria closes at 15:00 on Friday.",
@@ -81,7 +81,7 @@ class Unchanged(Exception):
 class ToolOperator:
     """One kind of change to what a tool gives back."""
 
-    kind: Kind = "tool"
+    kind: OperatorKind = "tool"
     formats: tuple[str, ...] = ("tool",)
     dose = "every call"
 

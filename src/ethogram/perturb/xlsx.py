@@ -18,7 +18,7 @@ import msgspec
 
 from .figures import WrittenNumber, figure
 from .operator import NotApplicable
-from .sheet import Column, Edit, Row, columns_of
+from .sheet import Column, Edit, SheetRow, columns_of
 from .workbook import SheetXml, XmlCell, XmlRow, ZipMember, braced, column_letters, read_sheet, sheets_of, text_body
 
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -101,7 +101,7 @@ class XlsxTable:
         self._first = min(min(row.cells) for row in [rows[head], *self._data] if row.cells)
         self._width = max(max(row.cells) for row in [rows[head], *self._data] if row.cells) - self._first + 1
         labels = [self.text(cell) for cell in self._cells(self._head)] if self._head is not None else None
-        self.sample: list[Row] = [self._cells(row) for row in self._data]
+        self.sample: list[SheetRow] = [self._cells(row) for row in self._data]
         self.columns: list[Column] = [
             msgspec.structs.replace(c, name=c.label or column_letters(c.index + self._first))
             for c in columns_of(self, labels, self.sample)
@@ -111,7 +111,7 @@ class XlsxTable:
     def _filled(row: XmlRow) -> list[XmlCell]:
         return [cell for cell in row.cells.values() if cell.text.strip() or cell.kind == "formula"]
 
-    def _cells(self, row: XmlRow) -> Row:
+    def _cells(self, row: XmlRow) -> SheetRow:
         """The cells of a row, from the first column of the table to its last."""
         columns = range(self._first, self._first + self._width)
         return [row.cells.get(column) or self.blank() for column in columns]
@@ -158,14 +158,14 @@ class XlsxTable:
         """How the spreadsheet calls a row."""
         return f"row {self._data[row].number}"
 
-    def count(self, test: Callable[[Row], bool]) -> int:
+    def count(self, test: Callable[[SheetRow], bool]) -> int:
         """How many rows pass a test."""
         return sum(test(list(row)) for row in self.sample)
 
     def rewrite(self, edit: Edit) -> bytes:
         """The file with an edit carried out; copies of rows come below the last row, so that no formula moves."""
         xml = self._xml
-        edits: list[tuple[XmlRow, Row, Row]] = []
+        edits: list[tuple[XmlRow, SheetRow, SheetRow]] = []
         if self._head is not None and edit.header is not None:
             cells = self._cells(self._head)
             edits.append((self._head, cells, edit.header(list(cells))))
@@ -191,7 +191,7 @@ class XlsxTable:
             data = _with_dimension(data, right, last)
         return self._book.replaced(xml.part, data)
 
-    def _row(self, row: XmlRow, cells: Row) -> bytes:
+    def _row(self, row: XmlRow, cells: SheetRow) -> bytes:
         """A row with cells of the table exchanged; what lies beside the table stays."""
         merged = {c: cell for c, cell in row.cells.items() if not self._first <= c < self._first + len(cells)}
         merged.update({self._first + i: cell for i, cell in enumerate(cells) if cell.body or not cell.absent})

@@ -1,6 +1,6 @@
 """What was asked: tasks, suites, episodes, conditions, seeds. Inert: nothing here executes."""
 
-from .episode import Condition, Episode, Plan, plan_episodes
+from .episode import Condition, Episode, plan_episodes
 from .seeds import derived_seed, episode_seed, hashed_seeds
 from .task import Blame, Check, FileRef, Repository, Suite, Task
 
@@ -10,7 +10,6 @@ __all__ = [
     "Condition",
     "Episode",
     "FileRef",
-    "Plan",
     "Repository",
     "Suite",
     "Task",

@@ -38,17 +38,6 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     condition: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A list of episodes: one harness executes every plan."""
-
-    suite: str
-    suite_digest: str
-    agent: str
-    seed: int
-    conditions: tuple[Condition, ...] = (Condition(),)
-    episodes: tuple[Episode, ...] = ()
-
-
 def plan_episodes(
     tasks: tuple[str, ...], agent: str, attempts: int, base: int, conditions: tuple[Condition, ...] = (Condition(),)
 ) -> tuple[Episode, ...]:

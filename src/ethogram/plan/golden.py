@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ethogram.display.shorten import shortened_list
 from ethogram.errors import BadInput
 from ethogram.trace import digest
 
@@ -56,7 +57,7 @@ class SuiteChanges(msgspec.Struct, frozen=True, kw_only=True):
     def words(self, most: int = 5) -> str:
         """For a sentence: `added milk; changed tea (checks, files, tools or rules)`."""
         told = [
-            f"{what} {_listed(tasks, most)}"
+            f"{what} {shortened_list(tasks, most)}"
             for what, tasks in (
                 ("added", self.added),
                 ("removed", self.removed),
@@ -208,8 +209,3 @@ def history_problem(golden: GoldenSet) -> str | None:
 def new_canary(name: str, random: str) -> str:
     """The canary of a set: words that people find too, and what no one else wrote."""
     return f"ethogram-golden-canary {digest('canary', name, random).removeprefix('b2:')[:32]}"
-
-
-def _listed(names: list[str], most: int) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from ethogram.arguments import choice_of
 from ethogram.trace import digest
 
 
@@ -60,6 +61,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 Blame = Literal["verify", "zero", "missing"]
+BLAMES: tuple[str, ...] = get_args(Blame)
 """What becomes of an episode that the agent spoiled itself: what the checks say of what it left, 0, or no outcome."""
 
 
@@ -78,6 +80,11 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     on_crash: Blame = "verify"
     on_cap: Blame = "verify"
     read_only: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse rules that do not exist."""
+        choice_of("on_crash", self.on_crash, BLAMES)
+        choice_of("on_cap", self.on_cap, BLAMES)
 
     def task(self, wanted: str) -> Task:
         """A task by its id."""

@@ -89,7 +89,7 @@ def load_object(spec: str) -> Any:
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise NotFound.named(f"name in {place}", part, [n for n in dir(found) if not n.startswith("_")])
+            raise NotFound.named("name", part, [n for n in dir(found) if not n.startswith("_")], where=f"{place}")
         found = getattr(found, part)
     return found
 

@@ -1,4 +1,4 @@
-"""What answers an agent in place of models, tools and the simulated user: a record, or a record up to some step.
+"""Recorded answers in place of models, tools and the simulated user: a whole record, or one up to a step.
 
 A run is given `answers_for`, which is asked once for every try at an episode. What it gives is asked first about every
 model call of that try (at the gateway), every call of a tool of the suite or of `eth.tool` (by the recorder), and every

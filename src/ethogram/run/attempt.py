@@ -23,10 +23,10 @@ from ethogram.trace import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome
 
 from .agents import SPENT, AgentCrash, Answer
 from .answers import SERVED_TOOLS, Answers
-from .crashes import Crash, crash_of
+from .crashes import Crash, crash_of, is_of_recorder
 from .disturb import Disturbed, disturb, disturbance_of, seen_by_agent
 from .episode_meter import EpisodeMeter
-from .faults import Fault, NetworkFault, OtherFault, fault_of, is_machine_failure
+from .faults import Fault, NetworkFault, OtherFault, RecorderFault, fault_of, is_machine_failure
 from .fixtures import FixtureAnswers
 from .handle import EpisodeHandle
 from .processes import clipped
@@ -137,7 +137,9 @@ class Attempt:
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            if (fault := self._fault(error)) is not None and not (self.disturbed and self.disturbed.breaks_calls):
+            fault = self._fault(error)
+            bears = self.disturbed is not None and self.disturbed.breaks_calls  # broken calls are the agent's to bear
+            if fault is not None and (isinstance(fault, RecorderFault) or not bears):
                 return Missing(fault.reason, str(fault)[:500]), fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
@@ -158,7 +160,9 @@ class Attempt:
         return await self._outcome(answer, handle, workspace, blame)
 
     def _fault(self, error: Exception) -> Fault | None:
-        """The fault behind an exception; a crash upon a model that could not be reached is none of the agent."""
+        """The fault behind an exception; one of the recorder, or of a model out of reach, is not the agent's."""
+        if is_of_recorder(error):
+            return RecorderFault(f"the call could not be recorded: {crash_of(error)}")
         unreached = None if self.capture is None else self.capture.unreached
         return fault_of(error) or (None if unreached is None else NetworkFault(f"{unreached}; then {error!r}"))
 

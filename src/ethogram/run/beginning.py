@@ -1,4 +1,4 @@
-"""The beginning of a run: its plan is written down, and its episodes are carried out one session long."""
+"""The start of a run: write its plan, then execute its episodes in one session."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def begin_run(
     if episodes is not None:
         known = [t.id for t in loaded.suite.tasks]
         if lost := next((e.task for e in episodes if e.task not in known), None):
-            raise NotFound.named(f"task in suite {loaded.suite.name}", lost, known)
+            raise NotFound.named("task", lost, known, where=f"suite {loaded.suite.name}")
         planned = tuple(_named(e, acting.name) for e in episodes)
     check_meters(acting, options, loaded.suite)
     policy_from(options.redact)

@@ -1,4 +1,4 @@
-"""A checkout of a commit with its past and without its future.
+"""A checkout of a commit with its history and without later commits.
 
 Agents read history. A plain clone would show them the commit that mends what they are asked to mend, so each
 commit is fetched once, alone, into a mirror, and workspaces are cloned from that.

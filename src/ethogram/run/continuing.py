@@ -1,4 +1,4 @@
-"""Going on with a run whose episodes were chosen one by one."""
+"""Continue a run whose episodes were chosen one by one."""
 
 from __future__ import annotations
 

@@ -21,6 +21,8 @@ _HARNESS = (
     threading.__file__,
 )
 """Frames of these files lie between the agent and us, and tell nothing about its crash."""
+_RECORDERS = tuple(str(Path(__file__).parent.parent / package) + os.sep for package in ("capture", "store", "trace"))
+_ACCIDENTS = (AttributeError, NameError, TypeError, LookupError, AssertionError, UnicodeError)
 
 
 class Crash(msgspec.Struct, frozen=True):
@@ -43,6 +45,15 @@ def crash_of(error: BaseException) -> Crash:
     while origin.__cause__ is not None:  # where it began, not where it was translated
         origin = origin.__cause__
     return Crash(message, _frames(origin.__traceback__))
+
+
+def is_of_recorder(error: BaseException) -> bool:
+    """Whether an exception was raised inside the code that records, and by accident: not on purpose, for the agent."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = "" if trace is None else trace.tb_frame.f_code.co_filename
+    return isinstance(error, _ACCIDENTS) and file.startswith(_RECORDERS)
 
 
 def _frames(trace: TracebackType | None) -> tuple[str, ...]:

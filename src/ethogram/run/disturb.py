@@ -45,7 +45,7 @@ SETTING = "perturb"
 KEPT_BYTES = 32 << 20
 """How many bytes of damaged files are kept, because every attempt reads the same damage."""
 
-Tools = Mapping[str, Callable[..., Any]]
+ToolTable = Mapping[str, Callable[..., Any]]
 StandIn = Callable[[str, Callable[..., Any]], Callable[..., Any]]
 
 
@@ -98,7 +98,7 @@ class Disturbed:
         """Disturbs tools: the suite's, the agent's own that are called through the recorder, and those over MCP."""
         self._calls = calls
 
-    def tools(self, given: Tools, *, others: bool = False) -> Tools:
+    def tools(self, given: ToolTable, *, others: bool = False) -> ToolTable:
         """The tools as the agent gets them; `others` says that it may have tools of its own, which the gateway sees."""
         return given if self.around is None else self.around.wrap(given, others=others)
 

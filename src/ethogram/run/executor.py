@@ -1,9 +1,10 @@
 """Carrying out one episode: a fresh workspace, the agent within its caps, the checks, one trace, one outcome.
 
 The rule of blame. The world's fault (network, rate limit, time-out of the world, sandbox, a crashed verifier) is
-retried, then a missing outcome with its reason. The agent's own crash and its own caps are scored: by default what
-the checks say of what it left, and 0 where there is nothing to check. The experiment's cap and the kill switch
-are missing outcomes. A suite may choose otherwise with `on_crash` and `on_cap`.
+retried, then a missing outcome with its reason; a call that could not be recorded is missing too. The agent's own
+crash and its own caps are scored: by default what the checks say of what it left, and 0 where there is nothing to
+check. The experiment's cap and the kill switch are missing outcomes. A suite may choose otherwise with `on_crash`
+and `on_cap`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .environment import Environment
 from .faults import Fault, RateLimited
 from .handle import EpisodeHandle
 from .threads import LARGE, in_thread, unless_stopped
-from .workspace import Keep
+from .workspace import KeepWorkspace
 
 if TYPE_CHECKING:
     from .live import LiveCapture
@@ -70,11 +71,11 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     tokens: float
     usd: float
+    success_at: float
     tries: int = 1
     stopped_by: str | None = None
     crash: str | None = None
     crash_at: tuple[str, ...] = ()
-    success_at: float = 0.5
     unmetered: tuple[str, ...] = ()
     """Resources of which an unknown amount was used beside what is counted here."""
 
@@ -106,17 +107,17 @@ class World(Protocol):
         ...
 
     def judges_at_once(self, task: Task) -> bool:
-        """Whether judging takes no time to speak of, so that it need not leave the event loop."""
+        """Whether judging is fast enough to stay on the event loop."""
         ...
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How episodes are carried out."""
 
     caps: Caps = Caps()
     task_caps: Caps = Caps()
     retries: int = 2
-    keep: Keep = "never"
+    keep: KeepWorkspace = "never"
     isolation: str = "none"
     home: str = ""
     """The folder of the home, which isolated agents must not see; empty where it is no folder."""
@@ -135,7 +136,7 @@ class Executor:
         agent: Agent,
         writer: RunWriter,
         experiment: Budget,
-        settings: Settings,
+        settings: ExecutorSettings,
         *,
         task_budget: Callable[[str], Budget] | None = None,
         capture: LiveCapture | None = None,

@@ -13,7 +13,7 @@ from ethogram.suite.load import LoadedSuite
 
 from .agents import Agent
 from .answers import AnswersFor
-from .executor import Executor, Settings
+from .executor import Executor, ExecutorSettings
 from .options import RunOptions
 from .recorded import recorded_run
 from .world import SuiteWorld
@@ -40,7 +40,7 @@ def make_executor(
     if answers_for is None and options.replay is not None:
         answers_for = recorded_run(home, options.replay.run)
     writer = run.writer(home.redactor(policy_from(options.redact)), seal=options.seal)
-    settings = Settings(
+    settings = ExecutorSettings(
         caps=options.caps.episode,
         task_caps=options.caps.task,
         retries=options.retries,

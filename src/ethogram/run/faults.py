@@ -1,4 +1,4 @@
-"""Whose fault was it? Typed at the source, once: the world's faults are missing outcomes, the agent's are scored.
+"""Faults by origin: those of the environment are missing outcomes, those of the agent are scored.
 
 Fault                     the episode could not be carried out, and the agent is not to blame
 ├── NetworkFault          infrastructure.network
@@ -6,6 +6,7 @@ Fault                     the episode could not be carried out, and the agent is
 ├── WorldTimeout          infrastructure.timeout
 ├── SandboxFault          infrastructure.sandbox
 ├── VerifierFault         infrastructure.verifier
+├── RecorderFault         infrastructure.other        (the call could not be recorded)
 └── OtherFault            infrastructure.other
 """
 
@@ -60,6 +61,12 @@ class VerifierFault(Fault):
     """A verifier crashed: that says nothing about the agent."""
 
     reason: ClassVar[Reason] = "infrastructure.verifier"
+    transient: ClassVar[bool] = False
+
+
+class RecorderFault(Fault):
+    """What records an episode failed: that says nothing about the agent."""
+
     transient: ClassVar[bool] = False
 
 

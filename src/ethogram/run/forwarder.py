@@ -1,4 +1,4 @@
-"""A way out of isolation. A program itself: `python -I -S forwarder.py SOCKET PORT WORDS…` runs WORDS.
+"""Forwards connections out of an isolated process: `python -I -S forwarder.py SOCKET PORT WORDS…` runs WORDS.
 
 Inside a bubble without network, what connects to PORT of its own loopback is passed on to SOCKET, which leads to a
 server outside. Standard library only, and quick to start. The program takes the place of this process, so that it keeps

@@ -1,4 +1,4 @@
-"""What an agent holds while it works on an episode."""
+"""The object that an agent uses while it works on an episode."""
 
 from __future__ import annotations
 

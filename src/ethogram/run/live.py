@@ -19,9 +19,9 @@ from ethogram.capture.mcp.recorded import RecordedSession
 from ethogram.capture.otel.provider import lend_provider, take_provider_back
 from ethogram.capture.recorder import Recorder
 from ethogram.capture.wire.attribution import ASIDE, EPISODE_HEADER, Attribution, marked
-from ethogram.capture.wire.call import CallPolicy
+from ethogram.capture.wire.call import KILLED, CallPolicy
 from ethogram.capture.wire.gateway import Gateway
-from ethogram.capture.wire.joined import KILLED, Joined, Refusal
+from ethogram.capture.wire.joined import Joined, Refusal
 from ethogram.capture.wire.upstreams import Upstream, missing_keys, upstreams_of, variables_of
 from ethogram.perturb import ToolPerturbation
 from ethogram.store import Run

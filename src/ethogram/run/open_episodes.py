@@ -1,4 +1,4 @@
-"""Episodes that no run planned: whatever calls a gateway of its own, told apart by name or by conversation."""
+"""Episodes that no run planned: calls to a gateway of its own, separated by name or by conversation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 
 import msgspec
 
+from ethogram.capture.conversations import Conversations
 from ethogram.capture.session_remote import RemoteSession, RemoteSessions
 from ethogram.capture.wire.call import CallPolicy, Decision, ModelReply, ModelRequest
 from ethogram.capture.wire.gateway import Gateway
@@ -15,7 +16,6 @@ from ethogram.capture.wire.joined import Joined
 from ethogram.cost import Budget, CallPrices, Caps
 from ethogram.trace import UNMETERED, UNSEEN, digest
 
-from .conversations import Conversations
 from .episode_meter import EpisodeMeter
 
 Per = Literal["conversation", "process"]

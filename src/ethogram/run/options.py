@@ -1,4 +1,4 @@
-"""What may be said about an experiment, and how it is kept in `run.json`."""
+"""Options of an experiment, and how they are kept in `run.json`."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ethogram.cost.budget import RESOURCES
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage
 from ethogram.plan import Condition
+from ethogram.trace import Param
 
 from .environment import Environment
 from .environment import parse_environment as parse_environment
@@ -53,7 +54,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit: int | None = None
     tasks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
-    meta: dict[str, str] = {}
+    meta: Mapping[str, Param] = {}
     caps: AllCaps = AllCaps()
     conditions: tuple[Condition, ...] = (Condition(),)
     retries: int = 2
@@ -87,6 +88,12 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.capture not in CAPTURES and not self.capture.startswith(ADDRESS):
             raise BadUsage(
                 f"there is no capture {self.capture!r}; choose {', '.join(CAPTURES)}, or give the address of a gateway"
+            )
+        if not isinstance(self.caps, AllCaps):
+            raise BadUsage(
+                f"caps must be an AllCaps, such as AllCaps(episode=Caps(usd=0.05)), not a {type(self.caps).__name__}",
+                option="caps",
+                value=self.caps,
             )
         metering = self.metering
         if metering.prices is None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arguments import at_least
 from ethogram.cluster import check_engine
 from ethogram.cost import Amounts
 from ethogram.errors import BadUsage, Damaged, NotFound
@@ -132,17 +133,17 @@ def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
 
 def chosen_tasks(suite: Suite, options: RunOptions) -> tuple[str, ...]:
     """The tasks that options ask for, in the order of the suite."""
-    if options.k < 1:
-        raise BadUsage(f"-k must be at least 1, not {options.k}")
-    if options.workers < 1:
-        raise BadUsage(f"--workers must be at least 1, not {options.workers}")
-    if options.limit is not None and options.limit < 1:
-        raise BadUsage(f"--limit must be at least 1, not {options.limit}")
+    at_least("k", options.k, 1)
+    at_least("workers", options.workers, 1)
+    at_least("seed", options.seed)
+    at_least("retries", options.retries)
+    if options.limit is not None:
+        at_least("limit", options.limit, 1)
     check_engine(options.engine)
     known = [t.id for t in suite.tasks]
     for wanted in options.tasks:
         if wanted not in known:
-            raise NotFound.named(f"task in suite {suite.name}", wanted, known)
+            raise NotFound.named("task", wanted, known, where=f"suite {suite.name}")
     return tuple([t for t in known if not options.tasks or t in options.tasks][: options.limit])
 
 
@@ -182,7 +183,7 @@ def extended(
     """
     for wanted in tasks:
         if wanted not in known:
-            raise NotFound.named(f"task in the suite of run {run}", wanted, list(known))
+            raise NotFound.named("task", wanted, list(known), where=f"the suite of run {run}")
     longer = dict(attempts)
     for task in tasks or attempts:
         if k < attempts.get(task, 0):

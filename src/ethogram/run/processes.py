@@ -96,7 +96,7 @@ def kill_family(pid: int) -> None:
             os.kill(one, signal.SIGKILL)
 
 
-class Program(NamedTuple):
+class RunningProgram(NamedTuple):
     """A program that is ready to start: its words, how to start it, its supervisor, and the files that it writes to."""
 
     words: list[str]
@@ -109,7 +109,7 @@ class Program(NamedTuple):
 @contextmanager
 def supervised(
     argv: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: bytes, grace: float = 0.0
-) -> Iterator[Program]:
+) -> Iterator[RunningProgram]:
     """A program to start in a folder, with `subprocess` or `asyncio`; call `line.started()` then, `line.cut()` last.
 
     Its words go through files, not pipes: a child that outlives it and keeps a pipe open would keep us waiting.
@@ -121,7 +121,7 @@ def supervised(
         try:
             options = {"stdin": asked, "stdout": out, "stderr": err, "env": dict(env), "cwd": folder}
             options |= {"start_new_session": True, "pass_fds": (line.theirs,)}
-            yield Program(line.words(argv, grace), options, line, out, err)
+            yield RunningProgram(line.words(argv, grace), options, line, out, err)
         finally:
             line.cut()
 

@@ -1,4 +1,4 @@
-"""Comparisons in a suite's own tests that an agent's objects cannot win by equalling everything.
+"""Comparisons in a suite's tests that objects of an agent cannot pass by being equal to everything.
 
 `class Anything: __eq__ = lambda self, other: True` passes `assert total([]) == 0`. Comparisons in the suite's test
 files are therefore checked when they come out as the test wishes: an object whose class comes from the code under

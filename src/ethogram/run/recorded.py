@@ -101,7 +101,7 @@ class RecordedAnswers:
         return Missing("deviation", words) if replay.mode == "strict" else None
 
 
-def failures_of(run: Run, recorded: Run, planned: Collection[str], success_at: float) -> tuple[ReplayFailure, ...]:
+def failures_of(run: Run, recorded: Run, planned: Collection[str]) -> tuple[ReplayFailure, ...]:
     """The episodes of a replay that did not pass; one that nothing can check is not among them.
 
     An episode that failed its checks when it was recorded says nothing when it fails them again.
@@ -109,7 +109,7 @@ def failures_of(run: Run, recorded: Run, planned: Collection[str], success_at: f
     failed_before = {
         (head.task, head.condition, head.attempt)
         for head in (entry.head for entry in recorded.entries)
-        if isinstance(head.outcome, Scored) and not head.outcome.success(success_at)
+        if isinstance(head.outcome, Scored) and not head.outcome.success(recorded.success_at)
     }
     failures = []
     for entry in run.entries:
@@ -117,7 +117,7 @@ def failures_of(run: Run, recorded: Run, planned: Collection[str], success_at: f
         if head.episode not in planned or (isinstance(outcome, Missing) and outcome.reason == "unscored"):
             continue
         if isinstance(outcome, Scored):
-            if outcome.success(success_at) or (head.task, head.condition, head.attempt) in failed_before:
+            if outcome.success(run.success_at) or (head.task, head.condition, head.attempt) in failed_before:
                 continue
             reason, why = "checks", f"score {outcome.value:g}"
         else:

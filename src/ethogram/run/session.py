@@ -12,9 +12,8 @@ import msgspec
 
 from ethogram.capture.session_store import GATEWAY
 from ethogram.cost import Amounts, Budget, CallPrices, Metering
-from ethogram.cost.metering import tokens_of
 from ethogram.display import Drawing, Presentation
-from ethogram.errors import BadUsage, EthogramError
+from ethogram.errors import BadUsage, EthogramError, Sealed
 from ethogram.plan import Episode
 from ethogram.result import Result
 from ethogram.run.engines.local import Engine, LocalEngine
@@ -22,7 +21,7 @@ from ethogram.store import Entry, Home, Run, compact, lease, ledger
 from ethogram.store.lake import METERS
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import UNMETERED, UNSEEN, Missing, Param, Scored, Totals, inner_ids
+from ethogram.trace import UNMETERED, UNSEEN, Missing, Param, Scored, Totals, TraceId, inner_ids, tokens_of
 
 from .agents import SPENT, Agent
 from .answers import AnswersFor
@@ -86,6 +85,8 @@ class RunResult(Result, kw_only=True):
     replays: str | None = None
     failures: tuple[ReplayFailure, ...] = ()
     warnings: tuple[str, ...] = ()
+    missing_details: dict[str, str] = {}
+    """What the first missing outcome of each reason says."""
 
     @property
     def measurable(self) -> bool:
@@ -207,10 +208,9 @@ def _cost(run: Run, entry: Entry, prices: CallPrices) -> float | None:
 
 
 def _used(totals: Totals, meta: Mapping[str, Param]) -> Amounts:
-    counts = (totals.input_tokens, totals.output_tokens, totals.cache_read_tokens, totals.cache_write_tokens)
     return Amounts(
         usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
-        tokens=sum(c or 0 for c in counts) + _number(meta.get("wasted_tokens")),
+        tokens=(totals.tokens or 0) + _number(meta.get("wasted_tokens")),
         steps=max(totals.steps or 0, (totals.model_calls or 0) + (totals.tool_calls or 0)),
     )
 
@@ -274,7 +274,7 @@ class Session:
         work = work_left(books, episodes, retry)
         check_spent(self.run, books, self.options.caps, self.options.metering)
         redone = {w.episode.id for w in work}
-        threshold = self.loaded.suite.success_at
+        threshold = self.run.success_at
         watcher.started(
             self.run.name,
             len(episodes),
@@ -367,7 +367,7 @@ class Session:
         planned = {e.id for e in episodes}
         entries = [e for e in books.live if e.head.episode in planned]
         missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
-        threshold = self.loaded.suite.success_at
+        threshold = self.run.success_at
         price_gaps(self.run, books, self.options.metering)
         unknown = books.unmetered | (SPENT - meters_of(self.agent, self.options))
         return RunResult(
@@ -390,13 +390,14 @@ class Session:
             crash=None if self.first_crash is None else self.first_crash.crash,
             crash_at=() if self.first_crash is None else self.first_crash.crash_at,
             replays=None if self.options.replay is None else self.options.replay.run,
-            failures=self._failures(planned, threshold),
+            failures=self._failures(planned),
+            missing_details=_missing_details(self.run, entries),
         )
 
-    def _failures(self, planned: Collection[str], success_at: float) -> tuple[ReplayFailure, ...]:
+    def _failures(self, planned: Collection[str]) -> tuple[ReplayFailure, ...]:
         if self.options.replay is None:
             return ()
-        return failures_of(self.run, self.home.resolve(self.options.replay.run), planned, success_at)
+        return failures_of(self.run, self.home.resolve(self.options.replay.run), planned)
 
 
 def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
@@ -421,3 +422,17 @@ def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
         success_at=threshold,
         unmetered=tuple(sorted(_unmetered(entry.totals, head.meta, run) - {UNSEEN})),
     )
+
+
+def _missing_details(run: Run, entries: Sequence[Entry]) -> dict[str, str]:
+    """What the first missing outcome of each reason says; nothing of a sealed run, whose words need a key."""
+    first: dict[str, TraceId] = {}
+    for entry in entries:
+        if isinstance(entry.head.outcome, Missing):
+            first.setdefault(entry.head.outcome.reason, entry.head.trace_id)
+    details = {}
+    for reason, trace in first.items():
+        with suppress(Sealed):
+            outcome = run.head(run.find(trace)).outcome
+            details[reason] = outcome.detail if isinstance(outcome, Missing) else ""
+    return {reason: detail for reason, detail in details.items() if detail}

@@ -16,7 +16,7 @@ from ethogram.store.lease import check_idle
 from ethogram.store.redact import is_marked
 from ethogram.store.stop import release
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import REASONS
+from ethogram.trace import REASONS, Param
 
 from .agents import Agent, load_agent
 from .beginning import again as again
@@ -66,13 +66,13 @@ def run_suite(
     watcher: Watcher | None = None,
     k: int = _DEFAULTS.k,
     seed: int = _DEFAULTS.seed,
-    name: str | None = _DEFAULTS.name,
+    run: str | None = _DEFAULTS.name,
     engine: str = _DEFAULTS.engine,
     workers: int = _DEFAULTS.workers,
     limit: int | None = _DEFAULTS.limit,
     tasks: tuple[str, ...] = _DEFAULTS.tasks,
     tags: tuple[str, ...] = _DEFAULTS.tags,
-    meta: dict[str, str] = _DEFAULTS.meta,
+    meta: Mapping[str, Param] = _DEFAULTS.meta,
     caps: AllCaps = _DEFAULTS.caps,
     conditions: tuple[Condition, ...] = _DEFAULTS.conditions,
     retries: int = _DEFAULTS.retries,
@@ -86,7 +86,7 @@ def run_suite(
 ) -> RunResult:
     """Run `k` seeded attempts of every task of a suite, and store their traces and outcomes as a run.
 
-    `suite` is a folder, a file or a `Suite`; `agent` a function, or a name such as `my.mod:agent`. `name` names the
+    `suite` is a folder, a file or a `Suite`; `agent` a function, or a name such as `my.mod:agent`. `run` names the
     run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
     (`workers` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
     priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
@@ -99,7 +99,7 @@ def run_suite(
     options = RunOptions(
         k=k,
         seed=seed,
-        name=name,
+        name=run,
         engine=engine,
         workers=workers,
         limit=limit,

@@ -143,7 +143,7 @@ def no_failures(names: str) -> bool:
 
 
 def expected_failures(file: Path) -> Callable[[str], bool]:
-    """Which tests of a suite's own file speak of xfail themselves: by a mark, a parameter's mark or a call."""
+    """Which tests of a suite's own file use xfail: by a mark, a parameter's mark or a call."""
     try:
         tree = ast.parse(file.read_bytes())
     except (OSError, SyntaxError, ValueError):

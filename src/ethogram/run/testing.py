@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 
 import msgspec
 
-from ethogram.judge import Verdict
+from ethogram.judge import CheckScore
 from ethogram.judge.endstate import NamedTests
 
 from .faults import VerifierFault
@@ -58,7 +58,7 @@ class Judged(NamedTuple):
     message: str
 
 
-def run_named_tests(workspace: Path, rule: NamedTests, bench: Bench) -> Verdict:
+def run_named_tests(workspace: Path, rule: NamedTests, bench: Bench) -> CheckScore:
     """1 if and only if every named test passes."""
     with scratch_folder("verify") as folder:
         copy = folder / "work"
@@ -94,7 +94,7 @@ def _judged(test: str, result: CaseResult, declared: Mapping[str, Callable[[str]
     return Judged(False, " ".join(result.message.split())[:200])
 
 
-def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> Verdict:
+def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> CheckScore:
     def passed(tests: Sequence[str]) -> int:
         return sum(results[t].good for t in tests)
 
@@ -103,7 +103,7 @@ def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> Verdict:
     for test in sorted(rule.tests, key=lambda t: results[t].good):
         good, message = results[test]
         lines.append(f"{'passed' if good else 'failed'} {test}{f': {message}' if message else ''}")
-    return Verdict(float(all(r.good for r in results.values())), "\n".join(lines))
+    return CheckScore(float(all(r.good for r in results.values())), "\n".join(lines))
 
 
 # ---- running ----

@@ -1,4 +1,4 @@
-"""Beside the event loop: blocking calls in threads that never keep the process from ending, waits that a stop ends."""
+"""Blocking calls in threads that do not keep the process alive, and waits that a stop interrupts."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from urllib.parse import quote
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.judge import CHECKS, CheckResult, Evidence, Verdict, combine, definition, label_names, settings_of
+from ethogram.judge import CHECKS, CheckResult, CheckScore, Evidence, combine, definition, label_names, settings_of
 from ethogram.judge.checks import short
 from ethogram.judge.endstate import Command, FilesCheck, HttpState, NamedTests, SqlRow, is_here
 from ethogram.judge.matching import in_order, matching
@@ -36,7 +36,7 @@ from .scratch import scratch_folder
 from .testing import Bench, filled, run_named_tests
 
 MAX_BYTES = 32 << 20
-_GONE = Verdict(None, "this check looks at the workspace, and there is none")
+_GONE = CheckScore(None, "this check looks at the workspace, and there is none")
 
 
 class Loaded(Protocol):
@@ -91,7 +91,7 @@ def judge_task(
         try:
             verdict = _verdict(check, task, about, wrap)
         except Fault as crashed:
-            verdict = Verdict(None, str(crashed))
+            verdict = CheckScore(None, str(crashed))
             if name == task.outcome or (task.outcome is None and check.required):
                 fault = fault or crashed
         results.append(
@@ -111,7 +111,7 @@ def judge_task(
     return labels, combine(results, task.outcome)
 
 
-def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., list[str]] | None) -> Verdict:
+def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., list[str]] | None) -> CheckScore:
     """One verdict. A crash of the check says nothing about the agent; a failure of this machine travels up."""
     settings = settings_of(check.kind, check.settings)
     try:
@@ -137,7 +137,7 @@ def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., l
 # ---- files ----
 
 
-def check_files(evidence: Evidence, rule: FilesCheck, bench: Bench) -> Verdict:
+def check_files(evidence: Evidence, rule: FilesCheck, bench: Bench) -> CheckScore:
     """Which files there are, which not, and what is in them. A link that leads out of the workspace is no file."""
     assert evidence.workspace is not None
     folder = evidence.workspace
@@ -145,26 +145,26 @@ def check_files(evidence: Evidence, rule: FilesCheck, bench: Bench) -> Verdict:
     everything = files | folders
     for pattern in rule.exists:
         if not _found(pattern, everything):
-            return Verdict(0.0, f"there is no {pattern!r}")
+            return CheckScore(0.0, f"there is no {pattern!r}")
     for pattern in rule.absent:
         if there := _found(pattern, everything):
-            return Verdict(0.0, f"there is a {there!r}")
+            return CheckScore(0.0, f"there is a {there!r}")
     if rule.only is not None:
         lost = next((p for p in rule.only if not _found(p, files)), None)
         if lost is not None:
-            return Verdict(0.0, f"there is no {lost!r}")
+            return CheckScore(0.0, f"there is no {lost!r}")
         more = next((f for f in sorted(files) if not any(_fits(p, f) for p in rule.only)), None)
         if more is not None:
-            return Verdict(0.0, f"{more!r} should not be there")
+            return CheckScore(0.0, f"{more!r} should not be there")
     for name, demand in rule.content.items():
         if name not in files:
-            return Verdict(0.0, f"there is no file {name!r}")
+            return CheckScore(0.0, f"there is no file {name!r}")
         if (folder / name).stat().st_size > MAX_BYTES:
-            return Verdict(0.0, f"{name}: larger than {MAX_BYTES >> 20} MiB")
+            return CheckScore(0.0, f"{name}: larger than {MAX_BYTES >> 20} MiB")
         verdict = text_verdict((folder / name).read_bytes().decode("utf-8", "replace"), demand, evidence)
         if verdict.score is None or verdict.score < 1:
-            return Verdict(verdict.score, f"{name}: {verdict.why}")
-    return Verdict(1.0, "the files are as they should be")
+            return CheckScore(verdict.score, f"{name}: {verdict.why}")
+    return CheckScore(1.0, "the files are as they should be")
 
 
 def _tree(folder: Path) -> tuple[set[str], set[str]]:
@@ -209,13 +209,13 @@ def _fits(pattern: str, name: str) -> bool:
 # ---- rows of a database ----
 
 
-def check_sql_row(evidence: Evidence, rule: SqlRow, bench: Bench) -> Verdict:
+def check_sql_row(evidence: Evidence, rule: SqlRow, bench: Bench) -> CheckScore:
     """What a query finds in a SQLite file, asked of a copy that cannot be written."""
     assert evidence.workspace is not None
     database = evidence.workspace / rule.database
     inside = evidence.workspace.resolve()
     if not database.is_file() or not database.resolve().is_relative_to(inside):
-        return Verdict(0.0, f"there is no database {rule.database!r}")
+        return CheckScore(0.0, f"there is no database {rule.database!r}")
     with scratch_folder("verify") as folder:
         copy = folder / "copy.db"
         for ending in ("", "-wal", "-shm", "-journal"):
@@ -226,7 +226,7 @@ def check_sql_row(evidence: Evidence, rule: SqlRow, bench: Bench) -> Verdict:
             rows, columns = _ask(copy, rule)
         except sqlite3.Error as error:
             if re.search(r"no such (table|column|view)|not a database|malformed|disk image", str(error)):
-                return Verdict(0.0, f"{rule.database}: {error}")
+                return CheckScore(0.0, f"{rule.database}: {error}")
             raise
     return _judge_rows(rows, columns, rule)
 
@@ -244,28 +244,30 @@ def _ask(database: Path, rule: SqlRow) -> tuple[list[Any], list[str]]:
         connection.close()
 
 
-def _judge_rows(rows: list[Any], columns: list[str], rule: SqlRow) -> Verdict:
+def _judge_rows(rows: list[Any], columns: list[str], rule: SqlRow) -> CheckScore:
     loose = Loose(tolerance=rule.tolerance)
 
     def fits(expected: Any, row: Any) -> bool:
         return same(expected, _shaped(row, columns, expected), loose)
 
     if rule.count is not None and len(rows) != rule.count:
-        return Verdict(0.0, f"{len(rows)} rows where {rule.count} were expected")
+        return CheckScore(0.0, f"{len(rows)} rows where {rule.count} were expected")
     if rule.rows is not None:
         wanted = rule.rows
         if len(rows) != len(wanted):
-            return Verdict(0.0, f"{len(rows)} rows where {len(wanted)} were expected")
+            return CheckScore(0.0, f"{len(rows)} rows where {len(wanted)} were expected")
         pair = in_order if rule.ordered else matching
         pairs = pair(len(wanted), len(rows), lambda i, j: fits(wanted[i], rows[j]))
         lost = next((w for i, w in enumerate(wanted) if i not in pairs), None)
         if lost is not None:
-            return Verdict(0.0, f"{short(lost)} is not {'in its place ' if rule.ordered else ''}among {len(rows)} rows")
+            return CheckScore(
+                0.0, f"{short(lost)} is not {'in its place ' if rule.ordered else ''}among {len(rows)} rows"
+            )
     if rule.row is not msgspec.UNSET and not any(fits(rule.row, r) for r in rows):
-        return Verdict(0.0, f"none of {len(rows)} rows is {short(rule.row)}")
+        return CheckScore(0.0, f"none of {len(rows)} rows is {short(rule.row)}")
     if rule.count is None and rule.rows is None and rule.row is msgspec.UNSET and not rows:
-        return Verdict(0.0, "the query found no row")
-    return Verdict(1.0, f"the query found what it should ({len(rows)} rows)")
+        return CheckScore(0.0, "the query found no row")
+    return CheckScore(1.0, f"the query found what it should ({len(rows)} rows)")
 
 
 def _shaped(row: Any, columns: list[str], like: Any) -> Any:
@@ -286,7 +288,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
-def check_http_state(evidence: Evidence, rule: HttpState, bench: Bench) -> Verdict:
+def check_http_state(evidence: Evidence, rule: HttpState, bench: Bench) -> CheckScore:
     """What a service answers now; by default only one on this machine is asked."""
     url = re.sub(r"\{(\w+)\}", lambda m: quote(str(evidence.inputs.get(m[1], m[0])), safe=":"), rule.url)
     if not rule.allow_remote and not is_here(url):
@@ -302,35 +304,35 @@ def check_http_state(evidence: Evidence, rule: HttpState, bench: Bench) -> Verdi
     except (OSError, HTTPException) as error:
         why = f"{url} did not answer: {getattr(error, 'reason', None) or error}"
         if rule.unreachable == "fail":
-            return Verdict(0.0, why)
+            return CheckScore(0.0, why)
         raise VerifierFault(why) from error
     return _judge_response(status, body.decode("utf-8", "replace"), rule, evidence)
 
 
-def _judge_response(status: int, body: str, rule: HttpState, evidence: Evidence) -> Verdict:
+def _judge_response(status: int, body: str, rule: HttpState, evidence: Evidence) -> CheckScore:
     if rule.status is not None and status != rule.status:
-        return Verdict(0.0, f"status {status} where {rule.status} was expected")
+        return CheckScore(0.0, f"status {status} where {rule.status} was expected")
     value = parsed(body, fenced=False) if rule.has else None
     for path, expected in rule.has.items():
         there = at_path(value, path)
         found = f"{path}: is missing" if there is ABSENT else difference(expected, there, Loose(), path)
         if found is not None:
-            return Verdict(0.0, found)
+            return CheckScore(0.0, found)
     if rule.body is not None:
         verdict = text_verdict(body, rule.body, evidence)
         if verdict.score is None or verdict.score < 1:
             return verdict
-    return Verdict(1.0, f"status {status}, and it says what it should")
+    return CheckScore(1.0, f"status {status}, and it says what it should")
 
 
 # ---- commands ----
 
 
-def check_command(evidence: Evidence, rule: Command, bench: Bench) -> Verdict:
+def check_command(evidence: Evidence, rule: Command, bench: Bench) -> CheckScore:
     """How a command ends in the workspace, and what it prints."""
     assert evidence.workspace is not None
     if not evidence.workspace.is_dir():
-        return Verdict(0.0, "the workspace is gone")
+        return CheckScore(0.0, "the workspace is gone")
     words = filled(rule.run, {"suite": [str(bench.root)]})
     isolated = bench.isolated(words, evidence.workspace, evidence.workspace)
     try:
@@ -340,27 +342,27 @@ def check_command(evidence: Evidence, rule: Command, bench: Bench) -> Verdict:
     if done.code is None:
         if rule.on_timeout == "fault":
             raise VerifierFault(f"the command did not end within {rule.timeout:g} s")
-        return Verdict(0.0, f"the command did not end within {rule.timeout:g} s")
+        return CheckScore(0.0, f"the command did not end within {rule.timeout:g} s")
     if done.code == 127 and rule.exit != 127 and isinstance(words, str):
         raise VerifierFault(f"the shell found no such command: {done.last_words}")
     if rule.exit is not None and done.code != rule.exit:
-        return Verdict(0.0, f"exit code {done.code} where {rule.exit} was expected: {done.last_words}")
+        return CheckScore(0.0, f"exit code {done.code} where {rule.exit} was expected: {done.last_words}")
     if rule.stdout is not None:
         verdict = text_verdict(done.stdout, rule.stdout, evidence)
         if verdict.score is None or verdict.score < 1:
-            return Verdict(verdict.score, f"stdout: {verdict.why}")
-    return Verdict(1.0, f"exit code {done.code}")
+            return CheckScore(verdict.score, f"stdout: {verdict.why}")
+    return CheckScore(1.0, f"exit code {done.code}")
 
 
-def check_tests(evidence: Evidence, rule: NamedTests, bench: Bench) -> Verdict:
+def check_tests(evidence: Evidence, rule: NamedTests, bench: Bench) -> CheckScore:
     """Named tests in a clean copy of the workspace, with the suite's own test files."""
     assert evidence.workspace is not None
     if not evidence.workspace.is_dir():
-        return Verdict(0.0, "the workspace is gone")
+        return CheckScore(0.0, "the workspace is gone")
     return run_named_tests(evidence.workspace, rule, bench)
 
 
-VERIFIERS: dict[str, Callable[[Evidence, Any, Bench], Verdict]] = {
+VERIFIERS: dict[str, Callable[[Evidence, Any, Bench], CheckScore]] = {
     "files": check_files,
     "sql_row": check_sql_row,
     "http_state": check_http_state,

@@ -23,9 +23,9 @@ from .faults import SandboxFault, is_machine_failure
 from .scratch import kept_folder, new_folder
 from .scratch import remove as remove
 
-Keep = Literal["never", "failure", "always"]
+KeepWorkspace = Literal["never", "failure", "always"]
 Isolation = Literal["none", "bwrap", "bwrap+network"]
-KEEPS, ISOLATIONS = get_args(Keep), get_args(Isolation)
+KEEPS, ISOLATIONS = get_args(KeepWorkspace), get_args(Isolation)
 FORWARDER = Path(__file__).with_name("forwarder.py")
 MOST_READ = 256 << 20
 """Bytes up to which the end state of a folder is hashed."""

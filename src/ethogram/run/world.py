@@ -41,7 +41,7 @@ class SuiteWorld:
         return judge_task(task, self.loaded, evidence, wrap=wrap, checks=self._checks[task.id])
 
     def judges_at_once(self, task: Task) -> bool:
-        """Pure checks take no time to speak of."""
+        """Pure checks are fast."""
         return self._quick[task.id]
 
 

@@ -1,1 +1,1 @@
-"""Typed view models, then paper (report) and glass (web). Computes no statistic."""
+"""Typed view models, the report and the viewer. Computes no statistic."""

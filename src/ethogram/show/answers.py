@@ -1,4 +1,4 @@
-"""What several parts of a report ask of a run, answered once: why it fails."""
+"""The causes of failure of a run, computed once for all parts of a report."""
 
 from __future__ import annotations
 

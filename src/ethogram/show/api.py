@@ -34,7 +34,7 @@ from .models import (
     trace,
 )
 
-View = Callable[[Library, Any], Any]
+ViewFunction = Callable[[Library, Any], Any]
 
 
 class ApiRoute(NamedTuple):
@@ -46,7 +46,7 @@ class ApiRoute(NamedTuple):
     path: str
     method: Literal["GET", "POST"]
     scope: RouteScope
-    view: View | None = None
+    view: ViewFunction | None = None
 
     @property
     def query(self) -> Any:

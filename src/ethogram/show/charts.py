@@ -13,16 +13,11 @@ from ethogram.display.marks import Rows, chart_of_rows, grouped, intervals, rows
 from ethogram.errors import BadUsage
 from ethogram.lab.field.results import CorridorCheck
 from ethogram.measure.field import Field
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 from ethogram.measure.metrics import FieldMetrics
 
 from . import field_rows
 from .field_rows import OneField, Stages
-
-
-def task_rates(rows: Rows) -> Chart:
-    """Pass rate per task with interval; rows: task, value, low, high."""
-    return intervals(rows, "task", "pass rate", zero=False, domain=[0.0, 1.0], words="pass rate of every task")
 
 
 def compare_variance_bar(
@@ -37,7 +32,7 @@ def compare_variance_bar(
         if second is None:
             raise BadUsage("two fields are compared; give the second one too")
         first = field_rows.variance_rows({label_a: first, label_b: second})
-    words = "how widely runs differ, by dimension (variance, ddof 0)"
+    words = "how widely attempts differ, by dimension (variance, ddof 0)"
     return grouped(first, "dimension", "field", "variance", words)
 
 
@@ -47,7 +42,7 @@ def separation_bar(source: Rows | OneField) -> Chart:
     Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
     """
     rows = field_rows.dimension_rows(source, "separation")
-    words = "where success and failure part; filled where it is sure over all dimensions"
+    words = "separation of successes and failures; filled where significant over all dimensions"
     return intervals(rows, "dimension", "successes − failures, in sd", zero=True, words=words)
 
 
@@ -57,42 +52,42 @@ def skew_bar(source: Rows | OneField) -> Chart:
     Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
     """
     rows = field_rows.dimension_rows(source, "skew")
-    title, words = "correlation with the outcome", "which way success lies; filled where it is sure over all dimensions"
+    title, words = "correlation with the outcome", "direction of success; filled where significant over all dimensions"
     return intervals(rows, "dimension", title, zero=True, domain=[-1.0, 1.0], words=words)
 
 
-def horizon_width(source: Stages, rule: Rule | None = None) -> Chart:
+def horizon_width(source: Stages, rule: MembershipRule | None = None) -> Chart:
     """Width at each stage of the runs that belong to it by `rule`.
 
     Of a field, several by name or a result; or rows: state, who, value, low, high, order.
     """
     rows, used = field_rows.stage_rows(source, "width", rule)
     rows = field_rows.drawable(rows, "its width")
-    return _along(rows, "width, standardised", f"how wide behaviour is among runs that {used} each stage")
+    return _along(rows, "width, standardised", f"how wide behaviour is among attempts that {used} each stage")
 
 
-def horizon_convergence(source: Stages, rule: Rule | None = None) -> Chart:
+def horizon_convergence(source: Stages, rule: MembershipRule | None = None) -> Chart:
     """Success rate of the runs that belong to each stage by `rule`; takes what `horizon_width` takes."""
     rows, used = field_rows.stage_rows(source, "pass_rate", rule)
     rows = field_rows.drawable(rows, "its success rate")
-    return _along(rows, "success rate", f"how often runs that {used} a stage succeed", domain=[0.0, 1.0])
+    return _along(rows, "success rate", f"how often attempts that {used} a stage succeed", domain=[0.0, 1.0])
 
 
-def drift_lines(source: Stages, rule: Rule | None = None) -> Chart:
+def drift_lines(source: Stages, rule: MembershipRule | None = None) -> Chart:
     """Drift at each stage, one line per model; takes what `horizon_width` takes."""
     rows, used = field_rows.stage_rows(source, "drift", rule)
     rows = field_rows.drawable(rows, "drift")
-    return _along(rows, "drift", f"where failures leave the corridor, among runs that {used} each stage", zero=True)
+    return _along(rows, "drift", f"where failures leave the corridor, among attempts that {used} each stage", zero=True)
 
 
-def centroid_gap(source: Rows | CorridorCheck, rule: Rule = "visited") -> Chart:
+def centroid_gap(source: Rows | CorridorCheck, rule: MembershipRule = "visited") -> Chart:
     """Distance from the centre of a corridor at each stage.
 
     Of the corridor check of a field; or rows: state, who, value, low, high, order.
     """
     used = source.rule if isinstance(source, CorridorCheck) else rule
     rows = field_rows.gap_rows(source) if isinstance(source, CorridorCheck) else source
-    words = f"how far the centre lies from the corridor's, among runs that {used} each stage"
+    words = f"how far the centre lies from the corridor's, among attempts that {used} each stage"
     return _along(field_rows.drawable(rows, "the gap"), "centroid gap, in sd", words, zero=True)
 
 
@@ -139,7 +134,7 @@ def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0)) -
         },
     }
     total = sum(explained[:2])
-    return chart_of_rows(rows, spec, f"runs in two of their dimensions, {total:.0%} of the variance")
+    return chart_of_rows(rows, spec, f"attempts in two of their dimensions, {total:.0%} of the variance")
 
 
 def parallel_coordinates(rows: Rows) -> Chart:
@@ -156,10 +151,10 @@ def parallel_coordinates(rows: Rows) -> Chart:
             "strokeDash": {"field": "outcome", "scale": {"domain": ["success", "failure"]}, "title": None},
         },
     }
-    return chart_of_rows(rows, spec, "every run over all dimensions")
+    return chart_of_rows(rows, spec, "every attempt over all dimensions")
 
 
-def pareto(rows: Rows, noun: str = "failed runs") -> Chart:
+def pareto(rows: Rows, noun: str = "failed attempts") -> Chart:
     """Classes of failure by the share of runs that show them, and what the first ones cover together.
 
     Rows, most frequent first: class, share, covered, owner.

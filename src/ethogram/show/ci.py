@@ -1,15 +1,15 @@
-"""A gate's verdict where continuous integration looks for it: JUnit, GitHub annotations, Markdown."""
+"""A gate's verdict for continuous integration: JUnit, GitHub annotations, Markdown."""
 
 from __future__ import annotations
 
 import re
 from xml.etree import ElementTree as ET
 
-from ethogram.display.shorten import shortened
+from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.lab.gate.confirming import Confirmation
-from ethogram.lab.gate.gating import GateResult
 from ethogram.lab.gate.moved import MovedTask
+from ethogram.lab.gate.results import GateResult
 from ethogram.trace import short_id
 
 from .layers import change_lines
@@ -88,11 +88,11 @@ def markdown(result: GateResult) -> str:
         ]
     resting = [q for q in result.quarantined if not q.expired]
     if resting:
-        named = _named([f"{_code(q.task)} until {q.until}" for q in resting])
+        named = shortened_list([f"{_code(q.task)} until {q.until}" for q in resting], SHOWN)
         lines += ["", f"In quarantine, not counted: {named}."]
     expired = [q for q in result.quarantined if q.expired]
     if expired:
-        lines += ["", f"Quarantine over, counted again: {_named([_code(q.task) for q in expired])}."]
+        lines += ["", f"Quarantine over, counted again: {shortened_list([_code(q.task) for q in expired], SHOWN)}."]
     lines += [f"\n> {_cell(w)}" for w in result.warnings[:SHOWN]]
     return "\n".join(lines) + "\n"
 
@@ -109,7 +109,7 @@ def needed(result: GateResult) -> str:
     need = result.needed
     if need.runs is None:
         return need.why or "unknown"
-    words = [f"at most {need.runs} more runs"]
+    words = [f"at most {need.runs} more attempts"]
     if need.next_look_runs:
         words.append(f"next look after {need.next_look_runs}")
     if need.baseline_runs:
@@ -194,11 +194,6 @@ def _missing(result: GateResult) -> str:
     if result.evidence.bounds is not None and parts:
         parts.append(f"difference between {result.evidence.bounds[0]:+.3f} and {result.evidence.bounds[1]:+.3f}")
     return "; ".join(parts) or "nothing"
-
-
-def _named(words: list[str]) -> str:
-    """The first of them; the JSON has all."""
-    return ", ".join(words[:SHOWN]) + (f" and {len(words) - SHOWN} more" if len(words) > SHOWN else "")
 
 
 def _short(text: str) -> str:

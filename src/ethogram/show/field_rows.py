@@ -10,10 +10,11 @@ from ethogram.errors import BadUsage, Refused
 from ethogram.estimate import Estimate
 from ethogram.lab.field.results import CorridorCheck, FieldResult
 from ethogram.measure.field import Field
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 from ethogram.measure.metrics import DimensionReading, FieldMetrics
 from ethogram.measure.projection import centres, project
 from ethogram.measure.stages import walk
+from ethogram.trace import SUCCESS_AT
 
 OneField = Field | FieldMetrics | FieldResult
 """A field, its metrics, or what `ethogram.lab` answered about it."""
@@ -44,7 +45,7 @@ def _by_sureness(dimensions: Mapping[str, Any], metric: str, alpha: float) -> Ro
     ]
 
 
-def stage_rows(source: Stages, metric: str, rule: Rule | None) -> tuple[Rows, Rule]:
+def stage_rows(source: Stages, metric: str, rule: MembershipRule | None) -> tuple[Rows, MembershipRule]:
     """One row per stage and field, and the rule by which runs belong to a stage.
 
     A stage whose evidence is too thin for an interval has no row: a line through it would claim what the text refuses.
@@ -72,7 +73,9 @@ def stage_rows(source: Stages, metric: str, rule: Rule | None) -> tuple[Rows, Ru
 def drawable(rows: Rows, what: str) -> Rows:
     """The rows, or a refusal where there is none."""
     if not rows:
-        raise Refused(f"no stage has runs enough to draw {what}; run each task more often", have=0, need=1, of="stages")
+        raise Refused(
+            f"no stage has enough attempts to draw {what}; run each task more often", have=0, need=1, of="stages"
+        )
     return rows
 
 
@@ -110,7 +113,7 @@ def cloud_rows(field: Field) -> tuple[Rows, list[float]]:
     two = [*flat.places.T, *([[0.0] * field.K] * 2)][:2]
     rows = [
         {"x": float(x), "y": float(y), "outcome": "success" if good else "failure", "label": episode}
-        for x, y, good, episode in zip(*two, field.outcomes >= 0.5, field.episodes, strict=True)
+        for x, y, good, episode in zip(*two, field.outcomes >= SUCCESS_AT, field.episodes, strict=True)
     ]
     return rows, [*(float(x) for x in flat.explained), 0.0, 0.0][:2]
 

@@ -69,7 +69,7 @@ class Library:
         must not look outside the home."""
         run = self.home.resolve(name)
         if run.files is not self.home.files:
-            raise NotFound.named(f"run in {self.home.files.address}", name, self.home.names())
+            raise NotFound.named("run", name, self.home.names(), where=f"{self.home.files.address}")
         return run
 
     def _shared(self, name: str) -> _Held:

@@ -6,7 +6,7 @@ import re
 from html import escape
 
 from .static_html import SIGNS
-from .views import MatrixRow, PagePlace, Reason, ReportView, Section, TableView
+from .views import MatrixRow, PagePlace, ReportView, Section, ShownReason, TableView
 
 MOST_TASKS = 40
 """Tasks of the grid that are written out, those with failures first."""
@@ -54,7 +54,7 @@ def _body(section: Section) -> list[str]:
     return lines
 
 
-def _reason(number: int, reason: Reason) -> list[str]:
+def _reason(number: int, reason: ShownReason) -> list[str]:
     facts = ", ".join(markdown_text(fact) for fact in (reason.kind, *reason.facts))
     lines = [f"{number}. **{markdown_text(reason.what)}** ({facts})"]
     lines += [f"   - {markdown_text(e.place.text)}: {markdown_text(e.text)}" for e in reason.excerpts]

@@ -1,4 +1,4 @@
-"""The tasks that moved, in words: one wording for the terminal, for Markdown, for JUnit and for annotations."""
+"""The tasks that moved, in words: the same for the terminal, Markdown, JUnit and annotations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def passes_text(arm: Counted) -> str:
 
 
 def reason(task: MovedTask) -> str:
-    """What the check said of the failing attempt, at most a few lines of it."""
+    """The message of the check on the failing attempt, shortened."""
     why = task.why or ""
     return shortened(why, MOST_REASON)
 
@@ -52,5 +52,5 @@ def attempt_words(tasks: list[MovedTask]) -> tuple[str, str]:
 
 
 def heading(tasks: list[MovedTask]) -> str:
-    """What the list is: tasks that moved, or those that got worse most where none is sure by itself."""
-    return "tasks that moved" if any(t.moved for t in tasks) else "tasks that got worse most (none is sure by itself)"
+    """The title of the list: tasks that moved, or the largest drops where none is significant alone."""
+    return "tasks that moved" if any(t.moved for t in tasks) else "largest drops (none significant alone)"

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import EthogramError
-from ethogram.lab.home.outline import TraceOutline, trace_outline
-from ethogram.lab.home.reading import WordsPart
+from ethogram.lab.trace.outline import TraceOutline, trace_outline
+from ethogram.lab.trace.reading import WordsPart
 from ethogram.lab.why.beside import AttemptBeside, BesideReader
 from ethogram.store import Entry, Run
 

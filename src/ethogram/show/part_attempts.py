@@ -1,4 +1,4 @@
-"""Tasks × attempts: every dot opens its attempt."""
+"""The part of a report with tasks × attempts: every dot opens its attempt."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def attempts_part(run: Run) -> tuple[Section, list[Card]] | None:
     notes = [] if len(rows) == tasks else [f"{len(rows)} of {tasks} tasks are drawn"]
     lead = "● passed, ○ failed, · no score."
     if any(cell.trace for row in rows for cell in row.cells):
-        lead += " Choose a dot to read the attempt; failed ones stand beside one that passed."
+        lead += " Choose a dot to read the attempt; failed ones are shown beside one that passed."
     section = Section(
         id=ID,
         title=TITLE,

@@ -1,4 +1,4 @@
-"""Did the change break it? The part of a report about two runs."""
+"""The part of a report about two runs."""
 
 from __future__ import annotations
 

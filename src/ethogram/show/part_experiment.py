@@ -1,4 +1,4 @@
-"""The part of a report that a paired experiment has: what the damage did, how it showed, and at which dose."""
+"""The part of a report about a paired experiment: the effect of the damage, its manifestation, its dose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_TASKS = 30
 
 
 def experiment_part(run: Run) -> tuple[Section, list[Card]] | None:
-    """Did the damage do something? Nothing where the run is no paired experiment."""
+    """The section about a paired experiment; None where the run is none."""
     if "experiment" not in run.info.plan:
         return None
     found = experiment_results(run)
@@ -158,9 +158,9 @@ def _distances(found: ExperimentResults) -> list[Picture]:
         band = None if first.q10 is None or first.q90 is None else (first.q10, first.q90)
         never = len(pairs) - len(parted)
         held = (
-            f"grey: where clean attempts part from each other, 10 to 90 % ({first.never} of {first.pairs} never do)"
+            f"grey: where clean attempts diverge from each other, 10 to 90 % ({first.never} of {first.pairs} never do)"
             if band
-            else "clean attempts never part"
+            else "clean attempts never diverge"
             if first.pairs
             else "the noise floor was not measured"
         )
@@ -188,7 +188,7 @@ def _showings(whole: Aggregate) -> TableView:
         for name, e in whole.manifestations.items()
         if whole.counts.get(name)
     ]
-    columns = ["what pairs showed as", "pairs", "share of delivered pairs", "of which within the floor"]
+    columns = ["what pairs showed as", "pairs", "share of delivered pairs", "within the floor"]
     return TableView(columns=columns, rows=rows, caption="How the changes showed.")
 
 

@@ -1,4 +1,4 @@
-"""Where is it unsafe? The map of an exploration with its certainty, as a part of the report."""
+"""The part of a report about an exploration: its map with certainty."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CELLS = 12
 
 
 def explore_part(run: Run) -> tuple[Section, list[Card]] | None:
-    """Where is it unsafe? Nothing where the run is no exploration."""
+    """The section about an exploration; None where the run is none."""
     if run.info.kind != "explore":
         return None
     home, name = _place(run)

@@ -1,4 +1,4 @@
-"""How does behaviour differ? The chain of a behaviour field with its pictures, as a part of the report."""
+"""The part of a report about behaviour: the summary of a behaviour field with its pictures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ethogram.lab.field.cloud import Cloud, field_cloud
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import FieldResult
 from ethogram.measure.field import Field
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 from ethogram.store import Run
 
 from . import charts
@@ -21,7 +21,7 @@ from .views import Card, Section, TableView, clean_condition, picture, said
 
 TITLE = "How does behaviour differ?"
 MOST_POINTS = 2000
-"""How many trajectories are drawn, at most: more cannot be told apart."""
+"""How many trajectories are drawn, at most: more cannot be distinguished."""
 MOST_LINES = 150
 
 
@@ -31,25 +31,25 @@ class FieldReading(msgspec.Struct, frozen=True, kw_only=True):
     field: str | type[Field] | None = None
     states: str | Path | None = None
     corridor: str | Path | None = None
-    rule: Rule = "visited"
+    rule: MembershipRule = "visited"
     reading: str = "steps"
     preset: str | None = None
 
 
 def field_part(how: FieldReading, run: Run) -> tuple[Section, list[Card]] | None:
-    """The chain, read aloud, and what it looks like."""
+    """The summary in words, its tables and its pictures."""
     clean = clean_condition(run)
     found = field_of(run, condition=clean, **msgspec.structs.asdict(how))
     cloud = field_cloud(run, condition=clean, field=how.field, reading=how.reading, preset=how.preset or "standard")
     notes = [
-        "Standardised log features, within tasks; the essay's own definitions are in the JSON of ethogram field.",
+        "Standardised log features, within tasks; the plain metrics are in the JSON of ethogram field.",
         *found.notes,
     ]
     cards = [Card(label="advice", value=found.advice, detail=f"{found.K} traces, {found.d} dimensions")]
     if clean is not None:
-        # advice on clean attempts must not stand among the headlines of an experiment about damage
+        # advice on clean attempts is no headline of an experiment about damage
         cards = []
-        notes.insert(0, "Only the clean attempts are read here; what the damage did stands in a part of its own.")
+        notes.insert(0, "Only the clean attempts are read here; the effect of the damage has its own part.")
     section = Section(
         id="field",
         title=TITLE,
@@ -63,7 +63,7 @@ def field_part(how: FieldReading, run: Run) -> tuple[Section, list[Card]] | None
 
 
 def field_charts(found: FieldResult) -> list[Chart]:
-    """Where success and failure part, which way, and along the stages; nothing is drawn that the text refuses."""
+    """Separation, skew and the stages; nothing is drawn that the summary refuses."""
     drawn = []
     for metric, bar in (("separation", charts.separation_bar), ("skew", charts.skew_bar)):
         if dimension_rows(found, metric):
@@ -82,7 +82,7 @@ def field_charts(found: FieldResult) -> list[Chart]:
 
 
 def cloud_charts(cloud: Cloud) -> list[Chart]:
-    """The runs themselves: in a plane that says what it hides, and over all dimensions."""
+    """The attempts as points: in a plane with its share of the spread, and over all dimensions."""
     if len(cloud.points) < 2 or not cloud.dimensions:
         return []
     shown = cloud.points[:MOST_POINTS]
@@ -119,15 +119,15 @@ def _table(found: FieldResult) -> TableView:
 
 
 def _chain(found: FieldResult) -> TableView:
-    """The chain question by question; the sentences with all numbers stand folded."""
+    """The summary question by question, folded."""
     rows = [[step.question, step.answer, step.text] for step in found.chain.steps]
     return TableView(
-        columns=["question", "answer", "evidence"], rows=rows, caption="The chain, read aloud", folded=True
+        columns=["question", "answer", "in words"], rows=rows, caption="The field, question by question", folded=True
     )
 
 
 def _against_corridor(found: FieldResult) -> list[str]:
-    """Whether the runs left the corridor that they are held against."""
+    """Whether the attempts left the corridor that they are compared with."""
     check = found.corridor
     if check is None:
         return []
@@ -137,7 +137,9 @@ def _against_corridor(found: FieldResult) -> list[str]:
     else:
         p = "" if check.alarm.p is None else f" (p = {check.alarm.p:.2g})"
         told = f"{'left the corridor' if check.alarm.raised else 'within the corridor'}{p}"
-    return [f"Against the corridor {check.name} ({check.K} runs): {told}; {outside} of {len(check.adherence)} outside."]
+    return [
+        f"Against the corridor {check.name} ({check.K} attempts): {told}; {outside} of {len(check.adherence)} outside."
+    ]
 
 
 def _corridor(found: FieldResult) -> list[TableView]:
@@ -148,8 +150,8 @@ def _corridor(found: FieldResult) -> list[TableView]:
         [g.state, str(g.K), said(g.width_ratio, 2), said(g.distance, 2), "–" if g.p is None else f"{g.p:.3f}"]
         for g in check.gaps
     ]
-    columns = ["state", "runs", "width ratio", "centre distance", "p of no distance"]
-    caption = f"Against the corridor {check.name}: a run counts at every state that it {check.rule}"
+    columns = ["state", "attempts", "width ratio", "centre distance", "p of no distance"]
+    caption = f"Against the corridor {check.name}: an attempt counts at every state that it {check.rule}"
     return [TableView(columns=columns, rows=rows, caption=caption)]
 
 
@@ -162,6 +164,6 @@ def _stages(found: FieldResult) -> list[TableView]:
         [h.state, str(h.K), *(said(h.estimates[n], 2) if n in h.estimates else "–" for n in names)]
         for h in found.horizons
     ]
-    caption = f"Stages: a run counts at every state that it {found.rule}"
-    columns = ["stage", "runs", "width", "success rate", "drift"]
+    caption = f"Stages: an attempt counts at every state that it {found.rule}"
+    columns = ["stage", "attempts", "width", "success rate", "drift"]
     return [TableView(columns=columns, rows=rows, caption=caption, folded=True)]

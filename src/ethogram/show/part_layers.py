@@ -1,4 +1,4 @@
-"""Which layer fails? The part of a report about success by layer."""
+"""The part of a report about success by layer."""
 
 from __future__ import annotations
 

@@ -1,17 +1,18 @@
-"""Why does it fail? The first part of a report: the answer, its evidence, and what stays unexplained."""
+"""The first part of a report: causes of failure, their evidence, and what stays unexplained."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ethogram.display.shorten import shortened
+from ethogram.display.cells import signed_estimate
+from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.lab.why.results import Cause, Example, SettlingExperiment, WhyResult
 from ethogram.store import Run
 
 from . import charts
 from .answers import RunAnswers
-from .views import Card, Excerpt, PagePlace, Picture, Reason, Section, TableView, clean_condition, picture
+from .views import Card, Excerpt, PagePlace, Picture, Section, ShownReason, TableView, clean_condition, picture
 
 ID, TITLE = "why", "Why does it fail?"
 MOST_CAUSES, LEAST_REASONS = 5, 3
@@ -44,17 +45,17 @@ def why_part(answers: RunAnswers, run: Run) -> tuple[Section, list[Card]] | None
     return section, []
 
 
-def _reason(cause: Cause, is_cause: bool, told: WhyResult, answers: RunAnswers) -> Reason:
+def _reason(cause: Cause, is_cause: bool, told: WhyResult, answers: RunAnswers) -> ShownReason:
     facts = [_counts(cause, told)]
     if cause.share.low is not None and told.scored:
-        facts.append(f"share of failed runs {_share(cause.share)}")
+        facts.append(f"share of failed attempts {_share(cause.share)}")
     if cause.adjusted is not None and is_cause:
         facts.append(f"adjusted p {cause.adjusted:.2g}")
     if cause.tasks:
-        facts.append(f"task{'s' * (len(cause.tasks) > 1)} {_some(list(cause.tasks))}")
+        facts.append(f"task{'s' * (len(cause.tasks) > 1)} {shortened_list(list(cause.tasks), 4)}")
     facts += [f"class {cause.class_}"] if cause.class_ else []
     facts += [f"owner {cause.owner}"] if cause.owner else []
-    return Reason(
+    return ShownReason(
         what=shortened(cause.what, MOST_WHAT),
         kind="cause" if is_cause else "lead",
         facts=facts,
@@ -68,28 +69,28 @@ def _reason(cause: Cause, is_cause: bool, told: WhyResult, answers: RunAnswers) 
 def _price(experiment: SettlingExperiment | None) -> str:
     if experiment is None or experiment.runs is None:
         return ""
-    return f"at most {experiment.runs} runs" + ("" if experiment.usd is None else f", about ${experiment.usd:.2f}")
+    return f"at most {experiment.runs} attempts" + ("" if experiment.usd is None else f", about ${experiment.usd:.2f}")
 
 
 def _counts(cause: Cause, told: WhyResult) -> str:
     if told.failed is None:
-        return f"in {cause.runs_with} of {told.runs} runs"
+        return f"in {cause.runs_with} of {told.runs} attempts"
     passed = told.scored - told.failed
-    return f"{cause.failed_with} of {told.failed} failed, {cause.succeeded_with} of {passed} successful runs"
+    return f"{cause.failed_with} of {told.failed} failed, {cause.succeeded_with} of {passed} successful attempts"
 
 
 def _unexplained(told: WhyResult) -> list[str]:
     if not told.failed:
         return []
     if not told.unexplained:
-        return ["Every failed run shows a cause."]
-    return [f"Unexplained: {told.unexplained} of {told.failed} failed runs show no established cause."]
+        return ["Every failed attempt shows a cause."]
+    return [f"Unexplained: {told.unexplained} of {told.failed} failed attempts show no established cause."]
 
 
 def _pareto(told: WhyResult) -> list[Picture]:
     if not told.classes:
         return []
-    noun = "failed runs" if told.scored else "runs"
+    noun = "failed attempts" if told.scored else "attempts"
     rows = [
         {"class": c.class_, "share": c.share.value, "covered": c.covered, "owner": c.owner or "nobody"}
         for c in told.classes
@@ -131,11 +132,11 @@ def _tables(told: WhyResult, rest: Sequence[tuple[bool, Cause]], answers: RunAns
         for s in told.said[:MOST_ROWS]
     ]
     reference = [[name, str(count)] for name, count in told.reference.items()]
-    noun = "failed runs" if scored else "runs"
+    noun = "failed attempts" if scored else "attempts"
     return [
         TableView(
             columns=["class", "owner", *counted[:2], "share", "with those above"] if scored else
-            ["class", "owner", "share of runs", "with those above"],
+            ["class", "owner", "share of attempts", "with those above"],
             rows=classes,
             caption=f"Classes of failure, by {noun}",
         ),
@@ -150,14 +151,14 @@ def _tables(told: WhyResult, rest: Sequence[tuple[bool, Cause]], answers: RunAns
         TableView(
             columns=["check", noun, "its words", "example"],
             rows=said,
-            caption="What the verifier said (it describes a failure, and explains none)",
+            caption="Messages of the verifier (they describe failures and do not explain them)",
             folded=True,
         ),
         _templates(told, answers),
         TableView(
             columns=["task", "attempt", "step to read", "classes"],
             rows=unexplained,
-            caption=f"Failed runs without an established cause: {len(left)}"
+            caption=f"Failed attempts without an established cause: {len(left)}"
             + (f", the first {MOST_ROWS}" if len(left) > MOST_ROWS else ""),
             folded=True,
         ),
@@ -175,7 +176,7 @@ def _decisions(told: WhyResult) -> list[TableView]:
                 b.choice,
                 str(b.runs),
                 f"{(b.runs - b.failed) / b.runs:.2f}",
-                _signed(point.fall) if b.choice == point.choice else "",
+                signed_estimate(point.fall) if b.choice == point.choice else "",
             ]
             for b in point.branches
         ]
@@ -184,7 +185,7 @@ def _decisions(told: WhyResult) -> list[TableView]:
             TableView(
                 columns=["went on with", "runs", "succeed", "change"],
                 rows=rows,
-                caption=f"Decision point, {where} after {before}: {point.reached} runs",
+                caption=f"Decision point, {where} after {before}: {point.reached} attempts",
                 folded=True,
             )
         )
@@ -214,7 +215,14 @@ def _against(told: WhyResult) -> list[TableView]:
         return []
     found = told.against
     rows = [
-        [c.what, c.change, str(c.with_now), str(c.with_before), _signed(c.difference), "yes" if c.is_cause else "no"]
+        [
+            c.what,
+            c.change,
+            str(c.with_now),
+            str(c.with_before),
+            signed_estimate(c.difference),
+            "yes" if c.is_cause else "no",
+        ]
         for c in found.changes[:MOST_ROWS]
     ]
     caption = f"More or less frequent than in {found.run}, over {found.tasks} shared tasks"
@@ -241,11 +249,6 @@ def _numbers(cause: Cause, scored: bool) -> list[str]:
     return [str(cause.failed_with), str(cause.succeeded_with)] if scored else [str(cause.runs_with)]
 
 
-def _some(names: list[str], most: int = 4) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
-
-
 def _percent(share: float | None) -> str:
     return "–" if share is None else f"{share:.0%}"
 
@@ -254,9 +257,3 @@ def _share(share: Estimate) -> str:
     if share.value is None or share.low is None or share.high is None:
         return _percent(share.value)
     return f"{share.value:.0%} [{share.low:.0%}, {share.high:.0%}]"
-
-
-def _signed(estimate: Estimate) -> str:
-    if estimate.value is None or estimate.low is None or estimate.high is None:
-        return "unknown"
-    return f"{estimate.value:+.2f} [{estimate.low:+.2f}, {estimate.high:+.2f}]"

@@ -40,7 +40,7 @@ from .views import (
 )
 
 
-class Part(NamedTuple):
+class ReportPart(NamedTuple):
     """A question, and what answers it: a function of the run that gives a section and its cards, or None."""
 
     id: str
@@ -49,11 +49,11 @@ class Part(NamedTuple):
 
 
 def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
-    """What does it cost?"""
+    """The section about cost."""
     from ethogram.lab.cost.costs import cost_of
 
     report = cost_of(run, condition=clean_condition(run))
-    title = "What does it cost?"
+    title = "The section about cost."
     if report.per_run.value is None:
         why = report.per_run.why or "nothing in this run has a price"
         return Section(id="cost", title=title, notes=[why]), []
@@ -106,18 +106,18 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def own_parts(answers: RunAnswers, behaviour: FieldReading) -> tuple[Part, ...]:
+def own_parts(answers: RunAnswers, behaviour: FieldReading) -> tuple[ReportPart, ...]:
     """The parts of every report in their order: the answer, the attempts, then reliability, behaviour and cost."""
     return (
-        Part("explore", "Where is it unsafe?", explore_part),
-        Part("experiment", "Did the damage do something?", experiment_part),
-        Part(WHY_ID, WHY_TITLE, partial(why_part, answers)),
-        Part("layers", LAYERS_TITLE, layers_part),
-        Part(ATTEMPTS_ID, ATTEMPTS_TITLE, attempts_part),
-        Part("reliability", "Is it reliable?", reliability_part),
-        Part("missing", "What is missing?", missing_part),
-        Part("field", FIELD_TITLE, partial(field_part, behaviour)),
-        Part("cost", "What does it cost?", cost_part),
+        ReportPart("explore", "Where is it unsafe?", explore_part),
+        ReportPart("experiment", "Did the damage do something?", experiment_part),
+        ReportPart(WHY_ID, WHY_TITLE, partial(why_part, answers)),
+        ReportPart("layers", LAYERS_TITLE, layers_part),
+        ReportPart(ATTEMPTS_ID, ATTEMPTS_TITLE, attempts_part),
+        ReportPart("reliability", "Is it reliable?", reliability_part),
+        ReportPart("missing", "What is missing?", missing_part),
+        ReportPart("field", FIELD_TITLE, partial(field_part, behaviour)),
+        ReportPart("cost", "The section about cost.", cost_part),
     )
 
 
@@ -128,25 +128,25 @@ NAMES = ("explore", "experiment", WHY_ID, "layers", ATTEMPTS_ID, "reliability", 
 GROUP = "ethogram.parts"
 
 
-def plugged_parts() -> Plugged[Part]:
+def plugged_parts() -> Plugged[ReportPart]:
     """The parts that installed packages add."""
     return plugged(GROUP, _checked, taken=set(NAMES))
 
 
-def _added_parts() -> list[Part]:
+def _added_parts() -> list[ReportPart]:
     """The parts of installed packages; one that fails says so in its place."""
     return [plugin.value._replace(make=partial(_guarded, plugin)) for plugin in plugged_parts().working]
 
 
-def _checked(loaded: Any, name: str) -> Part:
-    if not isinstance(loaded, Part) or not callable(loaded.make):
+def _checked(loaded: Any, name: str) -> ReportPart:
+    if not isinstance(loaded, ReportPart) or not callable(loaded.make):
         raise BadInput("it is not an ethogram.show.parts.Part with an id, a title and a function of a run")
     if loaded.id != name:
         raise BadInput(f"its entry point is named {name!r} and the part {loaded.id!r}; give both one name")
     return loaded
 
 
-def _guarded(plugin: Plugin[Part], run: Run) -> tuple[Section, list[Card]] | None:
+def _guarded(plugin: Plugin[ReportPart], run: Run) -> tuple[Section, list[Card]] | None:
     part = plugin.value
     try:
         made = part.make(run)
@@ -164,7 +164,7 @@ OF_EXPLORATIONS = ("explore", "cost")
 """An exploration buys attempts where they say most: a pass rate over them, or a field, would describe the buying."""
 
 
-def _asked(run: Run, answers: RunAnswers, behaviour: FieldReading) -> list[Part]:
+def _asked(run: Run, answers: RunAnswers, behaviour: FieldReading) -> list[ReportPart]:
     """The questions that a run can be asked; a world that is no suite has nothing to price."""
     own = own_parts(answers, behaviour)
     if run.info.kind != "explore":
@@ -173,7 +173,7 @@ def _asked(run: Run, answers: RunAnswers, behaviour: FieldReading) -> list[Part]
 
 
 def _of_clean(run: Run, cards: list[Card]) -> list[Card]:
-    """In a paired experiment all figures but its own speak of the clean attempts; the cards say so."""
+    """In a paired experiment all figures but its own are about the clean attempts; the cards say so."""
     if clean_condition(run) is None:
         return cards
     return [msgspec.structs.replace(c, label=f"{c.label}, clean attempts") for c in cards]
@@ -216,7 +216,7 @@ def report_of(answers: RunAnswers, behaviour: FieldReading | None = None) -> Rep
     found, base = answers.run, answers.base
     asked = _asked(found, answers, behaviour or FieldReading())
     if base is not None:
-        asked = [Part("compare", TITLE, partial(compare_part, base, answers)), *asked]
+        asked = [ReportPart("compare", TITLE, partial(compare_part, base, answers)), *asked]
     sections, cards = [], []
     for part in asked:
         try:

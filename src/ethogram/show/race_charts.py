@@ -27,7 +27,7 @@ FIGURES: dict[str, Figure] = {
         "recall of unsafe points", "recall of unsafe points is full before anybody has looked", (0.0, 1.0)
     ),
     "specificity": Figure("specificity", "how soon each strategy calls the safe points safe", (0.0, 1.0)),
-    "tube_var_sum": Figure("tube_var_sum", "tube_var_sum is smallest where nobody has looked", None),
+    "tube_var_sum": Figure("tube_var_sum", "tube_var_sum is smallest where nothing was explored", None),
 }
 """The figures of a race, by their name in its rows."""
 

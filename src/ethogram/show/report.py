@@ -8,11 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Literal, get_args
 
+from ethogram.arguments import choice_of
 from ethogram.display.chart import can_draw
 from ethogram.errors import BadUsage, MachineFailure
 from ethogram.lab.why.beside import BesideReader
 from ethogram.measure.field import Field
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 from ethogram.result import Result
 from ethogram.store import Home, Run
 
@@ -49,14 +50,14 @@ class ReportFile(Result, kw_only=True):
 
 def report(
     run: str | Run = "latest",
-    path: str | Path = "report.html",
+    out: str | Path = "report.html",
     *,
     candidate: str | Run | None = None,
     format: ReportFormat | None = None,
     field: str | type[Field] | None = None,
     states: str | Path | None = None,
     corridor: str | Path | None = None,
-    rule: Rule = "visited",
+    rule: MembershipRule = "visited",
     reading: str = "steps",
     preset: str | None = None,
     common_tasks: bool = False,
@@ -65,7 +66,7 @@ def report(
     """Write everything about a run as one file that opens without a network.
 
     With a `candidate` the report is about that run, and begins with how it differs from `run`. `format` is by default
-    that of the path: a page (html), Markdown (md), or PDF, for which chromium is needed. `field`, `states`, `corridor`,
+    that of `out`: a page (html), Markdown (md), or PDF, for which chromium is needed. `field`, `states`, `corridor`,
     `rule`, `reading` and `preset` are those of `ethogram field`: by which field its behaviour is read. Runs of other
     versions of a suite are refused, unless `common_tasks` compares only tasks that are the same in both.
 
@@ -74,7 +75,7 @@ def report(
 
     Example: `report("night", "night.html").sections`
     """
-    place = Path(path)
+    place = Path(out)
     chosen = _format(place, format)
     browser = _chromium() if chosen == "pdf" else ""
     behaviour = FieldReading(field=field, states=states, corridor=corridor, rule=rule, reading=reading, preset=preset)
@@ -106,6 +107,8 @@ def report(
 
 
 def _format(place: Path, wanted: ReportFormat | None) -> ReportFormat:
+    if wanted is not None:
+        choice_of("format", wanted, get_args(ReportFormat))
     ending = {".html": "html", ".htm": "html", ".md": "md", ".pdf": "pdf"}.get(place.suffix.lower())
     known: tuple[ReportFormat, ...] = get_args(ReportFormat)
     chosen = next((one for one in known if one == (wanted or ending)), None)

@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ethogram.capture.mcp.http_request import Receive, Scope, Send
+from ethogram.capture.asgi import Receive, Scope, Send
 from ethogram.capture.wire.access import Access
 from ethogram.capture.wire.guard import Guard
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Sealed
@@ -41,7 +41,7 @@ TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".s
 
 _LOG = logging.getLogger(__name__)
 
-Marked = tuple[bytes, str]
+TaggedFile = tuple[bytes, str]
 """What is sent, and the mark by which a browser knows that it has it already."""
 Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
@@ -68,7 +68,7 @@ class WebApp:
         self._receiver = receiver
         self._assets = _assets()
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, ...], Marked] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, ...], TaggedFile] = OrderedDict()
         self._kept_bytes = 0
         self._asked = 0
         routes = [Route(r.path, self._endpoint(r), methods=[r.method]) for r in ROUTES if r.scope != "ingest"]
@@ -110,7 +110,7 @@ class WebApp:
             except Exception:
                 _LOG.exception("%s could not be answered", route.path)
                 return _problem(
-                    500, f"{route.path} could not be answered: a fault of the viewer; its terminal says more"
+                    500, f"{route.path} could not be answered because of a bug in the viewer; see its terminal"
                 )
             finally:
                 self._asked -= 1
@@ -121,7 +121,7 @@ class WebApp:
 
         return answered
 
-    def _answer(self, route: ApiRoute, query: msgspec.Struct) -> Marked:
+    def _answer(self, route: ApiRoute, query: msgspec.Struct) -> TaggedFile:
         """The answer as JSON; one about a run is kept as long as its ledger does not change."""
         assert route.view is not None
         run = getattr(query, "run", None)
@@ -190,13 +190,13 @@ async def _query(request: Request, kind: Any) -> Any:
         raise BadUsage(f"the request cannot be read: {error}") from None
 
 
-def _marked(body: bytes) -> Marked:
+def _marked(body: bytes) -> TaggedFile:
     return body, f'"{blake2b(body, digest_size=12).hexdigest()}"'
 
 
-def _assets() -> dict[str, Marked]:
+def _assets() -> dict[str, TaggedFile]:
     """The built front end: file names to bytes and etag."""
-    found: dict[str, Marked] = {}
+    found: dict[str, TaggedFile] = {}
     folder = resources.files("ethogram.show") / "static"
     for place in (folder, folder / "assets"):
         for file in place.iterdir():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from html import escape
 
-from .views import Card, Cell, MatrixRow, PagePlace, Picture, Reason, ReportView, Section, TableView
+from .views import Card, Cell, MatrixRow, PagePlace, Picture, ReportView, Section, ShownReason, TableView
 
 MOST_LARGE = 9
 """Up to this number of characters a headline figure is set large."""
@@ -53,7 +53,7 @@ def _section(section: Section) -> str:
     return f'<section id="{escape(section.id)}"><h2>{escape(section.title)}</h2>{"".join(parts)}</section>'
 
 
-def _reason(reason: Reason) -> str:
+def _reason(reason: ShownReason) -> str:
     facts = "".join(f"<span>{escape(f)}</span>" for f in (reason.kind, *reason.facts))
     words = "".join(f"<li>{_words(e.place)} <q>{escape(e.text)}</q></li>" for e in reason.excerpts)
     price = f" ({escape(reason.price)})" if reason.price else ""

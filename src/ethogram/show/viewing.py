@@ -72,7 +72,7 @@ class ViewSettings(msgspec.Struct, frozen=True, kw_only=True):
 def view_until_stopped(
     home: Home, settings: ViewSettings, ready: Callable[[ViewResult], None], *, open_browser: bool
 ) -> ViewResult:
-    """Serve until SIGINT or SIGTERM; `ready` is told the address. Raises `NotFound` for a run that does not exist."""
+    """Serve until SIGINT or SIGTERM; `ready` is called with the address. Raises `NotFound` for an unknown run."""
     home, name = _chosen(home, settings.run)
     viewer = _viewer(home, settings)
     result = ViewResult(address=page_address(viewer.address, name), home=home.files.address, run=name)

@@ -1,4 +1,4 @@
-"""What a screen shows of a run, typed: paper and glass are drawn from the same records."""
+"""View models of a run: the report and the viewer are drawn from the same records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ethogram.lab.outcomes.reliability import ReliabilityResult, reliability
 from ethogram.measure import reliability as measured
 from ethogram.store import Run
 
-Mark = Literal["pass", "fail", "missing"]
+AttemptMark = Literal["pass", "fail", "missing"]
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class PagePlace(msgspec.Struct, frozen=True, kw_only=True):
 class Cell(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt: how it ended, what to say of it, and its trace, if it can be opened."""
 
-    mark: Mark
+    mark: AttemptMark
     words: str
     trace: str = ""
 
@@ -69,13 +69,13 @@ class Picture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Excerpt(msgspec.Struct, frozen=True, kw_only=True):
-    """The words that stand at a place."""
+    """The text at a place."""
 
     place: PagePlace
     text: str
 
 
-class Reason(msgspec.Struct, frozen=True, kw_only=True):
+class ShownReason(msgspec.Struct, frozen=True, kw_only=True):
     """A cause or a lead: what happens, how often, with examples, what to try first, and what would settle it."""
 
     what: str
@@ -95,7 +95,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     lead: str = ""
     lead_place: PagePlace | None = None
-    reasons: list[Reason] = []
+    reasons: list[ShownReason] = []
     paragraphs: list[str] = []
     pictures: list[Picture] = []
     tables: list[TableView] = []
@@ -117,7 +117,7 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clean_condition(run: Run) -> str | None:
-    """In a paired experiment the clean attempts speak of the agent; the disturbed ones have a part of their own."""
+    """The condition of clean attempts in a paired experiment; the disturbed ones have their own section."""
     return "" if "experiment" in run.info.plan else None
 
 
@@ -192,7 +192,7 @@ def metrics_table(found: MetricMeans) -> TableView:
     return TableView(
         columns=["metric", "mean over tasks", "unit", "better", "what is counted"],
         rows=rows,
-        caption="What a scored attempt took",
+        caption="What an attempt took",
         folded=True,
     )
 
@@ -215,8 +215,8 @@ def said(estimate: Estimate, digits: int = 3) -> str:
 def _claim(found: ReliabilityResult) -> str:
     level = f"{100 * found.level:g} %"
     if found.target == "population":
-        return f"Intervals ({level}) speak of the population of tasks that these were drawn from."
-    return f"Intervals ({level}) speak of exactly these tasks, were they attempted again."
+        return f"Intervals ({level}) are for the population of tasks that these were drawn from."
+    return f"Intervals ({level}) are for new attempts at exactly these tasks."
 
 
 def _cards(found: ReliabilityResult) -> list[Card]:

@@ -152,7 +152,7 @@ def fleiss(counts: Numbers, cluster: Numbers, level: float) -> AgreementFigure:
 
 
 def krippendorff(ratings: Numbers, cluster: Numbers, level: float) -> AgreementFigure:
-    """Krippendorff's alpha for categories (2004) from (units, raters), NaN where a rater said nothing."""
+    """Krippendorff's alpha for categories (2004) from (units, raters), NaN where a rating is missing."""
     r = floats(ratings)
     used = np.sum(~np.isnan(r), axis=1) >= 2
     if not np.any(used):

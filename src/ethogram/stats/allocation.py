@@ -1,4 +1,4 @@
-"""Attempts where a stored first arm says that they inform: their order, and a comparison that looks along it.
+"""Attempts allocated where a stored first arm says that they are informative, and a comparison along that order.
 
 Every task gets as many attempts in the end; those that inform come early. What an attempt informs about a shift of all
 logits is the variance p (1 - p) of its task. Attempt j of a task stands at time (j + place) / speed, in passes: `place`
@@ -67,7 +67,7 @@ class PlayedComparison(NamedTuple):
 
 
 def shrunk_rates(successes: Numbers, attempts: Numbers) -> ShrunkRates:
-    """How far the counts of a first arm can be trusted to tell its tasks apart (the reliability of a test score)."""
+    """Task rates of a first arm, shrunk by the reliability of its counts (as of a test score)."""
     c, n = floats(successes), floats(attempts)
     known = n > 1
     if not np.any(known):
@@ -95,7 +95,7 @@ def ordered(plan: Schedule, count: int) -> Ints:
 
 
 def information(first: Numbers, second: Numbers, spread: Numbers) -> tuple[Floats, Floats]:
-    """What attempts per task tell of a shift of all logits, and of the mean difference over all tasks.
+    """The information of attempts per task about a shift of all logits, and about the mean difference over tasks.
 
     `spread` is the variance of one attempt at each task; the mean is unknown until every task has attempts.
     """

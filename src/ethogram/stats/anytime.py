@@ -1,4 +1,4 @@
-"""Watching without an end: e-processes that may be looked at after every attempt, and confidence sequences.
+"""Monitoring without an end: e-processes that may be evaluated after every attempt, and confidence sequences.
 
 A bet of size λ against the null multiplies its capital by 1 + λ d for a drop d between -1 and 1. If the mean drop is
 not above 0 the capital does not grow on average, so by Ville's inequality (1939) it ever exceeds 1 / alpha with

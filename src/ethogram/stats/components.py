@@ -1,4 +1,4 @@
-"""Where the spread of repeated measurements comes from: variances of nested levels, from unbalanced repeats.
+"""Variance components of nested levels, from unbalanced repeats.
 
 Levels from the top: tasks, sessions (environments) of a task, attempts (traces) of a session, judges of a trace, and
 repeated verdicts of a judge. The variance of the children's means inside a parent is the variance of that level plus

@@ -24,7 +24,7 @@ class Contrast(NamedTuple):
 
 
 def class_difference(found: Cells) -> Contrast:
-    """Mean of the odd cells minus that of the even ones within groups: cells are 2 g (first class) and 2 g + 1.
+    """Mean of the second class minus mean of the first within groups: their cells are 2 g + 1 and 2 g.
 
     Groups weigh n₀ n₁ / n; variances are pooled over groups within each class, so that groups with one row in a class
     count too. Degrees of freedom after Welch.

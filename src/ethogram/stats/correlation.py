@@ -1,4 +1,4 @@
-"""The correlation of two columns: Fisher's interval, and an exact-in-the-limit permutation test of 'not negative'."""
+"""The correlation of two columns: Fisher's interval, and a permutation test of 'not negative'."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fisher(r: float, n: int, level: float) -> Interval:
 
 
 def negative(x: Numbers, y: Numbers, draws: int, rng: np.random.Generator) -> Negative:
-    """Whether x and y go against each other: x is dealt out anew `draws` times (Phipson and Smyth 2010)."""
+    """Test for a negative correlation: x is permuted `draws` times (Phipson and Smyth 2010)."""
     a, b = floats(x) - np.mean(floats(x)), floats(y) - np.mean(floats(y))
     scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
     if not scale > 1e-12:

@@ -1,4 +1,4 @@
-"""Which units to draw: sizes per stratum, in proportion or where the truth varies most (Neyman 1934)."""
+"""Sizes of a sample per stratum: in proportion, or by the variance of the truth (Neyman 1934)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Has a rate fallen since it was measured? An alarm that may be looked at after every label.
+"""A test whether a rate has fallen since it was measured; it may be evaluated after every label.
 
 The baseline is known from a sample only. Half of the error that is allowed goes into its lower limit, half into a bet
 that the rate is below that limit (see `anytime`): whatever the baseline, and however often one looks, an unchanged rate
@@ -26,7 +26,7 @@ class Watched(NamedTuple):
 
 
 def watch_fall(good: Numbers, n: Numbers, later: Numbers, alpha: float) -> Watched:
-    """`good` of `n` at first (effective counts), then 1 or 0 in order of time: is it worse now?"""
+    """Test for a fall: first `good` of `n` (effective counts), then 1 or 0 in order of time."""
     y = floats(later)
     limit = float(wilson_edge(good, n, 1 - alpha).low)  # two-sided 1 - alpha: alpha / 2 below
     bets = geometric_bets(0.05, 0.95, 16)

@@ -16,7 +16,7 @@ _FEW = 3.0
 """With fewer events the Poisson limit of Brown, Cai and DasGupta replaces the near end of Wilson's interval."""
 
 
-Ends = tuple[float, float, float]
+ValueWithEnds = tuple[float, float, float]
 """A value, and the lower and upper end of its interval."""
 
 
@@ -58,12 +58,12 @@ def wilson_edge(successes: Numbers, n: Numbers, level: float) -> Interval:
     return Interval(low, high)
 
 
-def known_ends(value: float | None, low: float | None, high: float | None) -> Ends | None:
+def known_ends(value: float | None, low: float | None, high: float | None) -> ValueWithEnds | None:
     """All three, or None where one is not known."""
     return None if value is None or low is None or high is None else (value, low, high)
 
 
-def mover(terms: Iterable[tuple[float, Ends]]) -> Ends:
+def mover(terms: Iterable[tuple[float, ValueWithEnds]]) -> ValueWithEnds:
     """A sum of estimates with weights, from the ends of each (Zou and Donner 2008); too wide where they correlate."""
     value = below = above = 0.0
     for weight, (middle, low, high) in terms:
@@ -81,31 +81,6 @@ def clopper_pearson(successes: Numbers, n: Numbers, level: float) -> Interval:
     low = beta_quantile(tail, np.where(x > 0, x, 1.0), n - x + 1)
     high = beta_quantile(1 - tail, x + 1, np.where(n - x > 0, n - x, 1.0))
     return _closed(low, high, x, n)
-
-
-def jeffreys(successes: Numbers, n: Numbers, level: float) -> Interval:
-    """Equal tails of the posterior under Jeffreys' prior, closed at 0 and n (Brown, Cai and DasGupta 2001)."""
-    x, n = np.broadcast_arrays(floats(successes), floats(n))
-    tail = (1 - level) / 2
-    return _closed(beta_quantile(tail, x + 0.5, n - x + 0.5), beta_quantile(1 - tail, x + 0.5, n - x + 0.5), x, n)
-
-
-def agresti_coull(successes: Numbers, n: Numbers, level: float) -> Interval:
-    """Wald's interval after z²/2 successes and failures were added (Agresti and Coull 1998)."""
-    x, n = np.broadcast_arrays(floats(successes), floats(n))
-    z = float(normal_quantile(0.5 + level / 2))
-    more = n + z * z
-    rate = (x + z * z / 2) / more
-    half = z * np.sqrt(rate * (1 - rate) / more)
-    return Interval(np.maximum(rate - half, 0.0), np.minimum(rate + half, 1.0))
-
-
-def wald(successes: Numbers, n: Numbers, level: float) -> Interval:
-    """The textbook normal interval (Laplace 1812), for comparison only: it has no width at 0/n and n/n."""
-    x, n = np.broadcast_arrays(floats(successes), floats(n))
-    rate = x / np.where(n > 0, n, np.nan)
-    half = float(normal_quantile(0.5 + level / 2)) * np.sqrt(rate * (1 - rate) / n)
-    return Interval(rate - half, rate + half)
 
 
 def effective_n(mean: Numbers, variance: Numbers, least: Numbers, most: Numbers, certain: Numbers) -> Floats:

@@ -1,4 +1,4 @@
-"""Which points lie above a threshold: scores of a classification against the truth, and against a posterior."""
+"""Points above a threshold: scores of a classification against the truth, and against a posterior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many looks of its own rule out that a setting fails at least so often, whenever one reads them."""
+"""Episodes needed at one point to rule out a failure rate of at least r, at any stopping time."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import numpy as np
 from ._numeric import Bools, Floats, Ints
 
 LOOKS = 2048
-"""Looks to which the table reaches; beyond it, the share of failures must be as small as at its end."""
+"""Episodes that the table covers; beyond it, the share of failures must be as small as at its end."""
 
 
 def chance_to_miss(level: float, count: int) -> float:
-    """How often one such setting may be missed, so that none of `count` is missed with a chance of `level`."""
+    """The error rate of one point, such that with probability `level` none of `count` points is wrong."""
     return float(1 - level ** (1 / count))
 
 
 @lru_cache(maxsize=64)
 def looks_needed(rate: float, miss: float) -> Ints:
-    """For 0, 1, 2, … failures the looks that rule out a failure rate of `rate` or more.
+    """For 0, 1, 2, … failures the episodes that rule out a failure rate of `rate` or more.
 
     A setting that fails at `rate` is ever ruled out with a chance of `miss` at most: of all paths of outcomes, those
-    that reach an entry of the table are counted exactly. No failure takes the fewest looks that it can; what is left of
+    that reach an entry of the table are counted exactly. No failure needs the fewest episodes; what is left of
     `miss` is shared among f = 1, 2, … failures as 1 / (f (f + 1)), which sums to one.
     """
     paths = np.zeros(LOOKS + 1)
@@ -42,7 +42,7 @@ def looks_needed(rate: float, miss: float) -> Ints:
 
 
 def ruled_out(n: Ints, fails: Ints, rate: float, miss: float) -> Bools:
-    """Where `fails` failures of `n` looks rule out a failure rate of `rate` or more."""
+    """Whether `fails` failures of `n` episodes rule out a failure rate of `rate` or more, per point."""
     needed = looks_needed(rate, miss)
     last = len(needed) - 1
     within = n >= needed[np.minimum(fails, last)]
@@ -51,7 +51,7 @@ def ruled_out(n: Ints, fails: Ints, rate: float, miss: float) -> Bools:
 
 
 def looks_to_come(n: Ints, fails: Ints, mean: Floats, rate: float, miss: float) -> Ints:
-    """Further looks after which `rate` would be ruled out, if failures go on at each setting's `mean` rate."""
+    """Further episodes after which `rate` would be ruled out, if each point keeps failing at its `mean` rate."""
     needed = looks_needed(rate, miss)
     last = len(needed) - 1
     found = np.full(len(n), -1, dtype=np.int64)

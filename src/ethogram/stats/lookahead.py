@@ -1,4 +1,4 @@
-"""What more episodes at a point are worth: the expected fall of the chance to call it wrongly."""
+"""The value of more episodes at a point: the expected reduction of the probability to classify it wrongly."""
 
 from __future__ import annotations
 

@@ -9,24 +9,11 @@ import numpy as np
 from ._numeric import Floats, Numbers, floats
 
 
-def bonferroni(p: Numbers) -> Floats:
-    """m p: keeps the chance of any false find (Dunn 1961)."""
-    values = floats(p)
-    return floats(np.minimum(values * values.shape[-1], 1.0))
-
-
 def holm(p: Numbers) -> Floats:
     """Step-down: keeps the chance of any false find under any dependence, never weaker than Bonferroni (Holm 1979)."""
     ordered, back = _sorted(p)
     m = ordered.shape[-1]
     return _restored(np.maximum.accumulate(ordered * (m - np.arange(m)), axis=-1), back)
-
-
-def hochberg(p: Numbers) -> Floats:
-    """Step-up: as Holm, but sharper, for tests that are independent or positively dependent (Hochberg 1988)."""
-    ordered, back = _sorted(p)
-    m = ordered.shape[-1]
-    return _restored(_from_the_top(ordered * (m - np.arange(m))), back)
 
 
 def benjamini_hochberg(p: Numbers) -> Floats:
@@ -36,14 +23,8 @@ def benjamini_hochberg(p: Numbers) -> Floats:
     return _restored(_from_the_top(ordered * (m / np.arange(1, m + 1))), back)
 
 
-def benjamini_yekutieli(p: Numbers) -> Floats:
-    """The same share under any dependence, at the price of a factor of about ln m (Benjamini and Yekutieli 2001)."""
-    m = floats(p).shape[-1]
-    return np.minimum(benjamini_hochberg(p) * float(np.sum(1 / np.arange(1, m + 1))), 1.0)
-
-
 def max_t(observed: Numbers, permuted: Numbers) -> Floats:
-    """Step-down by the largest statistic of each permutation, which knows how the tests hang together.
+    """Step-down by the largest statistic of each permutation, which accounts for dependence between the tests.
 
     Westfall and Young (1993). `observed` are m statistics that speak against the null where they are large, `permuted`
     is (draws, m).

@@ -1,4 +1,4 @@
-"""Several opinions of the same rates: what each point's own data say about who is right there."""
+"""Several estimates of the same rates, weighted at each point by how well they predict its data."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from ._numeric import Floats, Ints, Numbers, floats, normal_quantile
 from .clustered import mean_limits
 from .interval import effective_n, wilson_edge
 
-Kind = Literal["at", "hat"]
+PassKind = Literal["at", "hat"]
 Target = Literal["population", "suite"]
 
 
@@ -39,12 +39,12 @@ class Curve(NamedTuple):
 
 
 def pass_hat(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
-    """Do k attempts in a row all pass? C(c, k) / C(n, k) per task, unbiased for p^k (Yao et al. 2024)."""
+    """P(k attempts all pass): C(c, k) / C(n, k) per task, unbiased for p^k (Yao et al. 2024)."""
     return _all_of(floats(successes), floats(attempts), _orders(ks))
 
 
 def pass_at(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
-    """Does any of k attempts pass? 1 - C(n - c, k) / C(n, k), unbiased for 1 - (1 - p)^k (Chen et al. 2021)."""
+    """P(any of k attempts passes): 1 - C(n - c, k) / C(n, k), unbiased for 1 - (1 - p)^k (Chen et al. 2021)."""
     c, n = floats(successes), floats(attempts)
     return 1 - _all_of(n - c, n, _orders(ks))
 
@@ -59,7 +59,7 @@ def naive_at(successes: Numbers, attempts: Numbers, ks: Numbers) -> Floats:
     return floats(1 - (1 - _rates(successes, attempts)[..., None]) ** _orders(ks))
 
 
-def within_variance(successes: Numbers, attempts: Numbers, ks: Numbers, kind: Kind) -> Floats:
+def within_variance(successes: Numbers, attempts: Numbers, ks: Numbers, kind: PassKind) -> Floats:
     """The variance of a task's own value over fresh attempts, unbiased: U_k² - U_2k (Hoeffding 1948).
 
     Needs 2k attempts, NaN where there are fewer; for k = 1 it is the familiar c (n - c) / (n² (n - 1)).
@@ -71,8 +71,8 @@ def within_variance(successes: Numbers, attempts: Numbers, ks: Numbers, kind: Ki
     return np.maximum(once * once - twice, 0.0)
 
 
-def curve(successes: Numbers, attempts: Numbers, ks: Numbers, level: float, *, kind: Kind, target: Target) -> Curve:
-    """The mean over tasks for every k with its interval, for the tasks' population or for this very suite.
+def curve(successes: Numbers, attempts: Numbers, ks: Numbers, level: float, *, kind: PassKind, target: Target) -> Curve:
+    """The mean over tasks for every k with its interval, for the tasks' population or for exactly this suite.
 
     k takes the tasks with k attempts. A bound of pass^j is one of pass^k of the same tasks for k > j too, so the upper
     end of pass^k is the least over all j ≤ k and never rises with k; nor does the lower end of pass@k ever fall.

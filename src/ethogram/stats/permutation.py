@@ -1,6 +1,6 @@
-"""Labels dealt anew within groups: max-T over features, two norms of a centre's shift, and how far p can fall.
+"""Permutation tests within groups: max-T over features, two norms of a centre's shift, the smallest possible p.
 
-The null is that labels could have been dealt otherwise inside each group (Fisher 1935), so what differs between groups
+The null is that labels are exchangeable inside each group (Fisher 1935), so what differs between groups
 (the difficulty of tasks) never counts. `group` is the index of each row's task.
 """
 
@@ -25,7 +25,7 @@ class MaxT(NamedTuple):
 
 
 class CentreTests(NamedTuple):
-    """Two norms against dealing the arms anew: of the shift averaged over groups, and of every group's own shift.
+    """Permutation tests of two norms: of the shift averaged over groups, and of each group's own shift.
 
     `features` is max-T over the averaged shift's components.
     """
@@ -53,7 +53,7 @@ def log_arrangements(group: Numbers, second: Numbers, groups: int) -> float:
 
 
 def association(x: Numbers, y: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator) -> MaxT:
-    """Does y go with any column of x inside groups? Σ ỹ x̃ over its exact permutation sd; step-down max-T.
+    """Test for association of y with columns of x inside groups: Σ ỹ x̃ over its exact permutation sd; step-down max-T.
 
     Westfall and Young (1993). A column without spread inside groups has z = 0 and p = 1.
     """
@@ -85,7 +85,7 @@ def max_t_normal(score: Numbers, covariance: Numbers, draws: int, rng: np.random
 def centre_tests(
     x: Numbers, second: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
 ) -> CentreTests:
-    """Has the centre moved between two arms? Arms are dealt anew within groups that have both; `x` is standardised.
+    """Test whether the centre moved between two arms, permuted within groups that have both; `x` is standardised.
 
     The first norm sees what all groups do alike, the second what each does its own way: report both, Holm over them.
     """
@@ -151,10 +151,10 @@ def centre_tests_normal(
 def distance_test(
     x: Numbers, new: Numbers, group: Numbers, groups: int, draws: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Do new rows lie further from the old rows' centre than old rows dealt as new would? The mean squared distance
+    """Test whether new rows are further from the centre of old rows than permuted ones: the mean squared distance
     within groups that have both, and its one-sided p-value.
 
-    Each deal takes its own centre, so that the level holds at any size.
+    Each permutation has its own centre, so that the level holds at any size.
     """
     data, own, at = floats(x), np.asarray(new, dtype=bool), np.asarray(group, dtype=np.int64)
     n, taken = np.bincount(at, minlength=groups), np.bincount(at[own], minlength=groups)
@@ -238,14 +238,14 @@ def _inside(x: Numbers, y: Numbers, group: Numbers, groups: int) -> tuple[Floats
 
 
 def _permutation_covariance(xs: Floats, ys: Floats, at: Ints, groups: int) -> Floats:
-    """The covariance of Σ ỹ x̃ when y is dealt within groups: Σ over groups of Σ ỹ² Σ x̃ x̃ᵀ / (n - 1)."""
+    """The covariance of Σ ỹ x̃ when y is permuted within groups: Σ over groups of Σ ỹ² Σ x̃ x̃ᵀ / (n - 1)."""
     n = np.bincount(at, minlength=groups)
     factor = np.bincount(at, weights=ys * ys, minlength=groups) / np.maximum(n - 1, 1)
     return floats(xs.T @ (factor[at][:, None] * xs))
 
 
 def _dealt_covariance(xs: Floats, at: Ints, n: Floats, taken: Floats, weight: Floats) -> Floats:
-    """The covariance of Σ over groups of weight × the second arm's sum, arms dealt within groups."""
+    """The covariance of Σ over groups of weight × the second arm's sum, arms permuted within groups."""
     factor = weight**2 * taken * (n - taken) / (n * np.maximum(n - 1, 1.0))
     return floats(xs.T @ (factor[at][:, None] * xs))
 

@@ -18,7 +18,7 @@ LEAST_VALUES = 4
 
 
 def suite_mean(values: Numbers, task: Numbers, tasks: int, level: float) -> Interval:
-    """The mean over exactly these tasks, which count alike, were they attempted anew.
+    """The mean over exactly these tasks, equally weighted; the interval is for new attempts at them.
 
     Student's with Satterthwaite's degrees of freedom: one dear task decides alone how much is known.
     """

@@ -1,4 +1,4 @@
-"""What a design can see and what it costs: noise floor, passes needed, and the simulation to check.
+"""Power and cost of a design: noise floor, passes needed, and the simulation that checks them.
 
 A drop is the first arm minus the second; errors are one-sided, as a gate's are. A pass is one attempt at every task.
 """
@@ -40,7 +40,7 @@ class Floor(NamedTuple):
     session_error: float = 0.0
 
 
-class Effect(NamedTuple):
+class DropMoments(NamedTuple):
     """A drop to be seen: its mean and mean square over the tasks, and each arm's second and third moment."""
 
     drop: float
@@ -67,7 +67,7 @@ class StagedPlan(NamedTuple):
     expected_with: float
 
 
-class Outcome(NamedTuple):
+class SimulatedDecisions(NamedTuple):
     """Simulated decisions: shares that found a drop, ruled the margin out, did neither; attempts at the stop."""
 
     found: float
@@ -141,20 +141,20 @@ def shifted(rates: Numbers, drop: float) -> Floats:
     return _expit(logit + shift[..., None])
 
 
-def effect_between(first: Numbers, second: Numbers, tasks: int) -> Effect:
+def effect_between(first: Numbers, second: Numbers, tasks: int) -> DropMoments:
     """The effect that takes pass rates from the first to the second, averaged over all of them."""
     p, q = floats(first), floats(second)
     one, two = (float(np.mean(r * (1 - r))) for r in (p, q))
     third, other = (float(np.mean(r * (1 - r) * (1 - 2 * r))) for r in (p, q))
-    return Effect(float(np.mean(p - q)), float(np.mean((p - q) ** 2)), one, two, third, other, tasks)
+    return DropMoments(float(np.mean(p - q)), float(np.mean((p - q) ** 2)), one, two, third, other, tasks)
 
 
-def effect_on(rates: Numbers, drop: float, tasks: int) -> Effect:
+def effect_on(rates: Numbers, drop: float, tasks: int) -> DropMoments:
     """The effect of a common shift of the logits on tasks with these pass rates."""
     return effect_between(rates, shifted(rates, drop), tasks)
 
 
-def score_power(effect: Effect, first: Numbers, second: Numbers, alpha: float) -> Floats:
+def score_power(effect: DropMoments, first: Numbers, second: Numbers, alpha: float) -> Floats:
     """The power of one stratified score test after these passes of each arm.
 
     The null's variance sets the threshold, the alternative's the spread (Lachin 1981), both at finite attempts and
@@ -165,7 +165,7 @@ def score_power(effect: Effect, first: Numbers, second: Numbers, alpha: float) -
     return normal_cdf(-straighten((threshold - effect.drop) / np.sqrt(real.variance), real.skewness))
 
 
-def passes_needed(effect: Effect, alpha: float, power: float, stored: float) -> float:
+def passes_needed(effect: DropMoments, alpha: float, power: float, stored: float) -> float:
     """The fewest whole passes of the second arm for one test; infinite where `stored` passes of the first cannot do.
 
     Lachin (1981), at finite attempts. `stored` = 0 means that the first arm is run afresh, as often as the second.
@@ -181,7 +181,7 @@ def passes_needed(effect: Effect, alpha: float, power: float, stored: float) -> 
 
 
 def sequential_plan(
-    effect: Effect, alpha: float, power: float, *, every: float, delta: float, stored: float
+    effect: DropMoments, alpha: float, power: float, *, every: float, delta: float, stored: float
 ) -> StagedPlan | None:
     """The fewest passes of a comparison that looks after `every` of a pass; None where `stored` passes cannot do.
 
@@ -209,7 +209,7 @@ def sequential_plan(
 
 
 def within(
-    effect: Effect, alpha: float, power: float, passes: float, *, every: float, delta: float, stored: float
+    effect: DropMoments, alpha: float, power: float, passes: float, *, every: float, delta: float, stored: float
 ) -> bool:
     """Whether a comparison that looks after `every` of a pass has this power within `passes`.
 
@@ -226,7 +226,7 @@ def within(
     return staged(effect, alpha, power, looks, delta, stored).power >= power
 
 
-def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Floats:
+def spaced_looks(effect: DropMoments, every: float, count: int, stored: float) -> Floats:
     """Looks after `every` of a pass up to `count` of them, thinned where there would be many.
 
     More than a few dozen looks save no runs; those that stay are evenly spaced in information, so they are close where
@@ -241,7 +241,7 @@ def spaced_looks(effect: Effect, every: float, count: int, stored: float) -> Flo
     return at[np.unique(np.searchsorted(information, wanted * (1 - 1e-12)))]
 
 
-def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> StagedPlan:
+def staged(effect: DropMoments, alpha: float, power: float, looks: Numbers, delta: float, stored: float) -> StagedPlan:
     """What a comparison with looks after these passes would do; `power` sets how strictly the margin is ruled out.
 
     Power and length by integration (Armitage, McPherson and Rowe 1969). What was asked before is not integrated again.
@@ -251,7 +251,7 @@ def staged(effect: Effect, alpha: float, power: float, looks: Numbers, delta: fl
 
 @lru_cache(maxsize=256)
 def _staged(
-    effect: Effect, alpha: float, power: float, looks: tuple[float, ...], delta: float, stored: float
+    effect: DropMoments, alpha: float, power: float, looks: tuple[float, ...], delta: float, stored: float
 ) -> StagedPlan:
     at = floats(looks)
     null, real = _spreads(effect, _first(at, stored), at)
@@ -287,7 +287,7 @@ def simulate(
     extra: float = 0.0,
     every_task: bool = False,
     missing: float = 0.0,
-) -> Outcome:
+) -> SimulatedDecisions:
     """Play a staged comparison of passes and failures: `first` and `second` are rates (draws, tasks).
 
     `attempts` are those of each arm by each look, (looks, tasks). `stored` are the successes of a first arm that is not
@@ -322,7 +322,11 @@ def simulate(
         used[:, open_draws] = before.sum(axis=1, keepdims=True)
         going[open_draws] = ~(crossed | ruled)
     seen, ruled_out, open_ = (float(np.mean(x)) for x in (found, ~found & ~going, going))
-    return Outcome(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
+    return SimulatedDecisions(seen, ruled_out, open_, float(used[0].mean()), float(used[1].mean()), shape[0])
+
+
+MANY = 100
+"""Above this number of attempts at once, a binomial for each task is faster than attempt after attempt."""
 
 
 class _Drawn:
@@ -339,7 +343,13 @@ class _Drawn:
 
     def draw(self, attempts: Ints, rng: np.random.Generator) -> None:
         """Attempt every task this often."""
-        for already in range(int(attempts.max(initial=0))):  # most often one: much faster than a binomial for each task
+        most = int(attempts.max(initial=0))
+        if most > MANY:
+            known = rng.binomial(attempts, 1 - self.missing, self.rates.shape) if self.missing > 0 else attempts
+            self.known += known
+            self.passed += rng.binomial(known, self.rates)
+            return
+        for already in range(most):  # most often one: much faster than a binomial for each task
             due = np.flatnonzero(attempts > already)
             rates = self.rates if due.size == attempts.size else self.rates[:, due]
             passed = rng.random(rates.shape) < rates
@@ -357,7 +367,7 @@ class _Drawn:
         return stratified.Sums(self.known[draws] if self.missing > 0 else self.known, passed, passed, passed)
 
 
-def _spreads(effect: Effect, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:
+def _spreads(effect: DropMoments, first: Floats, second: Floats) -> tuple[_Spread, _Spread]:
     """Variance and skewness of the drop as the null sees them and as they are; below one pass fewer tasks take part."""
     tasks = effect.tasks * np.minimum(1.0, np.minimum(first, second))
     a, b = np.maximum(first, 1.0), np.maximum(second, 1.0)

@@ -1,4 +1,4 @@
-"""Looking early without fooling oneself: group-sequential bounds at planned and at unplanned information.
+"""Group-sequential bounds at planned and at unplanned information.
 
 A look k has information I_k (one over the variance of the estimate); z_k is the estimate in standard errors, and under
 a true effect θ its mean is θ √I_k. The null is θ ≤ 0 and a crossing upwards rejects it. Only the ratios of information

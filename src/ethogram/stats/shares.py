@@ -1,8 +1,12 @@
-"""A share of attempts that come in clusters of unequal size (tasks), such as the failed runs that show an event."""
+"""A share of attempts that come in clusters of unequal size (tasks), such as failed attempts that show an event."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
+
+from ethogram.estimate import Estimate
 
 from ._numeric import Numbers, floats, normal_quantile, student_quantile
 from .clustered import DIFFERING
@@ -30,3 +34,20 @@ def clustered_share(hits: Numbers, of: Numbers, level: float) -> Interval:
     most = clusters * (total / clusters) ** min(max((differing - 1) / (DIFFERING - 1), 0.0), 1.0)
     worth = effective_n(share, variance * wider, 1.0, most, clusters)
     return wilson_edge(share * worth, worth, level)
+
+
+def share_estimate(
+    hits: Numbers, of: Numbers, level: float, what: str, *, missing: Mapping[str, int] | None = None, nothing: str = ""
+) -> Estimate:
+    """The share Σ hits / Σ of over clusters with its interval; `what` names what is counted.
+
+    `nothing` says why there is no share, where nothing was counted.
+    """
+    gone = dict(missing or {})
+    found, total = sum(floats(hits).tolist()), int(floats(of).sum())
+    if not total:
+        return Estimate(value=None, level=level, n=0, of=what, missing=gone, why=nothing)
+    ends = clustered_share(hits, of, level)
+    value = found / total
+    low, high = min(float(ends.low), value), max(float(ends.high), value)
+    return Estimate(value=value, low=low, high=high, level=level, method="wilson-neff", n=total, of=what, missing=gone)

@@ -1,4 +1,4 @@
-"""Differences that are symmetric around zero if nothing is wrong: an exact test by flipping their signs."""
+"""An exact sign-flip test of differences that are symmetric around zero under the null."""
 
 from __future__ import annotations
 

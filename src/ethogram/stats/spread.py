@@ -334,7 +334,7 @@ def products(x: Numbers, centre: Numbers, y: Numbers | None = None) -> Floats:
 def scores(
     x: Numbers, y: Numbers, group: Numbers, centres: Numbers, transform: Transform | None = None
 ) -> tuple[Floats, Floats]:
-    """Σ ỹ x̃ over rows taken from the mean of their group, and its covariance were y dealt anew within groups.
+    """Σ ỹ x̃ over rows taken from the mean of their group, and its covariance if y is permuted within groups.
 
     The permutation covariance is Σ over groups of Σ ỹ² Σ x̃ x̃ᵀ / (n - 1); y is centred here, x by `centres`.
     """

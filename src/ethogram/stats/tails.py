@@ -1,4 +1,4 @@
-"""How far the tails of features reach, and what an interval of a width owes to tails that few rows do not show.
+"""Tails of features, and the widening of a width's interval for tails that few rows do not show.
 
 A variance hangs on its rarest rows. Where rows show longer tails than normal ones, no interval of it covers; where they
 do not, a long tail may still have been missed, which can only mean that the width is larger than it looks.

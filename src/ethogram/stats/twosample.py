@@ -1,4 +1,4 @@
-"""Are two samples of runs alike, task by task? Labels are dealt anew within tasks; nothing else is assumed.
+"""Two-sample tests task by task: labels are permuted within tasks; nothing else is assumed.
 
 Two kinds of evidence from the same draws. Distances: the energy statistic (Székely and Rizzo 2004), which compares
 distances between the sides with those within. Features (log counts of events, length): how far the sides' means are
@@ -44,7 +44,7 @@ class TwoSample(NamedTuple):
 
 
 def deal(first: int, second: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Labels dealt at random, 1 for the second side, (draws, runs): every choice of `second` runs equally likely.
+    """Permuted labels, 1 for the second side, (draws, attempts): every choice of `second` attempts is equally likely.
 
     Runs are taken in turn with the chance that what is still needed bears to what is left (Knuth 1969, algorithm S).
     """
@@ -73,7 +73,7 @@ def energy(distances: Floats, labels: Floats) -> Floats:
 
 
 def compare_samples(tasks: Sequence[TaskSample], draws: int, rng: np.random.Generator) -> TwoSample:
-    """Hold the two sides against labels dealt at random within each task; every task needs runs on both sides."""
+    """Compare the two sides with labels permuted within each task; every task needs attempts on both sides."""
     width = tasks[0].features.shape[1]
     far, apart, spread, own = np.zeros(draws + 1), np.zeros((draws + 1, width)), np.zeros(width), np.zeros(draws + 1)
     task_p: list[tuple[float, float]] = []

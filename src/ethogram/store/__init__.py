@@ -9,7 +9,7 @@ from .lake import DERIVED, Home, Run, RunInfo, home_of, open_home, run_of
 from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
-from .retain import Retention, Rule, age_seconds, retain, rewrite
+from .retain import Retention, RetentionRule, age_seconds, retain, rewrite
 from .seal import Keyring
 from .sink import TraceWriter
 from .tables import episode_table
@@ -31,7 +31,7 @@ __all__ = [
     "Policy",
     "Redactor",
     "Retention",
-    "Rule",
+    "RetentionRule",
     "Run",
     "RunInfo",
     "RunWriter",

@@ -1,4 +1,4 @@
-"""What a secret looks like: one table of detectors.
+"""Patterns of secrets: one table of detectors.
 
 A detector's pattern is tried only where one of its anchors stands, so text without anchors costs almost nothing.
 Patterns read a `View`: the text as ASCII bytes of the same length, where earlier marks are blanked with NUL.
@@ -34,11 +34,11 @@ from .lookalikes import (
     trunk_phone,
     url_password,
 )
-from .text_view import DIGITS, HEX, LETTERS, NAME, TAIL, Span, View
+from .text_view import DIGITS, HEX, LETTERS, NAME, TAIL, TextRange, View
 
-Family = Literal["secret", "personal"]
+SecretFamily = Literal["secret", "personal"]
 Sweep = Literal["run", "raw", "word", "shape"]
-Check = Callable[[View, "re.Match[bytes]", int, int], Span | None]
+MatchCheck = Callable[[View, "re.Match[bytes]", int, int], TextRange | None]
 
 _ESCAPE = re.compile(rb"%[0-9A-Fa-f]{2}|\\(?:u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2})")
 # Digits with separators between them; plain dates, by far the most frequent, are left out at once.
@@ -49,12 +49,12 @@ class Detector(msgspec.Struct, frozen=True):
     """One row of the table; `grow` widens a match to the left over some bytes, from `least` to `most` of them."""
 
     kind: str
-    family: Family
+    family: SecretFamily
     sweep: Sweep
     anchors: tuple[bytes, ...]
     regex: re.Pattern[bytes]
     group: int | str = 0
-    check: Check | None = None
+    check: MatchCheck | None = None
     grow: tuple[bytes, int, int] | None = None
 
     def tails(self) -> dict[bytes, bytes]:
@@ -62,7 +62,7 @@ class Detector(msgspec.Struct, frozen=True):
         found = ((anchor, TAIL.search(anchor)) for anchor in self.anchors)
         return {anchor: tail[1] if tail else b"" for anchor, tail in found}
 
-    def take(self, view: View, match: re.Match[bytes]) -> Span | None:
+    def take(self, view: View, match: re.Match[bytes]) -> TextRange | None:
         """The span of the secret itself, or nothing if this is a lookalike."""
         start, end = match.span(self.group)
         if self.grow is not None:
@@ -146,8 +146,8 @@ def _token_rows() -> tuple[Detector, ...]:
 
 
 def _row(
-    kind: str, anchors: str, regex: bytes, *, sweep: Sweep = "run", group: int | str = 0, check: Check | None = None,
-    grow: tuple[bytes, int, int] | None = None, family: Family = "secret",
+    kind: str, anchors: str, regex: bytes, *, sweep: Sweep = "run", group: int | str = 0,
+    check: MatchCheck | None = None, grow: tuple[bytes, int, int] | None = None, family: SecretFamily = "secret",
 ) -> Detector:  # fmt: skip
     return Detector(kind, family, sweep, tuple(anchors.encode().split()), re.compile(regex), group, check, grow)
 
@@ -169,7 +169,7 @@ _VALUE = (
 )  # fmt: skip
 
 
-def _assignment(kind: str, anchors: str, stem: bytes, check: Check = assigned_value) -> Detector:
+def _assignment(kind: str, anchors: str, stem: bytes, check: MatchCheck = assigned_value) -> Detector:
     return _row(kind, anchors, b"(?P<stem>" + stem + b")" + _BETWEEN + _VALUE, sweep="word", group="value", check=check)
 
 
@@ -263,14 +263,14 @@ def telling_kind(kind: str, view: View, match: re.Match[bytes]) -> str:
 _SHAPES = tuple((order, row) for order, row in enumerate(DETECTORS) if row.sweep == "shape")
 
 
-def _shape_hits(shape: bytes) -> tuple[Span, ...]:
+def _shape_hits(shape: bytes) -> tuple[TextRange, ...]:
     return tuple((order, m.start()) for order, row in _SHAPES for m in row.regex.finditer(shape))
 
 
 _remembered_hits = lru_cache(maxsize=4096)(_shape_hits)
 
 
-def clusters(view: View) -> Iterator[tuple[int, int, tuple[Span, ...]]]:
+def clusters(view: View) -> Iterator[tuple[int, int, tuple[TextRange, ...]]]:
     """Where digits cluster, and which rows their shape fits; the same few shapes recur, so they are remembered."""
     for match in _CLUSTER.finditer(view.shape):
         start, end = match.span()

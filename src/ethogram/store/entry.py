@@ -1,4 +1,4 @@
-"""What a ledger says: the records of its segments. Frozen and inert; `ledger` reads and writes them."""
+"""The records of ledger segments. Frozen and inert; `ledger` reads and writes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The episodes of a run as columns: what counting passes and prices needs of a ledger, read without all the rest.
+"""The episodes of a run as columns: only the fields that counting and pricing need.
 
 Most of a ledger says where spans and texts lie. Code that only counts leaves that undecoded, and keeps arrays only.
 """
@@ -18,7 +18,7 @@ import numpy as np
 
 from ethogram.arrays import plain_numbers
 from ethogram.errors import BadUsage
-from ethogram.trace import Param
+from ethogram.trace import Param, is_unmetered, seconds_between
 
 from . import ledger, ledger_file
 from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct
@@ -167,12 +167,13 @@ class _Reader:
             start, end = (found.column(n) for n in times)
             columns["seconds"] = np.array(
                 [
-                    _seconds(a, b, facts[i])
+                    seconds_between(a, b, facts[i].seconds)
                     for a, b, i in zip(start.to_pylist(), end.to_pylist(), which.tolist(), strict=True)
-                ]
+                ],
+                dtype=float,
             )
         for n in totals:
-            hidden = [i for i, f in enumerate(facts) if _is_unmetered(f, n)]
+            hidden = [i for i, f in enumerate(facts) if is_unmetered(f.unmetered, n)]
             if hidden:
                 columns[n][np.isin(which, hidden)] = np.nan
         old = {o for o, t in zip(olds, traces, strict=True) if o and o != t}
@@ -292,23 +293,11 @@ def _figure(entries: Sequence[Any], name: str) -> Any:
     if name != "seconds":
         column = _column(entries, f"totals.{name}", float)
         for i, entry in enumerate(entries):
-            if entry.head.meta.unmetered and _is_unmetered(entry.head.meta, name):
+            if entry.head.meta.unmetered and is_unmetered(entry.head.meta.unmetered, name):
                 column[i] = np.nan
         return column
-    return np.array([_seconds(e.head.start_ns, e.head.end_ns, e.head.meta) for e in entries], dtype=float)
-
-
-def _seconds(start: int | None, end: int | None, facts: _Facts) -> float:
-    """How long an episode took; a trace that ends before it starts has no known duration, a table may state one."""
-    if start is None or end is None or end < start:
-        return float(facts.seconds) if isinstance(facts.seconds, int | float) else np.nan
-    return (end - start) / 1e9
-
-
-def _is_unmetered(facts: _Facts, figure: str) -> bool:
-    """Whether a part of a figure is not known, so that the rest would be read as the whole."""
-    resource = "usd" if figure == "cost_usd" else "tokens" if figure.endswith("_tokens") else ""
-    return bool(resource and facts.unmetered and resource in str(facts.unmetered))
+    heads = [e.head for e in entries]
+    return np.array([seconds_between(h.start_ns, h.end_ns, h.meta.seconds) for h in heads], dtype=float)  # None: NaN
 
 
 def _floats(column: Any) -> Any:

@@ -379,6 +379,13 @@ def _write_draft(target: Path, data: bytes | memoryview, mode: int) -> Path:
     return draft
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write every byte to a descriptor, which may take them in pieces."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
     try:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
-from ethogram.trace import Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
+from ethogram.trace import SUCCESS_AT, Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
 
 from . import ledger, manifest
 from .batch import Batch
@@ -47,6 +47,8 @@ SOURCES = "sources"
 """Notes on log files that were imported: what was read, skipped and lost in each."""
 CONFIRMATIONS = "confirmations"
 """Notes on tasks that a gate attempted again: from which attempt on they are fresh."""
+SCORINGS = "scorings"
+"""Notes on scorings by a suite that counts successes otherwise than the run did: `success_at` of the last one holds."""
 GOLDEN = "golden"
 """Where the plan of a run keeps the version of the golden set that it ran."""
 TASK_DIGESTS = "task_digests"
@@ -59,6 +61,8 @@ FORK = "fork"
 """The kind of a run whose episodes go on from a step of a recorded trace, and where its plan says from which."""
 EXPLORED = "batches"
 """Notes in which earlier versions kept what explorations bought."""
+DOCUMENTS = "documents"
+"""Notes on what an exploration is, and on what each of its rounds planned and found: JSON documents by name."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -130,7 +134,7 @@ class Home:
         path = Path(wanted).absolute()
         if wanted and LocalFiles(path).exists("run.json"):
             return Run(LocalFiles(path.parent), path.name, self.keys)
-        raise NotFound.named(f"run in {self.files.address}", wanted, self.names())
+        raise NotFound.named("run", wanted, self.names(), where=f"{self.files.address}")
 
     def create(self, name: str, kind: str, **details: Any) -> Run:
         """A new run; an existing name is refused."""
@@ -241,7 +245,7 @@ class Run:
 
     def forget_cache(self) -> None:
         """Look at the ledger anew: it was rewritten or has grown."""
-        for name in ("standing", "visible", "_episodes", "texts", "_spans", "_labels_of"):
+        for name in ("standing", "visible", "success_at", "_episodes", "texts", "_spans", "_labels_of"):
             self.__dict__.pop(name, None)
 
     def reopened(self) -> Run:
@@ -262,6 +266,13 @@ class Run:
         planned = [int(msgspec.json.decode(line)["planned"]) for _, line in self.notes(EXTENSIONS)]
         begun = self.info.plan.get("planned")
         return max([begun, *planned]) if begun is not None else None
+
+    @cached_property
+    def success_at(self) -> float:
+        """From which score on an episode is a success: as the suite says that scored the run last, else its own."""
+        own = self.info.plan.get("success_at", SUCCESS_AT)
+        noted = self.notes(SCORINGS) if self.files.names(f"{self.path}/{SCORINGS}") else ()  # few runs have any
+        return float([own, *(msgspec.json.decode(line)["success_at"] for _, line in noted)][-1])
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -317,7 +328,12 @@ class Run:
                 ids = ", ".join(short_id(e.head.trace_id) for e in found[:6])
                 raise BadUsage(f"{len(found)} traces of {self.name!r} are attempt {wanted!r}; give one's id: {ids}")
         if not found:
-            raise NotFound(f"no trace {wanted!r} in run {self.name!r}; list them with: ethogram show {self.name}")
+            raise NotFound(
+                f"no trace {wanted!r} in run {self.name!r}; list them with: ethogram show {self.name}",
+                where=f"run {self.name!r}",
+                what="trace",
+                name=wanted,
+            )
         return found[0]
 
     def spans(self, entry: Entry) -> Iterator[Span]:

@@ -1,4 +1,4 @@
-"""Leases: who is at work in a run. Many writers may be, or one rewriter alone.
+"""Leases on a run: many writers at once, or one rewriter alone.
 
 Everybody first publishes a lease and then looks at the others, so that of two that begin in the same
 moment at least one sees the other. A lease of a process that is gone counts for nothing.

@@ -1,4 +1,4 @@
-"""What tells a secret from its lookalikes: each check takes a match and gives the span of the secret, or None."""
+"""Checks that distinguish a secret from lookalikes: each takes a match and gives the span of the secret, or None."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from math import log2
 
-from .text_view import DIGITS, LETTERS, NAME, Span, View
+from .text_view import DIGITS, LETTERS, NAME, TextRange, View
 
 # Possessive throughout: a long random value must not be tried in every possible way.
 _WORDS = re.compile(rb"(?:(?:[A-Z][a-z]++|[a-z]{2,}+|[A-Z]{2,}+){0,6}+[A-Za-z]?\d{0,4}+(?:[^A-Za-z0-9]++|$))*+")
@@ -73,7 +73,7 @@ def _name_before(view: View, pos: int) -> bytes:
     return left[len(left.rstrip(NAME + b".")) :]
 
 
-def assigned_value(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def assigned_value(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A value given to a sensitive name: not a template, a path, a word or a piece of code."""
     name, quoted = _name_before(view, match.start()), match["q"] is not None
     stem = match["stem"]
@@ -112,18 +112,18 @@ def is_mixed(body: bytes) -> bool:
     return bool(digits or (lower and upper)) and not _readable(body)
 
 
-def mixed_token(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def mixed_token(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A token of a provider: mixed characters, no words."""
     return (start, end) if is_mixed(view.raw[start:end]) else None
 
 
-def aws_key_id(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def aws_key_id(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """The id of an AWS key; those of temporary ones have a digit."""
     body = view.raw[start:end]
     return (start, end) if body.startswith(b"AKIA") or _kinds_of_characters(body[4:])[0] else None
 
 
-def openai_key(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def openai_key(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """OpenAI's key, from its prefix on where that stands before the mark in its middle."""
     return max(start, view.raw.find(b"sk-", start, end)), end
 
@@ -135,7 +135,7 @@ def _decoded(part: bytes) -> bytes:
         return b""
 
 
-def json_web_token(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def json_web_token(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """Three parts whose header decodes as JSON and names its algorithm."""
     try:
         header = json.loads(_decoded(match[1]))
@@ -144,12 +144,12 @@ def json_web_token(view: View, match: re.Match[bytes], start: int, end: int) -> 
     return (start, end) if match[2] and isinstance(header, dict) and "alg" in header else None
 
 
-def discord_token(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def discord_token(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A token whose first part decodes to the number of its bot."""
     return (start, end) if _decoded(match[1]).isdigit() else None
 
 
-def url_password(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def url_password(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """The password of an address, unless it is a template or blacked out."""
     value = view.raw[start:end]
     return None if value[:1] in b"${<*" or set(value) <= set(b"xX*.") else (start, end)
@@ -160,7 +160,7 @@ _NOT_TOP_LEVEL = frozenset((b"png jpg jpeg gif svg webp ico js ts tsx jsx mjs cs
 EMAIL_LEFT = LETTERS + DIGITS + b"._%+-"
 
 
-def email_address(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def email_address(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """Not a package version, an image density, a remote's address, a login in a URL or a product of matrices."""
     at, domain = match.start(), view.low[match.start(1) : end]
     local = view.raw[start:at]
@@ -199,7 +199,7 @@ _CARD = re.compile(
 )
 
 
-def card_number(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def card_number(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A number whose length and first digits a card has, and whose check digit fits."""
     digits = _digits(view, start, end)
     if not _CARD.fullmatch(digits) or not luhn(digits) or len(set(digits)) < 2:
@@ -210,13 +210,13 @@ def card_number(view: View, match: re.Match[bytes], start: int, end: int) -> Spa
     return start, end
 
 
-def social_security(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def social_security(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A number that the United States could have issued."""
     fits = re.fullmatch(rb"(?!000|666|9)\d{3}(?!00)\d\d(?!0000)\d{4}", _digits(view, start, end))
     return (start, end) if fits else None
 
 
-def north_american_phone(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def north_american_phone(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A number with an area code and an exchange that exist."""
     fits = re.fullmatch(rb"1?[2-9](?!11)\d\d[2-9](?!11)\d{6}", _digits(view, start, end))
     return (start, end) if fits else None
@@ -227,12 +227,12 @@ _COUNTRY = re.compile(
 )
 
 
-def international_phone(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def international_phone(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A number that begins with a country code."""
     return (start, end) if _COUNTRY.match(_digits(view, start, end)) else None
 
 
-def trunk_phone(view: View, match: re.Match[bytes], start: int, end: int) -> Span | None:
+def trunk_phone(view: View, match: re.Match[bytes], start: int, end: int) -> TextRange | None:
     """A number that begins with one 0, as it is dialled within a country."""
     digits = _digits(view, start, end)
     return (start, end) if 9 <= len(digits) <= 11 and digits[0] == 48 and digits[1] != 48 else None
@@ -250,7 +250,7 @@ _IBAN_HEAD = re.compile(rb"(?<![A-Za-z0-9\0])[A-Z]{2}\d{2}")
 _IBAN = re.compile(rb"[A-Z]{2}\d{2}(?:[ -]?[A-Z0-9]){11,29}")
 
 
-def iban_at(view: View, pos: int) -> Span | None:
+def iban_at(view: View, pos: int) -> TextRange | None:
     """An account number around the cluster of digits at `pos`, cut to its country's length and checked."""
     if view.shape[pos - 1 : pos] != b"a" and view.shape[pos - 2 : pos] not in (b"a ", b"0 "):
         return None

@@ -49,16 +49,20 @@ def read_manifest(files: Files, folder: str) -> Manifest:
 
 def record(files: Files, folder: str, contents: Mapping[str, bytes | memoryview]) -> None:
     """Note the hashes of files that are about to be published, or that have just been."""
-    listed = dict(read_manifest(files, folder).files)
-    for name, hashes in listed.items():
-        if hashes[0] == ABSENT and files.exists(_below(folder, name)):
-            listed[name] = hashes[1:]
+    listed = _settled(files, folder, read_manifest(files, folder).files)
     for name, data in contents.items():
         there = files.exists(_below(folder, name))
         before = listed.get(name, [])[-1:] if there else [ABSENT]
         listed[name] = list(dict.fromkeys([*before, ledger.hash_of(data)]))
-    manifest = Manifest(files=listed).hashed()
-    files.publish(_below(folder, NAME), msgspec.json.format(msgspec.json.encode(manifest)))
+    _write(files, folder, listed)
+
+
+def settle_manifest(files: Files, folder: str) -> None:
+    """Note that the files that are there were published: from now on one that is not is missing."""
+    listed = read_manifest(files, folder).files
+    settled = _settled(files, folder, listed)
+    if settled != listed:
+        _write(files, folder, settled)
 
 
 def publish(files: Files, folder: str, contents: Mapping[str, bytes]) -> None:
@@ -72,8 +76,7 @@ def forget(files: Files, folder: str, names: set[str]) -> None:
     """Take files off the list, for they go."""
     listed = read_manifest(files, folder).files
     if names & set(listed):
-        manifest = Manifest(files={n: h for n, h in listed.items() if n not in names}).hashed()
-        files.publish(_below(folder, NAME), msgspec.json.format(msgspec.json.encode(manifest)))
+        _write(files, folder, {n: h for n, h in listed.items() if n not in names})
 
 
 def problems(files: Files, folder: str) -> Iterator[tuple[str, str]]:
@@ -94,6 +97,19 @@ def problems(files: Files, folder: str) -> Iterator[tuple[str, str]]:
         else:
             if ledger.hash_of(data) not in hashes:
                 yield name, f"the bytes do not match the hash in {NAME}"
+
+
+def _settled(files: Files, folder: str, listed: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    """The list, without the word that a file may be absent where the file is there."""
+    return {
+        name: hashes[1:] if hashes[0] == ABSENT and files.exists(_below(folder, name)) else hashes
+        for name, hashes in listed.items()
+    }
+
+
+def _write(files: Files, folder: str, listed: dict[str, list[str]]) -> None:
+    manifest = Manifest(files=listed).hashed()
+    files.publish(_below(folder, NAME), msgspec.json.format(msgspec.json.encode(manifest)))
 
 
 def _below(folder: str, name: str) -> str:

@@ -1,13 +1,16 @@
-"""Questions to the lake: SQL through DuckDB, in place, and columns as Arrow for the library.
+"""Queries on the lake: SQL through DuckDB, in place, and columns as Arrow for the library.
 
-Views: `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`. Only what the ledger commits is visible.
+Views: `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`, and those that a caller adds. Only what the ledger
+commits is visible.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import partial
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -31,6 +34,7 @@ _RUN = "string_split(filename, '/')[-2]"
 """The run of a segment: the folder that it lies in."""
 _TEXTS = f"SELECT {_RUN} AS run, * FROM {{}}"
 VIEWS = ("runs", "episodes", "spans", "texts", "labels", "messages")
+_NONE: Mapping[str, Any] = MappingProxyType({})
 
 _MESSAGES = """
 SELECT run, trace_id, span_id, seq, part, position, ref,
@@ -53,19 +57,21 @@ FROM (
 class Lake:
     """A read-only window on some runs."""
 
-    def __init__(self, runs: Iterable[Run]) -> None:
-        """`runs` are looked at when a view needs them."""
+    def __init__(self, runs: Iterable[Run], more: Mapping[str, Callable[[Sequence[Run]], Any]] = _NONE) -> None:
+        """`runs` are looked at when a view needs them; `more` makes the Arrow tables of further views by name."""
         self.runs = list(runs)
+        self.more = more
+        self.views = (*VIEWS, *more)
 
     def sql(self, query: str, limit: int | None = None) -> Any:
         """The answer to one SELECT as an Arrow table; with a limit, one row more than that tells of the rest."""
         if limit is not None and limit < 0:
             raise BadUsage(f"a limit of {limit} rows makes no sense; give 0 or more")
         with closing(self._connect()) as connection:
-            statement, wanted = _understood(connection, query)
-            readable = self._views(connection, wanted)
+            statement, named = _understood(connection, query)
+            readable = self._views(connection, named & set(self.views))
             _lock(connection, readable)
-            return _run(connection, statement, limit)
+            return _run(connection, statement, limit, self.views)
 
     def spans(self, columns: Sequence[str], where: Where | None = None) -> Iterator[Any]:
         """Batches of span columns of every committed trace, read straight from the segments.
@@ -143,6 +149,7 @@ class Lake:
         makers: dict[str, Callable[[], Any]] = {
             "runs": lambda: run_table(self.runs),
             "labels": lambda: label_table(self.runs),
+            **{name: partial(make, self.runs) for name, make in self.more.items()},
         }
         for name, make in makers.items():
             if name in wanted:
@@ -297,7 +304,7 @@ def _connection() -> Any:
 
 
 def _understood(connection: Any, query: str) -> tuple[str, set[str]]:
-    """The one SELECT of a query and the views that it names: parsed only, so no file is touched."""
+    """The one SELECT of a query and the tables that it names: parsed only, so no file is touched."""
     import duckdb
 
     try:
@@ -308,7 +315,7 @@ def _understood(connection: Any, query: str) -> tuple[str, set[str]]:
         raise BadUsage("give exactly one SELECT: the lake is read only")
     text = str(statements[0].query)
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [text]).fetchall()
-    return text, {name.lower() for name in _tables(msgspec.json.decode(tree))} & set(VIEWS)
+    return text, {name.lower() for name in _tables(msgspec.json.decode(tree))}
 
 
 def _tables(tree: Any) -> Iterator[str]:
@@ -343,7 +350,7 @@ def _lock(connection: Any, readable: Sequence[str]) -> None:
     connection.execute("SET lock_configuration = true")
 
 
-def _run(connection: Any, query: str, limit: int | None) -> Any:
+def _run(connection: Any, query: str, limit: int | None, views: Sequence[str]) -> Any:
     import duckdb
 
     try:
@@ -361,15 +368,15 @@ def _run(connection: Any, query: str, limit: int | None) -> Any:
                 break
         return pa.Table.from_batches(batches, schema=reader.schema).slice(0, limit + 1)
     except duckdb.Error as error:
-        raise _refusal(error) from None
+        raise _refusal(error, views) from None
 
 
-def _refusal(error: BaseException) -> BadUsage:
+def _refusal(error: BaseException, views: Sequence[str]) -> BadUsage:
     """One sentence for a query that cannot be answered."""
     told = _first_line(error)
     if told.startswith("Permission Error"):
-        return BadUsage(f"a query reads the views {', '.join(VIEWS)} and nothing else: no file, no address, no setting")
-    return BadUsage(f"the query failed: {told}; views: {', '.join(VIEWS)}")
+        return BadUsage(f"a query reads the views {', '.join(views)} and nothing else: no file, no address, no setting")
+    return BadUsage(f"the query failed: {told}; views: {', '.join(views)}")
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ from ethogram.trace import Label, Outcome, Ref, TraceId, text_ref
 from ethogram.trace.codec import check
 
 from . import lease, ledger
-from .lake import Run
+from .lake import SCORINGS, Run
 from .ledger import Revision
 from .redact import Redactor
 from .segment import TextRow, text_table
@@ -20,13 +20,21 @@ from .words import label_without_words, outcome_without_words
 from .writer import publish_lines, publish_table
 
 
-def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Sequence[Label], redactor: Redactor) -> None:
+def append_outcomes(
+    run: Run,
+    outcomes: Mapping[TraceId, Outcome],
+    labels: Sequence[Label],
+    redactor: Redactor,
+    *,
+    success_at: float | None = None,
+) -> None:
     """Add labels and new outcomes to committed traces, all of them or, after a crash, none.
 
     The `why` of each label is its words: they are redacted and stored here like all texts. Two who score at
-    once do not disturb each other: the one that commits last has the last word on an outcome.
+    once do not disturb each other: the one that commits last has the last word on an outcome. `success_at` is from
+    which score on an episode is a success from now on, where that changes.
     """
-    if not outcomes and not labels:
+    if not outcomes and not labels and success_at is None:
         return
     now = time.time_ns()
     texts: dict[Ref, TextRow] = {}
@@ -46,6 +54,9 @@ def append_outcomes(run: Run, outcomes: Mapping[TraceId, Outcome], labels: Seque
             lines = [msgspec.json.encode(label) for label in stored]
             file = f"{ledger.LABELS}/{name}-000000.jsonl.zst"
             files.append(publish_lines(run.files, run.path, file, lines))
+        if success_at is not None:
+            line = msgspec.json.encode({"success_at": success_at})
+            files.append(publish_lines(run.files, run.path, f"{SCORINGS}/{name}-000000.jsonl.zst", [line]))
         worded = {label.trace_id for label in stored if label.why or label.words}
         worded |= {trace for trace, (_, words) in settled.items() if words}
         revisions = [

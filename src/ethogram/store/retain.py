@@ -37,16 +37,18 @@ _AGE = re.compile(r"^(\d+)\s*([smhdw])$")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """What to keep: everything younger than `keep_all_s`, then all failures (and missing ones), and a sample."""
+class RetentionRule(msgspec.Struct, frozen=True, kw_only=True):
+    """What to keep: everything younger than `keep_all_s`, then all failures (and missing ones), and a sample.
+
+    What a failure is, each run says itself.
+    """
 
     keep_all_s: float
     keep_failures: bool = True
     sample: float = 0.0
-    success_at: float = 0.5
 
 
-class Decision(msgspec.Struct, frozen=True):
+class RetentionDecision(msgspec.Struct, frozen=True):
     """What becomes of one trace, and why."""
 
     trace_id: str
@@ -60,10 +62,10 @@ class Retention(msgspec.Struct, kw_only=True):
 
     run: str
     dry_run: bool
-    rule: Rule
+    rule: RetentionRule
     at_ns: int
     kept: int = 0
-    forgotten: list[Decision] = []
+    forgotten: list[RetentionDecision] = []
     bytes_before: int = 0
     bytes_after: int | None = None
 
@@ -76,35 +78,38 @@ def age_seconds(text: str) -> float:
     return float(int(match.group(1)) * _SECONDS[match.group(2)])
 
 
-def decide(entry: Entry, rule: Rule, now_ns: int) -> Decision:
-    """Keep or forget one trace. The sample is drawn by hashing the episode, so that it never changes."""
+def decide(entry: Entry, rule: RetentionRule, success_at: float, now_ns: int) -> RetentionDecision:
+    """Keep or forget one trace of a run in which `success_at` is a success.
+
+    The sample is drawn by hashing the episode, so that it never changes.
+    """
     head, outcome = entry.head, entry.head.outcome
     age = (now_ns - entry.at_ns) / 1e9
     if age < rule.keep_all_s:
         keep, why = True, "younger than the limit"
     elif rule.keep_failures and isinstance(outcome, Missing):
         keep, why = True, f"outcome missing ({outcome.reason})"
-    elif rule.keep_failures and isinstance(outcome, Scored) and not outcome.success(rule.success_at):
+    elif rule.keep_failures and isinstance(outcome, Scored) and not outcome.success(success_at):
         keep, why = True, "a failure"
     elif _share(head.episode) < rule.sample:
         keep, why = True, "in the sample"
     else:
         keep, why = False, f"older than {rule.keep_all_s:.0f} s, not a failure, not in the sample of {rule.sample:.0%}"
-    return Decision(head.trace_id, head.task, keep, why)
+    return RetentionDecision(head.trace_id, head.task, keep, why)
 
 
 def _share(episode: str) -> float:
     return int.from_bytes(blake2b(episode.encode(), digest_size=8).digest(), "little") / 2**64
 
 
-def retain(run: Run, rule: Rule, *, dry_run: bool = True, now_ns: int | None = None) -> Retention:
+def retain(run: Run, rule: RetentionRule, *, dry_run: bool = True, now_ns: int | None = None) -> Retention:
     """Apply a rule to a run. Outcomes and totals of forgotten traces stay in the ledger; their spans and words go."""
     run.forget_cache()
     now = time.time_ns() if now_ns is None else now_ns
     record = Retention(run=run.name, dry_run=dry_run, rule=rule, at_ns=now, bytes_before=_bytes(run))
     reasons: dict[str, str] = {}
     for entry in run.entries:
-        decision = decide(entry, rule, now)
+        decision = decide(entry, rule, run.success_at, now)
         if decision.keep or entry.forgotten:
             record.kept += 0 if entry.forgotten else 1
         else:

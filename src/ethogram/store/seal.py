@@ -1,4 +1,4 @@
-"""Keys for payloads at rest. Text segments are sealed with Parquet's own encryption; dropping a key is forgetting.
+"""Keys for payloads at rest. Text segments use Parquet's own encryption; without its key a text cannot be read.
 
 Keys come from a file (`ETHOGRAM_KEYS`, by default in the user's configuration folder, never in the home)
 or from the environment (`ETHOGRAM_KEY`, base64 of 32 bytes). An active key means that new payloads are sealed.

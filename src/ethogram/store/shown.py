@@ -1,4 +1,4 @@
-"""Words on their way to a screen or a `--json` document: secrets in them become marks, as in what is stored.
+"""Texts for a screen or a `--json` document: secrets in them become marks, as in what is stored.
 
 What stands in a trace was redacted when it was written, under the policy of its run. Other words were not: what an
 agent crashed with, the address of an agent, the sentence of an error. So everything that is printed passes here.

@@ -1,4 +1,4 @@
-"""Lines that were acknowledged and are not in a ledger yet: appended, synced in groups, read again after a crash.
+"""Lines that were acknowledged and are not yet in a ledger: appended, synced in groups, read again after a crash.
 
 A spool is a folder of segments, each named after the position of its first byte; positions only grow. A group of lines
 is followed by a line with its length and its CRC, and exists once that line is synced: what stands behind the last
@@ -20,7 +20,7 @@ import msgspec
 
 from ethogram.errors import BadUsage, NeedsPosix
 
-from .files import sync_folder
+from .files import sync_folder, write_all
 
 try:
     import fcntl
@@ -98,7 +98,7 @@ class Spool:
                 segment = self._next()
             start = segment.end
             try:
-                _write_all(segment.descriptor, data + end)
+                write_all(segment.descriptor, data + end)
                 os.fdatasync(segment.descriptor)
             except OSError:
                 self._give_up(segment)
@@ -194,9 +194,3 @@ def _is_end(line: bytes, size: int, check: int) -> bool:
         return bool(msgspec.json.decode(line) == ["end", size, f"{check:08x}"])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]

@@ -12,7 +12,6 @@ from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
 from .lake import Run
 from .ledger import Entry
-from .segment import span_schema, text_schema
 
 _LABEL_NAMES = ("trace_id", "span_id", "name", "by", "source", "why", "version", "words")
 
@@ -21,7 +20,7 @@ def _run_schema() -> Any:
     import pyarrow as pa
 
     kinds = [("run", pa.string()), ("kind", pa.string()), ("created_ns", pa.int64())]
-    return pa.schema([*kinds, ("tags", pa.list_(pa.string())), ("episodes", pa.int64())])
+    return pa.schema([*kinds, ("tags", pa.list_(pa.string())), ("episodes", pa.int64()), ("success_at", pa.float64())])
 
 
 def _label_schema() -> Any:
@@ -29,23 +28,6 @@ def _label_schema() -> Any:
 
     named = [(n, pa.string()) for n in ("run", *_LABEL_NAMES)]
     return pa.schema([*named, ("value", pa.float64()), ("text", pa.string())])
-
-
-def view_schemas() -> dict[str, Any]:
-    """The columns of every view."""
-    import pyarrow as pa
-
-    run = pa.field("run", pa.string())
-    messages = [(n, pa.string()) for n in ("run", "trace_id", "span_id")]
-    messages += [("seq", pa.int32()), ("part", pa.string()), ("position", pa.int64())]
-    return {
-        "runs": _run_schema(),
-        "episodes": episode_schema(),
-        "spans": span_schema().insert(0, run),
-        "texts": text_schema().insert(0, run),
-        "labels": _label_schema(),
-        "messages": pa.schema([*messages, *((n, pa.string()) for n in ("ref", "role", "body"))]),
-    }
 
 
 def run_table(runs: Iterable[Run]) -> Any:
@@ -58,6 +40,7 @@ def run_table(runs: Iterable[Run]) -> Any:
             "created_ns": r.info.created_ns,
             "tags": list(r.info.tags),
             "episodes": len(r.entries) + sum(map(len, r.batches)),
+            "success_at": r.success_at,
         }
         for r in runs
     ]

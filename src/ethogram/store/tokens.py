@@ -1,4 +1,4 @@
-"""Access tokens of a home: who may ask its servers for what. Only hashes are stored.
+"""Access tokens of a home, with their scopes. Only hashes are stored.
 
 A token is `ethogram_<id>_<secret>`. The id is public and names the file of its record; the secret has 256 bits from the
 system's generator, so one round of a fast hash keeps it: nobody can try all of them.

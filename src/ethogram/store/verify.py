@@ -1,4 +1,4 @@
-"""Prove that nothing changed: re-derive every hash, follow every reference; sweep what nobody committed."""
+"""Verification: re-derive every hash, follow every reference; sweep files that were never committed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.trace import Label, Ref, detached_refs, text_ref
 
 from . import lease, ledger, manifest, spool
-from .lake import CONFIRMATIONS, DERIVED, EXTENSIONS, REDACTION_KEY, Home, Run, info_digest
+from .lake import CONFIRMATIONS, DERIVED, DOCUMENTS, EXTENSIONS, REDACTION_KEY, SCORINGS, Home, Run, info_digest
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 from .words import named_refs
 
-Progress = Callable[[int], None]
+VerifyProgress = Callable[[int], None]
 YOUNG_S = 60.0
 _OWN_FILES = ("run.json", "stop.json", manifest.NAME)
 _OWN_FOLDERS = (ledger.FOLDER, lease.FOLDER, DERIVED, spool.FOLDER)
 """Ledger segments and spools have hashes of their own; leases and derived figures are made anew if unreadable."""
-_NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS, CONFIRMATIONS)
+_NOTES = (ledger.LABELS, "sources", "retention", EXTENSIONS, CONFIRMATIONS, DOCUMENTS, SCORINGS)
 
 
 class IntegrityProblem(msgspec.Struct, frozen=True):
@@ -41,6 +41,8 @@ class Verification(msgspec.Struct, kw_only=True):
     files: int = 0
     sealed_away: int = 0
     damaged: list[IntegrityProblem] = []
+    advice: str | None = None
+    """What to do about damage that can be mended."""
     leftovers: list[str] = []
     unproven: list[str] = []
     """Files that no hash covers: of an earlier version, or not ours."""
@@ -51,7 +53,7 @@ class Verification(msgspec.Struct, kw_only=True):
         return not self.damaged
 
 
-def verify(run: Run, progress: Progress | None = None) -> Verification:
+def verify(run: Run, progress: VerifyProgress | None = None) -> Verification:
     """Check one run, as its ledger stands now."""
     run.forget_cache()
     check = _Check(run)
@@ -77,7 +79,7 @@ class _Check:
     def damaged(self, where: str, what: str) -> None:
         self.found.damaged.append(IntegrityProblem(where, what))
 
-    def all(self, progress: Progress | None) -> None:
+    def all(self, progress: VerifyProgress | None) -> None:
         """Check every file, then every reference."""
         self._info()
         segments = ledger.in_force(self._segments())

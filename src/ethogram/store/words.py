@@ -19,11 +19,11 @@ _IDENTIFIER = re.compile(r"[\w.:@/+=~,#%-]{0,64}")
 _SHORT = 64
 """A verdict is one of a few, such as `Goal deviation`; what is longer was written for one trace."""
 
-Keep = Callable[[str, str], Ref]
+KeepText = Callable[[str, str], Ref]
 """Stores words under the policy of a field and gives their address."""
 
 
-def head_without_words(head: Head, keep: Keep) -> Head:
+def head_without_words(head: Head, keep: KeepText) -> Head:
     """The head as a ledger holds it."""
     outcome, words = outcome_without_words(head.outcome, keep)
     meta = dict(head.meta)
@@ -34,7 +34,7 @@ def head_without_words(head: Head, keep: Keep) -> Head:
     return msgspec.structs.replace(head, outcome=outcome, meta=meta, words=words) if words else head
 
 
-def outcome_without_words(outcome: Outcome, keep: Keep) -> tuple[Outcome, dict[str, Ref]]:
+def outcome_without_words(outcome: Outcome, keep: KeepText) -> tuple[Outcome, dict[str, Ref]]:
     """An outcome as a ledger holds it, and where its words are."""
     if not isinstance(outcome, Missing) or not outcome.detail:
         return outcome, {}
@@ -64,7 +64,7 @@ def revised_words(words: dict[str, Ref], later: dict[str, Ref]) -> dict[str, Ref
     return {k: v for k, v in words.items() if k != _DETAIL} | later
 
 
-def label_without_words(label: Label, keep: Keep) -> Label:
+def label_without_words(label: Label, keep: KeepText) -> Label:
     """The label as it is stored: a long verdict is a text."""
     if not isinstance(label.value, str) or len(label.value) <= _SHORT:
         return label

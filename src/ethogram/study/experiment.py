@@ -69,7 +69,7 @@ class Experiment:
         tools: Sequence[str] = (),
         score: str = "equality",
         seed: int = 0,
-        name: str | None = None,
+        run: str | None = None,
         options: RunOptions | None = None,
         home: Home | str | None = None,
     ) -> None:
@@ -83,10 +83,10 @@ class Experiment:
             (0 if self.deterministic else USUAL_RERUNS) if noise_floor_runs is None else noise_floor_runs
         )
         self.session: RunResult | None = None
-        _check(k, self.noise_floor_runs, name, options)
+        _check(k, self.noise_floor_runs, run, options)
         listed = [files] if isinstance(files, str | Path) else list(files)
         base = Path(suite).name if suite is not None else Path(listed[0]).stem if listed else "files"
-        self.name = name or fresh_name(self.home, f"perturb-{base}")
+        self.name = run or fresh_name(self.home, f"perturb-{base}")
         begun = self.home.run(self.name) if self.name in self.home.names() else None
         if suite is None:
             asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, score=score)
@@ -124,7 +124,7 @@ class Experiment:
         self.options = msgspec.structs.replace(settled, conditions=(Condition(), *self.treated.conditions))
 
     def discard(self) -> None:
-        """Remove the copies of the files that were made for this experiment, unless a run leans on them."""
+        """Remove the copies of the files that were made for this experiment, unless a run uses them."""
         if self._copied is not None and self.name not in self.home.names():
             shutil.rmtree(self._copied, ignore_errors=True)
 
@@ -161,7 +161,7 @@ class Experiment:
     def run(self, *, dry_run: Literal[False] = False, watcher: Watcher | None = None) -> ExperimentResults: ...
 
     def run(self, *, dry_run: bool = False, watcher: Watcher | None = None) -> ExperimentPlan | ExperimentResults:
-        """Run all pairs and give the results; a run of this name that was stopped goes on where it stood."""
+        """Run all pairs and give the results; a run of this name that was stopped is continued."""
         if dry_run:
             return self.plan()
         if not self.treatments:
@@ -190,7 +190,7 @@ class Experiment:
         return self.results()
 
     def _hash_copies(self) -> None:
-        """The run leans on the copies of its files, so `verify` looks after them too."""
+        """The run uses the copies of its files, so `verify` checks them too."""
         if self._copied is not None:
             above = self._copied.parent
             copies = {str(p.relative_to(above)): p.read_bytes() for p in self._copied.rglob("*") if p.is_file()}

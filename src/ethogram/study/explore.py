@@ -12,8 +12,8 @@ import numpy as np
 from ethogram.decide.acquire import next_round
 from ethogram.decide.certificate import Certificate, certificate
 from ethogram.decide.explore import (
+    ExploreProgress,
     Problem,
-    Progress,
     Proposal,
     Strategy,
     Tally,
@@ -42,8 +42,8 @@ from ethogram.store.stop import pulled, release
 
 from .explore_start import ExplorationPlan as ExplorationPlan
 from .explore_start import ExploreOptions as ExploreOptions
-from .explore_start import begin, check_options, metadata_of, open_run, round_sizes, stop_rule
-from .explore_v1 import RoundsWriter, Rows, plan_record, results_csv, round_rng
+from .explore_start import begun_as, check_options, metadata_of, open_run, round_sizes, stop_rule
+from .explore_v1 import ResultRows, RoundsWriter, results_csv, round_rng, round_seed
 
 USUAL_ROUNDS = 5
 """Additional rounds of the first version's strategies when none are named."""
@@ -83,7 +83,7 @@ class ExploreResult(Result, kw_only=True):
         return self.summary
 
 
-class Target(NamedTuple):
+class GridTarget(NamedTuple):
     """Episodes to buy at a point; `first` were bought there in earlier rounds."""
 
     point: int
@@ -95,7 +95,7 @@ class Buyer(Protocol):
     """Buys the episodes of a round through an engine, and writes them as lines of a table."""
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> ResultRows:
         """Makes lines of `agent_results.csv`."""
         ...
 
@@ -104,20 +104,20 @@ class Buyer(Protocol):
         """Why nothing more can be bought, if that is so."""
         ...
 
-    def buy(self, number: int, wanted: Sequence[Target]) -> list[PointOutcomes]:
+    def buy(self, number: int, wanted: Sequence[GridTarget]) -> list[PointOutcomes]:
         """Buy targets and commit them to the ledger; fewer if it was told to stop."""
         ...
 
-    def foresee(self, number: int, wanted: Sequence[Target]) -> None:
-        """A round that will be bought next; whatever is played ahead counts only once it is bought."""
+    def foresee(self, number: int, wanted: Sequence[GridTarget]) -> None:
+        """Announce the next round; episodes played ahead count only once they are bought."""
         ...
 
     def close(self) -> None:
-        """Let go of whatever was held."""
+        """Release all resources."""
         ...
 
 
-Watch = Callable[[RoundMetrics], None]
+RoundWatcher = Callable[[RoundMetrics], None]
 
 
 def explore_plan(
@@ -126,21 +126,23 @@ def explore_plan(
     make_buyer: Callable[[Run, Metadata, RunWriter], Buyer],
     *,
     home: Home | str | None = None,
-    watch: Watch | None = None,
+    watch: RoundWatcher | None = None,
 ) -> ExploreResult:
-    """Explore, or go on exploring what was begun at the same place."""
+    """Explore, or continue an exploration at the same place."""
     check_options(options)
     lake = home_of(home)
     problem = problem_of(plan.grid, options.tau, options.zone, options.pocket_rate)
     strategy = make_strategy(options.strategy, problem, round_sizes(options))
     asked = metadata_of(plan, options)
     run = open_run(lake, options, asked, plan.record)
-    rounds = RoundsWriter(run)
-    metadata = begin(rounds, plan, asked, options)
+    metadata = begun_as(run, plan, asked, options)
     if run.busy():
         raise Locked(f"{run.name!r} is being explored by another process; wait for it, or stop it first")
     release(run.files, run.path)
     with run.writer(lake.redactor(Policy(kinds=())), seal=False, window=None) as writer:
+        run.forget_cache()  # nobody else writes from now on
+        rounds = RoundsWriter(run, writer)
+        rounds.begin(metadata, plan.grid)
         buyer = make_buyer(run, metadata, writer)
         try:
             explorer = _Explorer(rounds, metadata, strategy, problem, plan, buyer, options)
@@ -148,6 +150,7 @@ def explore_plan(
             result = explorer.go(watch or (lambda metrics: None))
         finally:
             buyer.close()
+        rounds.settle()
     with suppress(EthogramError):  # many small ledger segments are a nuisance, not a failure
         compact(run)
     return result
@@ -170,20 +173,23 @@ class _Explorer:
         self.plan, self.buyer, self.options = plan, buyer, options
         self.tally = Tally.empty(problem.points)
         self.done: list[RoundMetrics] = []
-        self.seen: list[Progress] = []
+        self.seen: list[ExploreProgress] = []
         self.pending: dict[int, PointOutcomes] = {}
         self.bought_at: Counter[int] = Counter()
 
     def catch_up(self) -> None:
-        """Posteriors from the committed rounds; the strategy sees every tally that it saw before."""
+        """Posteriors from the committed rounds; the strategy sees every tally that it saw before.
+
+        Files that are missing are written again from the ledger.
+        """
         self.done = self.rounds.committed()
         parts, self.pending = self.rounds.bought(self.metadata, self.done)
         for part in parts:
             self._take_in(part)
         self.rounds.check_posteriors(self.tally, self._ahead)
+        self.rounds.check_metrics(self.done)
         self.rounds.publish_posteriors(self.tally, self.metadata.run_uuid, self.plan.grid.version)
-        if self.done:
-            self.rounds.conclude(self.done)
+        self.rounds.restore(self.metadata, self.done, parts, self.buyer.rows)
 
     def _ahead(self) -> Tally | None:
         return add_up(self.tally, self.pending.values()) if self.pending else None
@@ -200,7 +206,7 @@ class _Explorer:
         """Episodes of all complete rounds, missing outcomes included."""
         return self.bought_at.total()
 
-    def go(self, watch: Watch) -> ExploreResult:
+    def go(self, watch: RoundWatcher) -> ExploreResult:
         """Round after round."""
         began = len(self.done)
         last = self.options.until_round
@@ -214,7 +220,7 @@ class _Explorer:
             number = len(self.done) + 1
             proposal = proposal or self._proposal(number)
             identity = round_id(number, self.metadata.run_uuid)
-            part = self._buy(number, identity, proposal)
+            part = self._buy(number, proposal)
             if part is None:
                 stopped = self.buyer.stopped or "killed"
                 break
@@ -242,10 +248,10 @@ class _Explorer:
         self.buyer.foresee(done + 1, self._wanted(proposal))
         return proposal
 
-    def _wanted(self, proposal: Proposal) -> list[Target]:
+    def _wanted(self, proposal: Proposal) -> list[GridTarget]:
         """Targets that are not bought yet."""
         targets = zip(proposal.points.tolist(), proposal.episodes.tolist(), strict=True)
-        return [Target(p, count, self.bought_at[p]) for p, count in targets if p not in self.pending]
+        return [GridTarget(p, count, self.bought_at[p]) for p, count in targets if p not in self.pending]
 
     def _why_stop(self, done: int, last: int | None) -> str | None:
         if self.options.max_episodes is not None and self.bought >= self.options.max_episodes:
@@ -271,13 +277,9 @@ class _Explorer:
             proposal = Proposal(proposal.points[episodes > 0], episodes[episodes > 0])
         return proposal
 
-    def _buy(self, number: int, identity: str, proposal: Proposal) -> list[PointOutcomes] | None:
+    def _buy(self, number: int, proposal: Proposal) -> list[PointOutcomes] | None:
         """What a round bought, in the order of its plan; None if it was stopped in between."""
-        seed = self.metadata.base_seed + (number - 1 if self.metadata.seed_mode == "increment" else 0)
-        pre = {"round_id": identity, "round_num": number, "run_uuid": self.metadata.run_uuid, "seed": seed}
-        more = {"mode": self.metadata.mode, "use_synthetic": self.metadata.synthetic}
-        facts = {"strategy": self.options.strategy, "tau": self.problem.tau, "seed": seed}
-        self.rounds.start({**pre, **more}, plan_record(identity, proposal, facts))
+        self.rounds.start(self.metadata, number, proposal)
         self.pending.update((one.point, one) for one in self.buyer.buy(number, self._wanted(proposal)))
         if self._wanted(proposal):
             return None
@@ -297,7 +299,7 @@ class _Explorer:
             round_id=identity,
             round_num=number,
             run_uuid=self.metadata.run_uuid,
-            seed=self.metadata.base_seed + (number - 1 if self.metadata.seed_mode == "increment" else 0),
+            seed=round_seed(self.metadata, number),
             status=tube_status(tube),
             tube=tube,
             counts=Counts(

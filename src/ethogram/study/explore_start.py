@@ -1,4 +1,4 @@
-"""How an exploration begins: its options, its place, and whether what lies there is the same exploration."""
+"""The start of an exploration: its options, its place, and the check that a stored one is the same."""
 
 from __future__ import annotations
 
@@ -8,24 +8,27 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arguments import at_least, between
 from ethogram.cluster import check_engine
 from ethogram.decide.acquire import EPISODES_PER_UNIT
 from ethogram.decide.explore import POCKET, StopRule
 from ethogram.decide.strategies import SEEDS_OWN, RoundSizes
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.lab.explore.exploration import Metadata, same_grid
+from ethogram.lab.explore.documents import METADATA
+from ethogram.lab.explore.exploration import ROUNDS, Metadata, Rounds
+from ethogram.lab.explore.grid_file import same_grid
 from ethogram.plan.grid import Grid
 from ethogram.store import Home, Run
 from ethogram.store.files import LocalFiles
 from ethogram.trace import SUCCESS_AT
 
-from .explore_v1 import RoundsWriter, check_same, derived_uuid
+from .explore_v1 import check_same, derived_uuid
 
 SEED_MODES = ("increment", "fixed")
 
 
 class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to explore. `rounds` are additional ones; `until_round` is where to end, whatever was done before."""
+    """How to explore. `rounds` are additional ones; `until_round` is the last round, counted from the first."""
 
     strategy: str = "default"
     rounds: int | None = None
@@ -70,24 +73,27 @@ def check_options(options: ExploreOptions) -> None:
     check_engine(options.engine)
     if options.seed_mode not in SEED_MODES:
         raise NotFound.named("seed mode", options.seed_mode, list(SEED_MODES))
+    at_least("seed", options.seed)
     for name in ("targets_per_round", "episodes_per_budget_unit", "workers"):
-        if getattr(options, name) < 1:
-            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {getattr(options, name)}")
+        at_least(name, getattr(options, name), 1)
     for name in ("rounds", "until_round", "max_episodes"):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            raise BadUsage(f"--{name.replace('_', '-')} must be at least 1, not {value}")
-    if not 0 < options.tau < 1 or not 0 <= options.zone < min(options.tau, 1 - options.tau):
-        raise BadUsage(f"tau must lie between 0 and 1 and the zone within it, not {options.tau} ± {options.zone}")
-    if not 0 < options.pocket_rate < 1:
-        raise BadUsage(f"--pocket-rate must lie between 0 and 1, not {options.pocket_rate}")
+        if value is not None:
+            at_least(name, value, 1)
+    check_tau(options.tau, options.zone)
+    between("pocket_rate", options.pocket_rate, 0.0, 1.0)
     rule = options.stop
     for name in ("balanced", "undecided", "misclassified"):
         bound = getattr(rule, name) if rule is not None else None
         if bound is not None and not 0 <= bound <= 1:
-            raise BadUsage(f"--stop-{name} must lie between 0 and 1, not {bound}")
-    if not 0.5 < options.level < 1:
-        raise BadUsage(f"the level must lie between 0.5 and 1, not {options.level}")
+            raise BadUsage.about(f"stop_{name}", f"must lie between 0 and 1, not {bound}", bound)
+    between("level", options.level, 0.5, 1.0)
+
+
+def check_tau(tau: float, zone: float) -> None:
+    """Refuse a bound of failure rates, or a zone around it, that is none."""
+    if not 0 < tau < 1 or not 0 <= zone < min(tau, 1 - tau):
+        raise BadUsage.about("tau", f"must lie between 0 and 1 and the zone within it, not {tau} ± {zone}", tau)
 
 
 def round_sizes(options: ExploreOptions) -> RoundSizes:
@@ -148,30 +154,25 @@ def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: di
     return Run(files, place.name, lake.keys)
 
 
-def begin(rounds: RoundsWriter, plan: ExplorationPlan, asked: Metadata, options: ExploreOptions) -> Metadata:
-    """Begin, or make sure that what was begun here is the same exploration."""
+def begun_as(run: Run, plan: ExplorationPlan, asked: Metadata, options: ExploreOptions) -> Metadata:
+    """What is to be explored here: what was begun before, if that is the same exploration, else what is asked."""
+    rounds = Rounds(run)
     old = rounds.metadata()
     if old is not None:
-        check_same(old, asked, rounds.run.name, options.run_uuid is not None)
+        check_same(old, asked, run.name, options.run_uuid is not None)
     stored_grid = rounds.grid_file()
     if stored_grid is not None and not same_grid(stored_grid, plan.grid):
         raise BadInput(
-            f"grid.npz of {rounds.run.name!r} is not the grid of this exploration; restore it, or choose another "
-            "directory"
+            f"grid.npz of {run.name!r} is not the grid of this exploration; restore it, or choose another directory"
         )
     if old is None:
-        if rounds.run.files.names(f"{rounds.run.path}/rounds"):
-            raise BadInput(
-                f"{rounds.run.name!r} has rounds but no run_metadata.json; restore it, or choose another directory"
-            )
-        rounds.begin(asked, plan.grid)
+        if run.files.names(f"{run.path}/{ROUNDS}") or rounds.has_outcomes():
+            raise BadInput(f"{run.name!r} has rounds but no {METADATA}; restore it, or choose another directory")
         return asked
     if old.run_uuid != asked.run_uuid and options.run_uuid is None and options.seed != old.base_seed:
         raise BadUsage(
-            f"{rounds.run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
+            f"{run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
             "choose another directory"
         )
-    whole = msgspec.structs.replace(old, tasks=plan.tasks, success_at=plan.success_at)
-    if whole != old:  # begun by a version that did not keep them
-        rounds.begin(whole, plan.grid)
-    return whole
+    # a version that did not keep tasks may have begun it
+    return msgspec.structs.replace(old, tasks=plan.tasks, success_at=plan.success_at)

@@ -10,9 +10,10 @@ import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.explore.bought import PointOutcomes, bought_outcomes
-from ethogram.lab.explore.exploration import Metadata, csv_value, grid_of_file
+from ethogram.lab.explore.exploration import Metadata, csv_value
+from ethogram.lab.explore.grid_file import grid_of_file
 from ethogram.plan import Episode, Suite, episode_seed
-from ethogram.plan.grid import Grid, grid_from
+from ethogram.plan.grid import ROUND, Grid, grid_from
 from ethogram.run.agents import Agent, load_object
 from ethogram.run.options import RunOptions
 from ethogram.run.planning import agent_for, check_meters, meters_of, suite_of
@@ -23,7 +24,7 @@ from ethogram.store.lake import METERS
 from ethogram.suite.load import LoadedSuite
 from ethogram.trace import Outcome, episode_id
 
-from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, Target, Watch, explore_plan
+from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, GridTarget, RoundWatcher, explore_plan
 
 GridSpec = str | Path | Grid
 
@@ -58,7 +59,9 @@ def _written(data: bytes, where: str) -> Grid:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         told = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise BadInput(f"the grid {where} cannot be read{line}: {told}; mend the file") from None
+        raise BadInput(
+            f"the grid {where} cannot be read{line}: {told}; mend the file", where=f"{where}{line}"
+        ) from None
 
 
 def explore_suite(
@@ -69,7 +72,7 @@ def explore_suite(
     *,
     running: RunOptions | None = None,
     home: Home | str | None = None,
-    watch: Watch | None = None,
+    watch: RoundWatcher | None = None,
 ) -> ExploreResult:
     """Explore an agent over a grid of conditions: `explore_suite("suite/", "agent.py:solve", "grid.yaml")`.
 
@@ -102,7 +105,7 @@ def explore_suite(
     )
 
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
-        return SuiteBuyer(lake, run, loaded, acting, spec, chosen, metadata, running)
+        return SuiteBuyer(lake, run, writer, loaded, acting, spec, chosen, metadata, running)
 
     return explore_plan(plan, options, buyer, home=lake, watch=watch)
 
@@ -131,6 +134,7 @@ class SuiteBuyer:
         self,
         home: Home,
         run: Run,
+        writer: RunWriter,
         loaded: LoadedSuite,
         agent: Agent,
         spec: str,
@@ -138,11 +142,11 @@ class SuiteBuyer:
         metadata: Metadata,
         options: RunOptions,
     ) -> None:
-        """`spec` names the agent for engines elsewhere."""
+        """`writer` commits the plan of a round; `spec` names the agent for engines elsewhere."""
         self.grid = grid
         self.rows = SuiteRows(self)
         self.stopped: str | None = None
-        self._home, self._run, self._loaded, self._agent = home, run, loaded, agent
+        self._home, self._run, self._writer, self._loaded, self._agent = home, run, writer, loaded, agent
         self._spec, self._metadata, self._options = spec, metadata, options
         self._tasks = metadata.tasks
 
@@ -160,11 +164,12 @@ class SuiteBuyer:
             condition=condition,
         )
 
-    def buy(self, number: int, wanted: Sequence[Target]) -> list[PointOutcomes]:
-        """Run what the ledger lacks, then read the outcomes of all from it."""
+    def buy(self, number: int, wanted: Sequence[GridTarget]) -> list[PointOutcomes]:
+        """Run what the ledger lacks, once it holds the plan; then read the outcomes of all from it."""
+        self._writer.commit()
         plan = {t: [self.episode(t.point, t.first + i) for i in range(t.episodes)] for t in wanted}
         self._run.forget_cache()
-        self._execute([e for episodes in plan.values() for e in episodes], [t.point for t in wanted])
+        self._execute(number, [e for episodes in plan.values() for e in episodes], [t.point for t in wanted])
         self._run.forget_cache()
         outcomes: dict[str, Outcome] = {e.head.episode: e.head.outcome for e in self._run.entries}
         whole = {t: episodes for t, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
@@ -174,15 +179,16 @@ class SuiteBuyer:
             for t, episodes in whole.items()
         ]
 
-    def foresee(self, number: int, wanted: Sequence[Target]) -> None:
+    def foresee(self, number: int, wanted: Sequence[GridTarget]) -> None:
         """Episodes cost money: none is run before its round begins."""
 
     def close(self) -> None:
         """Nothing is held between rounds."""
 
-    def _execute(self, episodes: Sequence[Episode], points: Sequence[int]) -> None:
+    def _execute(self, number: int, episodes: Sequence[Episode], points: Sequence[int]) -> None:
         conditions = tuple(self.grid.condition(p) for p in points)
-        options = msgspec.structs.replace(self._options, conditions=conditions)
+        facts = {**self._options.meta, ROUND: number}
+        options = msgspec.structs.replace(self._options, conditions=conditions, meta=facts)
         session = Session(self._home, self._run, self._loaded, self._agent, self._spec, options)
         result = session.go(episodes, (), Quiet())
         result.check_caps_kept()

@@ -1,8 +1,9 @@
 """Files of an exploration, as the first version laid them out, and the order in which they appear.
 
-A round is complete if and only if its `metrics.json` exists. Outcomes are committed to the run's ledger a target at a
-time, so a round that was cut short goes on where it stood, and everything else (results, posteriors, metrics, summary)
-is derived from them anew: nothing is counted twice, whatever moment a crash chose.
+They are written from the run's ledger, which holds outcomes, and documents that no outcomes tell: what was begun, the
+plan of each round, its metrics. Outcomes are committed a target at a time, so a round that was cut short goes on where
+it stood; it is complete when its metrics are committed. Whatever moment a crash chose, nothing is counted twice, and
+files that are missing, then or later, are written again.
 """
 
 from __future__ import annotations
@@ -19,23 +20,41 @@ import numpy as np
 from ethogram.decide.explore import Proposal, Tally
 from ethogram.errors import BadUsage
 from ethogram.lab.explore.bought import PointOutcomes
+from ethogram.lab.explore.documents import (
+    GRID,
+    METADATA,
+    METRICS,
+    PLAN,
+    POST,
+    POSTERIORS,
+    PRE,
+    RESULTS,
+    ROUND_FILES,
+    SUMMARY_CSV,
+    compact_json,
+    document_line,
+    file_bytes,
+)
 from ethogram.lab.explore.exploration import (
-    GRID_JSON,
+    ROUNDS,
     STATE,
     SUMMARY,
     Metadata,
     RoundMetrics,
     Rounds,
     csv_value,
+    round_id,
     tally_digest,
 )
+from ethogram.lab.explore.grid_file import GRID_JSON
 from ethogram.plan.grid import Grid
-from ethogram.store import manifest
+from ethogram.store import Run, RunWriter, manifest
+from ethogram.store.lake import DOCUMENTS
 
 SEMANTICS = "Beta over p_fail; alpha=fails+1, beta=successes+1"
 
 
-class Rows(Protocol):
+class ResultRows(Protocol):
     """Makes the lines of `agent_results.csv` for what was bought at a point."""
 
     @property
@@ -63,44 +82,84 @@ def round_rng(run_uuid: str, number: int) -> np.random.Generator:
 
 
 class RoundsWriter(Rounds):
-    """The rounds of an exploration, to be written in their order."""
+    """The rounds of an exploration, to be committed to its ledger and written as files in their order."""
+
+    def __init__(self, run: Run, writer: RunWriter) -> None:
+        """`writer` commits documents to the ledger of the run."""
+        super().__init__(run)
+        self._writer = writer
 
     def begin(self, metadata: Metadata, grid: Grid) -> None:
-        """Write the grid, then what the run is."""
-        first = {} if self._files.exists(f"{self._path}/grid.npz") else {"grid.npz": grid_bytes(grid)}
-        self._publish(first | {"run_metadata.json": _pretty(metadata)})
+        """Note what the run is; write the grid, then the metadata."""
+        changed = metadata != self.metadata()
+        if changed:
+            self._note({METADATA: msgspec.json.encode(metadata)})
+        else:
+            self._adopt([METADATA])
+        missing = {GRID: grid_bytes(grid)} if self.text(GRID) is None else {}
+        if changed or self.text(METADATA) is None:
+            missing[METADATA] = self._file(METADATA)
+        self._publish(missing)
 
-    def start(self, pre: dict[str, Any], plan: dict[str, Any]) -> None:
-        """A round begins."""
-        folder = f"rounds/{pre['round_id']}"
-        begun = _pretty({**pre, "timestamp": _now()})
-        self._publish({f"{folder}/round_pre.json": begun, f"{folder}/active_sampling_plan.json": _pretty(plan)})
+    def start(self, metadata: Metadata, number: int, proposal: Proposal) -> None:
+        """A round begins, or goes on as it was planned; its plan is committed with the next commit of the writer."""
+        pre, plan = self._documents_of(number, metadata.run_uuid, (PRE, PLAN))
+        planned = msgspec.json.encode(plan_record(metadata, number, proposal))
+        if pre not in self.documents or self.documents.get(plan) != planned:
+            self._note({pre: msgspec.json.encode(pre_record(metadata, number, _now())), plan: planned})
+        self._publish({name: data for name in (pre, plan) if self.text(name) != (data := self._file(name))})
 
     def commit(
         self, metrics: RoundMetrics, results: bytes, tally: Tally, grid_version: str, rounds: Sequence[RoundMetrics]
     ) -> None:
-        """A round ends: results, posteriors, then the commit; after it the summary, which can be derived again."""
-        folder = f"rounds/{metrics.round_id}"
+        """A round ends: results, posteriors, then the commit; after it what shows that it is complete."""
+        folder = f"{ROUNDS}/{metrics.round_id}"
+        of_metrics, post = f"{folder}/{METRICS}", f"{folder}/{POST}"
+        documents = {of_metrics: metrics, post: post_record(metrics, _now())}
+        known = {name: msgspec.json.encode(document) for name, document in documents.items()}
         posteriors = posterior_bytes(tally, metrics.run_uuid, grid_version)
-        self._publish(
-            {
-                f"{folder}/agent_results.csv": results,
-                "beta_posteriors.npz": posteriors,
-                f"{folder}/metrics.json": _pretty(metrics),
-            }
-        )
-        self.conclude(rounds)
+        first = {f"{folder}/{RESULTS}": results, POSTERIORS: posteriors}
+        last = {
+            of_metrics: file_bytes(known[of_metrics]),
+            SUMMARY_CSV: summary_csv(rounds),
+            post: file_bytes(known[post]),
+        }
+        manifest.record(self._files, self._path, first | last)
+        self._write(first)
+        self._note(known)
+        self._writer.commit()
+        self._write(last)
 
-    def conclude(self, committed: Sequence[RoundMetrics]) -> None:
-        """What follows the commit of the last round; a crash in between is mended here."""
-        text = summary_csv(committed)
-        if self.text("summary.csv") != text:
-            self._publish({"summary.csv": text})
-        last = committed[-1]
-        name = f"rounds/{last.round_id}/round_post.json"
-        if not self._files.exists(f"{self._path}/{name}"):
-            post = {"round_id": last.round_id, "completed_at": _now(), "status": last.status}
-            self._publish({name: _pretty({**post, "tube_var_sum": last.tube.tube_var_sum})})
+    def restore(
+        self,
+        metadata: Metadata,
+        rounds: Sequence[RoundMetrics],
+        parts: Iterable[Sequence[PointOutcomes]],
+        rows: ResultRows,
+    ) -> None:
+        """Write files that are missing from the ledger; commit what only files of an earlier version hold."""
+        for metrics, part in zip(rounds, parts, strict=True):
+            number, folder = metrics.round_num, f"{ROUNDS}/{metrics.round_id}"
+            pre, plan, of_metrics, post = self._documents_of(number, metadata.run_uuid, (PRE, PLAN, METRICS, POST))
+            self._adopt([pre, plan, of_metrics, post])
+            unknown = {pre: pre_record(metadata, number, None), post: post_record(metrics, None)}
+            self._note({n: msgspec.json.encode(d) for n, d in unknown.items() if n not in self.documents})
+            there = self._files.names(f"{self._path}/{folder}")
+            self._publish(
+                {
+                    f"{folder}/{name}": results_csv(metrics.round_id, rows, part)
+                    if name == RESULTS
+                    else self._file(f"{folder}/{name}")
+                    for name in ROUND_FILES
+                    if name not in there
+                }
+            )
+        begun = self._documents_of(len(rounds) + 1, metadata.run_uuid, (PRE, PLAN))
+        self._publish({n: self._file(n) for n in begun if n in self.documents and self.text(n) is None})
+        if rounds and self.text(SUMMARY_CSV) != (text := summary_csv(rounds)):
+            self._publish({SUMMARY_CSV: text})
+        if rounds:
+            self._writer.commit()
 
     def keep_state(self, seen: int, tally: Tally, state: Mapping[str, Any]) -> None:
         """Keep what the strategy's last look began from: the rounds it had seen, and the tally that they came to."""
@@ -110,12 +169,42 @@ class RoundsWriter(Rounds):
 
     def publish_posteriors(self, tally: Tally, run_uuid: str, grid_version: str) -> None:
         """Posteriors before the first round, or after they were moved away."""
-        if not self._files.exists(f"{self._path}/beta_posteriors.npz"):
-            self._publish({"beta_posteriors.npz": posterior_bytes(tally, run_uuid, grid_version)})
+        if not self._files.exists(f"{self._path}/{POSTERIORS}"):
+            self._publish({POSTERIORS: posterior_bytes(tally, run_uuid, grid_version)})
+
+    def settle(self) -> None:
+        """The session ends: whatever is missing from now on was lost."""
+        manifest.settle_manifest(self._files, self._path)
+
+    def _documents_of(self, number: int, run_uuid: str, names: Iterable[str]) -> list[str]:
+        """Names of documents of a round."""
+        return [f"{ROUNDS}/{round_id(number, run_uuid)}/{name}" for name in names]
+
+    def _note(self, documents: Mapping[str, bytes]) -> None:
+        """Documents for the next commit of the writer."""
+        if documents:
+            self._writer.note(DOCUMENTS, [document_line(name, content) for name, content in documents.items()])
+            self.documents.update(documents)
+
+    def _adopt(self, names: Iterable[str]) -> None:
+        """Note documents that an earlier version kept in files only."""
+        for name in names:
+            data = self.text(name) if name not in self.documents else None
+            if data is not None and (document := compact_json(data)) is not None:
+                self._note({name: document})
+
+    def _file(self, name: str) -> bytes:
+        return file_bytes(self.documents[name])
 
     def _publish(self, contents: Mapping[str, bytes]) -> None:
         """Files in this order, under hashes that `verify` compares."""
-        manifest.publish(self._files, self._path, contents)
+        if contents:
+            manifest.record(self._files, self._path, contents)
+            self._write(contents)
+
+    def _write(self, contents: Mapping[str, bytes]) -> None:
+        for name, data in contents.items():
+            self._files.publish(f"{self._path}/{name}", data)
 
 
 def grid_bytes(grid: Grid) -> bytes:
@@ -145,7 +234,7 @@ def summary_csv(rounds: Sequence[RoundMetrics]) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def results_csv(identity: str, rows: Rows, part: Iterable[PointOutcomes]) -> bytes:
+def results_csv(identity: str, rows: ResultRows, part: Iterable[PointOutcomes]) -> bytes:
     """`agent_results.csv`: one row per episode, targets in the order of the plan."""
     lines = [",".join(rows.columns)]
     for bought in part:
@@ -153,15 +242,45 @@ def results_csv(identity: str, rows: Rows, part: Iterable[PointOutcomes]) -> byt
     return ("\n".join(lines) + "\n").encode()
 
 
-def plan_record(identity: str, proposal: Proposal, scores: Mapping[str, Any]) -> dict[str, Any]:
+def round_seed(metadata: Metadata, number: int) -> int:
+    """The seed that is recorded for a round; those of its episodes come from the uuid."""
+    return metadata.base_seed + (number - 1 if metadata.seed_mode == "increment" else 0)
+
+
+def pre_record(metadata: Metadata, number: int, timestamp: str | None) -> dict[str, Any]:
+    """`round_pre.json`; nobody knows when a round began whose file an earlier version wrote and somebody lost."""
+    return {
+        "round_id": round_id(number, metadata.run_uuid),
+        "round_num": number,
+        "run_uuid": metadata.run_uuid,
+        "seed": round_seed(metadata, number),
+        "mode": metadata.mode,
+        "use_synthetic": metadata.synthetic,
+        "timestamp": timestamp,
+    }
+
+
+def plan_record(metadata: Metadata, number: int, proposal: Proposal) -> dict[str, Any]:
     """`active_sampling_plan.json`."""
     return {
-        "round_id": identity,
+        "round_id": round_id(number, metadata.run_uuid),
         "selected": proposal.points.tolist(),
         "episodes": proposal.episodes.tolist(),
         "K": len(proposal.points),
         "total_episodes": proposal.budget,
-        **scores,
+        "strategy": metadata.strategy,
+        "tau": metadata.tau,
+        "seed": round_seed(metadata, number),
+    }
+
+
+def post_record(metrics: RoundMetrics, completed_at: str | None) -> dict[str, Any]:
+    """`round_post.json`."""
+    return {
+        "round_id": metrics.round_id,
+        "completed_at": completed_at,
+        "status": metrics.status,
+        "tube_var_sum": metrics.tube.tube_var_sum,
     }
 
 
@@ -186,10 +305,6 @@ def _npz_bytes(arrays: Mapping[str, Any]) -> bytes:
     out = io.BytesIO()
     np.savez(out, **arrays)
     return out.getvalue()
-
-
-def _pretty(value: Any) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
 def _now() -> str:

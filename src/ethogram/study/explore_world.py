@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from ethogram.decide.explore import StopRule
+from ethogram.errors import BadUsage
 from ethogram.lab.explore.bought import PointOutcomes, batch_outcomes
 from ethogram.lab.explore.exploration import Metadata, csv_value
 from ethogram.plan import hashed_seeds
@@ -15,31 +17,96 @@ from ethogram.run.grid import Cores, GridReport, GridWork, GridWorld, grid_engin
 from ethogram.store import Home, Run, RunWriter
 from ethogram.store.stop import POLL_SECONDS, pulled
 
-from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, Target, Watch, explore_plan
+from .explore import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, GridTarget, RoundWatcher, explore_plan
 
 WINDOW = 0.1
 """Batches that come in within this many seconds are committed together; a kill loses at most these."""
 
 
+_DEFAULTS = ExploreOptions()
+
+
 def explore(
     world: GridWorld,
-    options: ExploreOptions | None = None,
     *,
     grid: Grid | None = None,
+    strategy: str = _DEFAULTS.strategy,
+    rounds: int | None = _DEFAULTS.rounds,
+    until_round: int | None = _DEFAULTS.until_round,
+    max_episodes: int | None = _DEFAULTS.max_episodes,
+    seed: int = _DEFAULTS.seed,
+    seed_mode: str = _DEFAULTS.seed_mode,
+    run_uuid: str | None = _DEFAULTS.run_uuid,
+    targets_per_round: int = _DEFAULTS.targets_per_round,
+    episodes_per_budget_unit: int = _DEFAULTS.episodes_per_budget_unit,
+    tau: float = _DEFAULTS.tau,
+    zone: float = _DEFAULTS.zone,
+    level: float = _DEFAULTS.level,
+    pocket_rate: float = _DEFAULTS.pocket_rate,
+    stop: StopRule | None = _DEFAULTS.stop,
+    engine: str = _DEFAULTS.engine,
+    workers: int = _DEFAULTS.workers,
+    trace: bool = _DEFAULTS.trace,
+    run: str | None = _DEFAULTS.name,
+    run_dir: str | None = _DEFAULTS.run_dir,
     home: Home | str | None = None,
-    watch: Watch | None = None,
+    watch: RoundWatcher | None = None,
 ) -> ExploreResult:
-    """Find the settings of a world in which its agent fails more often than tau, with few episodes.
+    """Find the settings of a world in which its agent fails more often than `tau`, with few episodes.
 
-    `options` say what tau is, how much may be bought and where it is stored; `grid` replaces the world's own settings.
-    `watch` is called with the metrics of every round. An exploration of the same name goes on where it stopped.
+    `world` is one that can be set to any point, such as `ethogram.worlds.toy_v1.ToyWorld()`; `grid` replaces its own
+    settings. Points nearer to tau than `zone` may be called either way, at the certainty `level`; no point that fails
+    at least as often as `pocket_rate` is called safe. `strategy` chooses what is bought: `rounds` more rounds of
+    `targets_per_round` points, or up to `until_round`, and never more than `max_episodes`; `stop` says when enough is
+    known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine` and `workers` say where it runs, `trace` keeps
+    a trace of each episode, `run` or `run_dir` says where it is stored: one that is there goes on where it stopped.
+    `watch` is called with the metrics of every round. The rest are those of `ethogram explore run`.
 
     Gives the certified sets and the metrics of the last round. Raises `BadUsage` for options that make no sense or
     differ from those of the stored exploration, `Locked` while another process explores it.
 
-    Example: `explore(ToyWorld(), ExploreOptions(max_episodes=4000)).established`
+    Example: `explore(ToyWorld(), max_episodes=4000).established`
     """
-    options = options or ExploreOptions()
+    if not hasattr(world, "check"):
+        raise BadUsage(
+            f"world must be a world such as ethogram.worlds.toy_v1.ToyWorld(), not {world!r}; "
+            "a suite is explored with: ethogram explore SUITE --agent AGENT --grid FILE",
+            option="world",
+            value=world,
+        )
+    options = ExploreOptions(
+        strategy=strategy,
+        rounds=rounds,
+        until_round=until_round,
+        max_episodes=max_episodes,
+        seed=seed,
+        seed_mode=seed_mode,
+        run_uuid=run_uuid,
+        targets_per_round=targets_per_round,
+        episodes_per_budget_unit=episodes_per_budget_unit,
+        tau=tau,
+        zone=zone,
+        level=level,
+        pocket_rate=pocket_rate,
+        stop=stop,
+        engine=engine,
+        workers=workers,
+        trace=trace,
+        name=run,
+        run_dir=run_dir,
+    )
+    return begin_exploration(world, options, grid=grid, home=home, watch=watch)
+
+
+def begin_exploration(
+    world: GridWorld,
+    options: ExploreOptions,
+    *,
+    grid: Grid | None = None,
+    home: Home | str | None = None,
+    watch: RoundWatcher | None = None,
+) -> ExploreResult:
+    """`explore` with its options in one record."""
     chosen = grid or world.grid()
     world.check(chosen)
     truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
@@ -62,7 +129,7 @@ class WorldRows:
 
     def __call__(self, identity: str, bought: PointOutcomes) -> Iterable[str]:
         """One line per episode; a missing outcome leaves `success` empty."""
-        work = self._buyer.work(bought.round, Target(bought.point, len(bought.outcomes), bought.first))
+        work = self._buyer.work(bought.round, GridTarget(bought.point, len(bought.outcomes), bought.first))
         head = f"{identity},{bought.point},"
         tail = "," + ",".join(csv_value(v) for v in work.settings.values())
         letters = bought.outcomes if not bought.missing else [x.strip("-") for x in bought.outcomes]
@@ -87,7 +154,7 @@ class WorldBuyer:
         self._engine = grid_engine(world, options.engine, self._cores)
         self._polled = self._committed = 0.0
 
-    def work(self, number: int, target: Target) -> GridWork:
+    def work(self, number: int, target: GridTarget) -> GridWork:
         """A target as an engine takes it."""
         return GridWork(
             run_uuid=self._uuid,
@@ -98,7 +165,7 @@ class WorldBuyer:
             first=target.first,
         )
 
-    def buy(self, number: int, wanted: Sequence[Target]) -> list[PointOutcomes]:
+    def buy(self, number: int, wanted: Sequence[GridTarget]) -> list[PointOutcomes]:
         """Let the engine play targets, and commit what has come in after every window."""
         bought: list[PointOutcomes] = []
         self._committed = time.monotonic()
@@ -118,7 +185,7 @@ class WorldBuyer:
         self._writer.commit()
         return bought
 
-    def foresee(self, number: int, wanted: Sequence[Target]) -> None:
+    def foresee(self, number: int, wanted: Sequence[GridTarget]) -> None:
         """Let worker processes begin with a round that will be bought; nothing is committed before it is."""
         if self._cores is not None:
             for target in wanted:

@@ -1,4 +1,4 @@
-"""Counterfactual forks: a recorded trace up to a step, one thing changed there, and what that does to success.
+"""Counterfactual forks: a recorded trace up to a step, one change there, and its effect on success.
 
 Continuations with the change and without it are bought in pairs, looked at as they come, until the interval of the
 effect leaves 0 out, the pairs that are left could not change that, or the money is spent. They are kept in a run of
@@ -16,7 +16,7 @@ import msgspec
 from ethogram.capture.wire.fork import ForkChange
 from ethogram.cost import Metering
 from ethogram.decide.fork import (
-    Effect,
+    EffectVerdict,
     ForkFinding,
     ForkLook,
     ForkPlan,
@@ -39,21 +39,26 @@ from .fork_changes import blamed_in, change_of
 from .fork_episodes import ArmOutcomes, Continuations, ForkPoint, ForkSource
 
 
-class ForkOptions(msgspec.Struct, frozen=True, kw_only=True):
+class BuyOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How continuations are bought: how many between looks, the level of the interval, the cost, where they run."""
+
+    every: int = 4
+    level: float = 0.95
+    workers: int = 8
+    max_usd: float | None = None
+    metering: Metering = Metering()
+    environment: Environment = Environment()
+    capture: str = "gateway"
+
+
+class ForkOptions(BuyOptions, frozen=True, kw_only=True):
     """How many pairs at most (of each trace), how many between looks, the level of the interval, and the cost.
 
     Where several traces are forked, `every` counts traces, and an effect that is surely below `smallest` ends it too.
     """
 
     k: int = 20
-    every: int = 4
-    level: float = 0.95
-    workers: int = 8
-    max_usd: float | None = None
     smallest: float | None = None
-    metering: Metering = Metering()
-    environment: Environment = Environment()
-    capture: str = "gateway"
 
 
 class ForkInterrupted(KeyboardInterrupt):
@@ -65,7 +70,25 @@ class ForkInterrupted(KeyboardInterrupt):
         self.run = run
 
 
-class ForkResult(Result, kw_only=True):
+class ForkAnswer(Result, kw_only=True):
+    """What a change does to success, of one trace or of several; `effect` is changed minus unchanged."""
+
+    run: str
+    k: int
+    verdict: EffectVerdict | None
+    effect: Estimate
+    unchanged: Estimate
+    changed: Estimate | None
+    looks: list[ForkLook]
+    why: str
+    missing: dict[str, int]
+    cost_usd: float | None
+    at_least_usd: float
+    stopped: str | None
+    notes: list[str]
+
+
+class ForkResult(ForkAnswer, kw_only=True):
     """What one change at one step of a trace does to success; `effect` is changed minus unchanged.
 
     `step` is the model call from which on calls are live; `unchanged` and `changed` are the success rates of both arms.
@@ -79,27 +102,14 @@ class ForkResult(Result, kw_only=True):
         drawing=Drawing("which", "value", "success rate", fields=("unchanged", "changed", "effect")),
     )
 
-    run: str
     trace: str
     source: str
     task: str
     at: int
     step: int
     change: str | None
-    k: int
     pairs: int
-    verdict: Effect | None
-    effect: Estimate
-    unchanged: Estimate
-    changed: Estimate | None
-    looks: list[ForkLook]
-    why: str
-    missing: dict[str, int]
     deviations: list[str]
-    cost_usd: float | None
-    at_least_usd: float
-    stopped: str | None
-    notes: list[str]
 
     @property
     def settled(self) -> bool:
@@ -128,7 +138,7 @@ class ForkedTrace(msgspec.Struct, frozen=True, kw_only=True):
     refused: str | None = None
 
 
-class PooledForkResult(Result, kw_only=True):
+class PooledForkResult(ForkAnswer, kw_only=True):
     """What changes at steps of several traces do to success on average; pairs of one trace count once.
 
     `unchanged` and `changed` are the success rates of both arms. `refused` counts traces whose world could not be
@@ -136,29 +146,80 @@ class PooledForkResult(Result, kw_only=True):
     these did, where it is not settled.
     """
 
-    run: str
-    k: int
+    verdict: EffectVerdict
+    changed: Estimate
     traces: list[ForkedTrace]
     refused: int
-    verdict: Effect
-    effect: Estimate
-    unchanged: Estimate
-    changed: Estimate
-    looks: list[ForkLook]
-    why: str
     needed: int | None
-    missing: dict[str, int]
-    cost_usd: float | None
-    at_least_usd: float
-    stopped: str | None
-    notes: list[str]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per trace."""
         return [msgspec.to_builtins(trace) for trace in self.traces]
 
 
+_DEFAULTS = ForkOptions()
+
+
 def fork(
+    trace: str,
+    at: int | str,
+    change: ForkChange | str | None = None,
+    *,
+    k: int = _DEFAULTS.k,
+    every: int = _DEFAULTS.every,
+    level: float = _DEFAULTS.level,
+    workers: int = _DEFAULTS.workers,
+    max_usd: float | None = _DEFAULTS.max_usd,
+    metering: Metering = _DEFAULTS.metering,
+    environment: Environment = _DEFAULTS.environment,
+    capture: str = _DEFAULTS.capture,
+    agent: AgentSpec | None = None,
+    suite: SuiteSpec | None = None,
+    source: str | None = None,
+    run: str | None = None,
+    home: Home | str | None = None,
+    tell: Callable[[str], None] | None = None,
+) -> ForkResult:
+    """Continue a trace from a step on, with one thing changed there and without, and compare how often that succeeds.
+
+    Args:
+        trace: the start of its id.
+        at: the step, as `ethogram trace` counts; `"auto"` takes the one that `ethogram why` blames.
+        change: what is changed, such as `"prompt=Answer briefly."`, or what another trace has at one of its steps:
+            `"answer_of=7c01aa:3"`, `"result_of=7c01aa:4"`; None only measures how often it succeeds.
+        k: at most this many continuations with the change, and as many without it; `every` of them between looks.
+        level: that of the interval.
+        workers: continuations at once.
+        max_usd: never more dollars than this; `metering` says how use is priced.
+        environment: the variables that the agent sees; `capture` is about its model calls.
+        agent: the agent, where it is not the one of the run; so too the `suite`.
+        source: where to look for the trace.
+        run: names the run of the continuations; one that was stopped goes on.
+        home: the home.
+        tell: hears of each look.
+
+    Raises:
+        BadInput: the world up to the step could not be rebuilt, with the difference; or the trace has no suite.
+        BadUsage: there is no such step, or nothing there that could be changed so.
+
+    Example: `fork("4f1c22", 3, "answer=9", k=20, max_usd=2).effect`
+    """
+    options = ForkOptions(
+        k=k,
+        every=every,
+        level=level,
+        workers=workers,
+        max_usd=max_usd,
+        metering=metering,
+        environment=environment,
+        capture=capture,
+    )
+    return fork_trace(
+        trace, at, change, options, agent=agent, suite=suite, source=source, name=run, home=home, tell=tell
+    )
+
+
+def fork_trace(
     trace: str,
     at: int | str,
     change: ForkChange | str | None = None,
@@ -171,26 +232,7 @@ def fork(
     home: Home | str | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> ForkResult:
-    """Continue a trace from a step on, with one thing changed there and without, and compare how often that succeeds.
-
-    Args:
-        trace: the start of its id.
-        at: the step, as `ethogram trace` counts; `"auto"` takes the one that `ethogram why` blames.
-        change: what is changed, such as `"prompt=Answer briefly."`, or what another trace has at one of its steps:
-            `"answer_of=7c01aa:3"`, `"result_of=7c01aa:4"`; None only measures how often it succeeds.
-        options: how far to go; by default 20 pairs.
-        agent: the agent, where it is not the one of the run; so too the `suite`.
-        source: where to look for the trace.
-        name: names the run of the continuations; one that was stopped goes on.
-        home: the home.
-        tell: hears of each look.
-
-    Raises:
-        BadInput: the world up to the step could not be rebuilt, with the difference; or the trace has no suite.
-        BadUsage: there is no such step, or nothing there that could be changed so.
-
-    Example: `fork("4f1c22", 3, "answer=9", ForkOptions(k=20, max_usd=2)).effect`
-    """
+    """`fork` with its options in one record."""
     options = options or ForkOptions()
     step = at if isinstance(at, int) else blamed_in(trace, source, home_of(home))
     made = change_of(change, home_of(home)) if isinstance(change, str) else change

@@ -1,4 +1,4 @@
-"""Where and how a trace is forked, from what the user says: the blamed step, words, or what another trace has there."""
+"""The step and the change of a fork, from the user's input: the blamed step, words, or what another trace has there."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from ethogram.capture.wire.fork import ForkChange, parse_change, taken_change
 from ethogram.errors import BadUsage
 from ethogram.judge.blame import blamed_step
 from ethogram.judge.findings import findings
-from ethogram.lab.home.traces import find_trace
-from ethogram.lab.outcomes.columns import success_at
+from ethogram.lab.trace.traces import find_trace
 from ethogram.lab.why.facts import facts_for
 from ethogram.store import Home
 from ethogram.trace import Scored
@@ -20,9 +19,9 @@ def blamed_in(trace: str, source: str | None, home: Home) -> int:
     """The step of a failed trace that rules blame; raises `BadUsage` where there is none."""
     run, entry = find_trace(trace, run=source, home=home)
     found, outcome = run.trace(entry), entry.head.outcome
-    if isinstance(outcome, Scored) and outcome.success(success_at(run)):
+    if isinstance(outcome, Scored) and outcome.success(run.success_at):
         raise BadUsage(f"trace {trace} succeeded, so no step of it is blamed; give --at N (ethogram trace lists them)")
-    blamed = blamed_step(found, findings(found, facts_for(run, home)(found)))
+    blamed = blamed_step(found, findings(found, run.success_at, facts_for(run, home)(found)))
     if blamed is None:
         raise BadUsage(f"no agent did anything in trace {trace}, so no step of it is blamed; fork another trace")
     return blamed.step

@@ -1,4 +1,4 @@
-"""The continuations of forked traces: which world they run in, the episodes that are bought, and how these ended."""
+"""The continuations of forked traces: their world, the episodes that are bought, and their outcomes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ethogram.capture.wire.episode_fork import EpisodeFork
 from ethogram.capture.wire.fork import ForkChange, fork_step
 from ethogram.cost import Caps, Metering
 from ethogram.errors import BadInput, BadUsage
-from ethogram.lab.home.traces import find_trace
+from ethogram.lab.trace.traces import find_trace
 from ethogram.lab.why.forks import CHANGED, UNCHANGED
 from ethogram.plan import Condition, Episode, derived_seed
 from ethogram.run.agents import Agent

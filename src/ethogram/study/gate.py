@@ -1,4 +1,4 @@
-"""A gate that buys its own runs: stage by stage, no further than the verdict needs, resumable at any moment."""
+"""A gate that buys its own attempts: stage by stage, no more than the verdict needs, resumable at any time."""
 
 from __future__ import annotations
 
@@ -15,19 +15,11 @@ from ethogram.decide.gate import GateSettings, Judgement
 from ethogram.errors import BadUsage
 from ethogram.lab.gate.comparison import layers_between
 from ethogram.lab.gate.confirming import Again, asked_again, check_allowed, confirm_moved, without_fresh
-from ethogram.lab.gate.gating import (
-    META,
-    GateResult,
-    Promise,
-    Quarantined,
-    block,
-    gate_result,
-    hold_back,
-    needed_metrics,
-    planning_outcomes,
-    read_quarantine,
-)
+from ethogram.lab.gate.gating import block, gate_result, hold_back, needed_metrics, planning_outcomes
 from ethogram.lab.gate.moved import Arm, with_traces
+from ethogram.lab.gate.promise import META, Promise
+from ethogram.lab.gate.quarantine import Quarantined, read_quarantine
+from ethogram.lab.gate.results import GateResult
 from ethogram.lab.gate.versions import suite_versions
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.outcomes import Ints, Outcomes
@@ -74,7 +66,7 @@ def run_gate(
     quarantine: str | Path | Sequence[Quarantined] = (),
     tell: Callable[[str], None] | None = None,
 ) -> GateResult:
-    """Run the candidate (and with `base_agent` the baseline too) look by look until the verdict stands.
+    """Run the candidate (and with `base_agent` the baseline too) look by look until there is a verdict.
 
     `condition` says which one of a stored baseline is meant, where it has several.
     """
@@ -147,7 +139,9 @@ class _Staged:
         found, stopped = None, False
         for k, wanted in enumerate(due):
             if self._too_many(wanted):
-                self.tell(f"look {k + 1} would need {self._runs(wanted)} runs, more than --max-runs; stopped before it")
+                self.tell(
+                    f"look {k + 1} would need {self._runs(wanted)} attempts, more than --max-runs; stopped before it"
+                )
                 break
             stopped = any(self._ensure(name, wanted) for name in self._arms())
             found = self._judge()
@@ -216,7 +210,7 @@ class _Staged:
         return [self.base, self.candidate] if self.settings.fresh else [self.candidate]
 
     def _check_settings(self) -> None:
-        """A run that was begun under other promises is not gone on with: that would be choosing after looking."""
+        """A run that was begun with other settings is not continued: that would be choosing after looking."""
         for name in self._arms():
             if name not in self.home.names():
                 continue
@@ -296,7 +290,7 @@ class _Staged:
 
     def _outcomes(self) -> tuple[Outcomes, Outcomes]:
         if self.candidate not in self.home.names():
-            raise BadUsage("the first look needs more runs than --max-runs allows; nothing was run")
+            raise BadUsage("the first look needs more attempts than --max-runs allows; nothing was run")
         metrics = needed_metrics(self.settings)
         one = self.stored.outcomes if self.stored else load_outcomes(self.home.resolve(self.base), metrics=metrics)
         return one, load_outcomes(self.home.resolve(self.candidate), metrics=metrics)
@@ -322,7 +316,7 @@ class _Staged:
         if self.stages.max_runs is not None:
             more = min(more, (self.stages.max_runs - self._runs(np.array(found.attempts))) // len(tasks))
         if more < 1:
-            self.tell(f"{len(tasks)} tasks moved, but --max-runs leaves nothing to attempt them again with")
+            self.tell(f"{len(tasks)} tasks moved, but --max-runs leaves no attempts to confirm them")
             return
         if not asked:
             notes = [msgspec.json.encode(Again(task=t, first=at[t])) for t in tasks]

@@ -1,4 +1,4 @@
-"""A memorisation probe: a model is given the beginning of every task, and its reply is held against the rest."""
+"""A memorisation probe: a model gets the beginning of every task, and its reply is compared with the rest."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def probe_memory(
     *,
     home: Home | str | None = None,
 ) -> GoldenCheck:
-    """A check of a golden set with a probe of an agent's or a model's memory added to it, and its verdict anew.
+    """A check of a golden set with a probe of an agent's or a model's memory added to it, and its new verdict.
 
     Every text is asked once, in a run of its own that is stored, priced and capped. Raises `BadUsage` where no task is
     long enough to be probed.

@@ -1,4 +1,4 @@
-"""Time travel: what another prompt or another model would have decided at each step of recorded traces.
+"""Decisions of another prompt or another model at each step of recorded traces.
 
 Each recorded request is sent again as it was (the control) and with the change, and both decisions are held against the
 recorded one. What was observed stays what was recorded: nothing that the new decisions would have led to is guessed.
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from ethogram.arguments import above_zero, at_least
 from ethogram.capture.cleaning import clean_message
 from ethogram.capture.draft import Draft
 from ethogram.capture.wire.asking import ModelClient, Unanswered, recorded_request
@@ -26,7 +27,7 @@ from ethogram.cost import Metering
 from ethogram.cost.settings import price_list
 from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.home.traces import find_trace
+from ethogram.lab.trace.traces import find_trace
 from ethogram.measure.redecision import (
     Compared,
     Redecision,
@@ -43,13 +44,13 @@ from ethogram.store import Home, Run, home_of
 from ethogram.store.redact import Redactor, is_marked, policy_from
 from ethogram.trace import Message, Trace
 
-Arm = Literal["control", "changed"]
+RedecisionArm = Literal["control", "changed"]
 SHOWN = 160
 """Characters of a decision that are shown."""
 
 
 class RedecideOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is changed, how often each step is decided anew, and what that may cost.
+    """What is changed, how often each decision is repeated, and limits of cost.
 
     `compared` says what makes two decisions the same: `calls` are tools with their arguments, `names` tools alone.
     """
@@ -65,7 +66,7 @@ class RedecideOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedecidedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One model step: what was decided when it was recorded, and how often the two policies decide otherwise now.
+    """One model step: what was decided when it was recorded, and how often the two policies now decide differently.
 
     `changed_to` and `control_to` show the first decision that departed; `moved` says that the change moved the step.
     """
@@ -96,7 +97,7 @@ class RedecidedTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RedecideResult(Result, kw_only=True):
-    """Decisions made anew; `first_divergence` is that of the only trace, None where there are several.
+    """Repeated decisions; `first_divergence` is that of the only trace, None where there are several.
 
     `summary` holds the distribution over traces; `missing` counts steps that could not be decided anew, by reason, and
     `redacted` those whose request now holds marks where it had words.
@@ -116,7 +117,7 @@ class RedecideResult(Result, kw_only=True):
     at_least_usd: float
     stopped: str | None
     control: str = (
-        "the recorded prompt and model decided every step anew too, because models are random: only what departs "
+        "the recorded prompt and model repeated every decision too, because models are random: only what departs "
         "beyond that is an effect of the change"
     )
 
@@ -136,7 +137,7 @@ def redecide(
     environment: Mapping[str, str] | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> RedecideResult:
-    """Decide every model step of a trace, or of all traces of a run, anew with another prompt or model.
+    """Repeat every model decision of a trace, or of all traces of a run, with another prompt or model.
 
     Args:
         what: the start of a trace's id, or a run.
@@ -154,8 +155,9 @@ def redecide(
     """
     if options.prompt is None and options.model is None:
         raise BadUsage("nothing is changed: give --prompt FILE, --model NAME, or both")
-    if options.k < 1:
-        raise BadUsage(f"-k must be at least 1, not {options.k}")
+    at_least("k", options.k, 1)
+    if options.max_usd is not None:
+        above_zero("max_usd", options.max_usd)
     lake = home_of(home)
     sources = _sources(what, run, lake, options.limit)
     redeciding = _Redeciding(options, os.environ if environment is None else environment, tell or (lambda _: None))
@@ -181,14 +183,14 @@ def _sources(what: str, run: str | None, home: Home, limit: int | None) -> list[
 
 
 class _Step:
-    """One model step while it is decided anew."""
+    """One model step while its decision is repeated."""
 
     def __init__(self, trace: Trace, call: RecordedModelCall, options: RedecideOptions, redactor: Redactor) -> None:
         self.call = call
         self._redactor = redactor
         self.redacted = False
-        self.replies: dict[Arm, list[ModelReply | str]] = {"control": [], "changed": []}
-        self.requests: dict[Arm, ModelRequest] = {}
+        self.replies: dict[RedecisionArm, list[ModelReply | str]] = {"control": [], "changed": []}
+        self.requests: dict[RedecisionArm, ModelRequest] = {}
         self.problem: str | None = None
         if not call.reply.message.parts:
             self.problem = "its recorded decision is not known"
@@ -207,7 +209,7 @@ class _Step:
     def draws(self, compared: Compared) -> StepDraws:
         wanted = decision(self.call.reply.message, compared)
 
-        def of(arm: Arm) -> tuple[bool | None, ...]:
+        def of(arm: RedecisionArm) -> tuple[bool | None, ...]:
             said = self.replies[arm]
             return tuple(None if isinstance(r, str) else decision(self._stored(r), compared) != wanted for r in said)
 
@@ -249,7 +251,7 @@ class _Redeciding:
         if not waiting:
             problems = Counter(s.problem for steps in self.steps for s in steps)
             why = next(iter(problems), None) or "there are no model calls"
-            raise BadUsage(f"no step can be decided anew: {why}; record the agent with: ethogram run --capture gateway")
+            raise BadUsage(f"no decision can be repeated: {why}; record the agent with: ethogram run --capture gateway")
         todo = iter(waiting)
         async with ModelClient(self.environment) as client:
             workers = [
@@ -364,7 +366,7 @@ def _row(step: _Step, found: tuple[StepDraws, bool] | None, options: RedecideOpt
         )
     draws, went = found
 
-    def first(arm: Arm) -> str | None:
+    def first(arm: RedecisionArm) -> str | None:
         said = zip(step.replies[arm], getattr(draws, arm), strict=True)
         return next((_shown(r.message) for r, off in said if off and not isinstance(r, str)), None)
 

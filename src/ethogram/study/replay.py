@@ -1,4 +1,4 @@
-"""Replay: one recorded episode carried out again with the answers that its trace holds, and held against it.
+"""Replay: one recorded episode executed again with the answers of its trace, and compared with it.
 
 Models, tools and the simulated user answer from the record, so nothing is spent and nothing outside the agent happens.
 What the agent itself does is done again: its code, its files, its own tools.
@@ -10,13 +10,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.arguments import above_zero
 from ethogram.capture.wire.episode_replay import EpisodeReplay
 from ethogram.capture.wire.playback import Mode
 from ethogram.cost import Caps, Metering
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound
 from ethogram.lab.divergence.diffs import diff
-from ethogram.lab.home.traces import find_trace
+from ethogram.lab.trace.traces import find_trace
 from ethogram.plan import Episode, Suite, Task
 from ethogram.result import Result
 from ethogram.run.answers import SERVED_TOOLS
@@ -138,8 +139,10 @@ def replay_trace(
         NotFound: there is no such trace, or its suite or agent is gone.
         BadInput: the trace holds nothing to serve, or (strict) an answer that cannot be given again.
 
-    Example: `replay_trace("4f1c22", "agent.py:solve").same`
+    Example: `replay("4f1c22", "agent.py:solve").same`
     """
+    if options.max_usd is not None:
+        above_zero("max_usd", options.max_usd)
     lake = home_of(home)
     found, entry = find_trace(trace, run=run, home=lake)
     recorded = found.trace(entry)
@@ -171,9 +174,7 @@ def _agent(run: Run, given: AgentSpec | None) -> AgentSpec:
         return given
     known = run.info.plan.get("agent") if run.info.kind in PLANNED else None
     if not isinstance(known, str) or is_marked(known):
-        raise BadUsage(
-            f"run {run.name!r} does not tell which agent it is of; name it with --agent, or give its command after --"
-        )
+        raise BadUsage(f"run {run.name!r} does not name its agent; give it with --agent, or give its command after --")
     return known
 
 
@@ -198,7 +199,7 @@ def _place(
             told.append(f"the suite {wanted!r} has changed since {run.name!r} was recorded")
         return wanted, again(head), told
     if not (isinstance(agent, str) and agent.startswith("cmd:")):
-        raise BadUsage(f"run {run.name!r} does not tell the suite of the trace; name it with --suite")
+        raise BadUsage(f"run {run.name!r} does not name the suite of the trace; give it with --suite")
     task = head.task or "replayed"
     made = Suite(name="replay", tasks=(Task(id=task, prompt=options.given),))
     return made, msgspec.structs.replace(again(head), task=task, condition=""), []

@@ -1,8 +1,8 @@
-"""Are the causes that `ethogram why` names causes? Attempts that show one go on from its step with what successful
-attempts chose there, and as often unchanged; the difference is what the choice is worth.
+"""Experiments that test the causes of `ethogram why`.
 
-The causes that are tried are fixed before the first run is bought, and share the error of one statement. One is tried
-after the other, each with an equal part of the money that is left.
+Attempts that show a cause are continued from its step, half of them with what successful attempts chose there and half
+unchanged; the difference is the effect of the choice. The causes to test are fixed before the first attempt is bought
+and share one error rate. They are tested one after the other, each with an equal part of the remaining money.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ethogram.cost import Metering
+from ethogram.arguments import above_zero
 from ethogram.decide.fork import fewest_traces
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
@@ -24,12 +24,11 @@ from ethogram.lab.why.experiments import run_price, runs_again
 from ethogram.lab.why.results import Cause, SettledCause, SettledStatus, WhyResult
 from ethogram.lab.why.scoring import home_option
 from ethogram.lab.why.why import read_why
-from ethogram.run.environment import Environment
 from ethogram.run.planning import AgentSpec, SuiteSpec
 from ethogram.store import Home, home_of
 from ethogram.trace import digest
 
-from .fork import ForkOptions, PooledForkResult, fork_traces
+from .fork import BuyOptions, ForkOptions, PooledForkResult, fork_traces
 from .fork_episodes import ForkPoint
 
 PAIRS, MOST_EACH = 40, 8
@@ -41,7 +40,7 @@ STATUS: dict[str, SettledStatus] = {
 }
 
 
-class SettleOptions(msgspec.Struct, frozen=True, kw_only=True):
+class SettleOptions(BuyOptions, frozen=True, kw_only=True):
     """How far to go: at most this many dollars, the smallest effect that matters, how many of the first causes are
     tried, and how often each attempt goes on with the change and without it.
 
@@ -49,21 +48,14 @@ class SettleOptions(msgspec.Struct, frozen=True, kw_only=True):
     of a few; and more often where there are fewer.
     """
 
-    max_usd: float | None = None
     smallest: float = 0.10
     causes: int = 3
     k: int | None = None
-    every: int = 4
-    level: float = 0.95
-    workers: int = 8
-    metering: Metering = Metering()
-    environment: Environment = Environment()
-    capture: str = "gateway"
 
     def checked(self) -> SettleOptions:
         """The options themselves; raises `BadUsage` where they make no sense."""
-        if self.max_usd is not None and not self.max_usd > 0:
-            raise BadUsage(f"--max-usd must be more than 0, not {self.max_usd:g}")
+        if self.max_usd is not None:
+            above_zero("max_usd", self.max_usd)
         if not 0 < self.smallest < 1:
             raise BadUsage(f"--smallest is an effect between 0 and 1, not {self.smallest:g}")
         if self.causes < 1 or (self.k is not None and self.k < 1) or self.every < 1:
@@ -161,17 +153,9 @@ def _tried(
     if len(ways) < fewest:
         return _Tried(None, 0.0, f"{len(ways)} attempts can be continued, and fewer than {fewest} cannot settle it")
     points = [ForkPoint(trace=w.trace, at=w.at, change=w.change, source=run) for w in ways]
-    own = ForkOptions(
-        k=_each(options, len(ways)),
-        every=options.every,
-        level=level,
-        workers=options.workers,
-        max_usd=max_usd,
-        smallest=options.smallest,
-        metering=options.metering,
-        environment=options.environment,
-        capture=options.capture,
-    )
+    shared = {name: getattr(options, name) for name in BuyOptions.__struct_fields__}
+    shared |= {"level": level, "max_usd": max_usd}
+    own = ForkOptions(**shared, k=_each(options, len(ways)), smallest=options.smallest)
     # the same question goes on where it stood; another number of causes, or other attempts, make it another one
     of = [
         cause.cause,

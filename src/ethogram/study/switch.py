@@ -1,4 +1,4 @@
-"""The kill switch and its drill: a switch that was never pulled is a hypothesis."""
+"""The kill switch, and a drill that tests it on a practice run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ethogram.store.stop import pull, release
 
 
 class Killed(Result, kw_only=True):
-    """The switch was pulled, or let go."""
+    """The kill switch was set, or released."""
 
     run: str | None
     at_ns: int | None

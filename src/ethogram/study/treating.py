@@ -1,4 +1,4 @@
-"""From the names of operators to conditions: which change is made to which task, and why some cannot be made."""
+"""From the names of operators to conditions: the change of each task, and why some changes cannot be made."""
 
 from __future__ import annotations
 

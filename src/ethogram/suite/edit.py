@@ -1,4 +1,4 @@
-"""Tasks added to a suite's files and taken out of them, without touching what else stands there.
+"""Add tasks to the files of a suite and remove them, without touching anything else in the files.
 
 A file is edited as text, so that comments and order stay. Whether the result is what was meant is proved by loading the
 suite again; where it is not, the file is put back.

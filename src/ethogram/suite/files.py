@@ -264,4 +264,4 @@ def _is_junk(path: Path) -> bool:
 
 def unknown_field(name: str, known: list[str], what: str, where: str) -> BadInput:
     """One sentence about a field that does not exist."""
-    return BadInput(f"{where}: {what} has no field {name!r}; {nearest(name, known)}")
+    return BadInput.at(where, f"{what} has no field {name!r}; {nearest(name, known)}")

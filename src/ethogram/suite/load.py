@@ -207,6 +207,18 @@ def _has_module(name: str) -> bool:
     return Path(f"{first}.py").is_file() or Path(first).is_dir() or importlib.util.find_spec(first) is not None
 
 
+def _suites_here() -> list[str]:
+    """Folders and files of the working folder that hold a suite, by their name or their first lines."""
+    found = []
+    for path in sorted(Path().iterdir()):
+        if path.is_dir():
+            if any((path / name).is_file() for name in ("suite.yaml", "suite.yml", "tasks.yaml", "tasks.jsonl")):
+                found.append(path.name)
+        elif path.suffix == ".py" and "Suite(" in path.read_text(encoding="utf-8", errors="replace"):
+            found.append(path.name)
+    return found
+
+
 def _from_python(spec: str) -> _Draft:
     place, colon, name = spec.partition(":") if not spec.endswith(".py") else (spec, "", "")
     if place.endswith(".py") and not Path(place).is_file():
@@ -214,8 +226,7 @@ def _from_python(spec: str) -> _Draft:
     if not place.endswith(".py") and ("/" in place or not all(p.isidentifier() for p in place.split("."))):
         raise NotFound(f"no suite at {spec!r}: there is no such folder or file", where=spec)
     if not place.endswith(".py") and not _has_module(place):
-        near = [p.name for p in Path().iterdir() if p.is_dir() or p.suffix in (".yaml", ".jsonl", ".py")]
-        raise NotFound.named("folder, file or module with a suite", place, [n for n in near if not n.startswith(".")])
+        raise NotFound.named("folder, file or module with a suite", place, _suites_here())
     module: ModuleType = _imported(
         lambda: module_at(Path(place)) if place.endswith(".py") else module_named(place, spec), place
     )
@@ -255,7 +266,7 @@ def _finished(draft: _Draft) -> Suite:
             resolve_tools(loaded, finished)
             resolve_simulator(loaded, finished)
         except EthogramError as error:
-            raise BadInput.at(where, f"{error}") from None
+            raise BadInput.at(where, error.cli_message) from None
         if code is not None and (finished.tools or _factory(loaded) is not None):
             finished = msgspec.structs.replace(finished, meta={**finished.meta, TOOLS_DIGEST: code})
         user = Path(draft.root, (finished.simulator or "").rpartition(":")[0])

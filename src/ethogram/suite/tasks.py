@@ -1,4 +1,4 @@
-"""From what a suite's author wrote to tasks that cannot surprise anyone when they run: checked, hashed, pinned."""
+"""From a suite's source to checked tasks: validated, hashed, pinned."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _finish_check(check: Check, task: Task, folder: SuiteFolder, where: str) -> 
     try:
         settings = settings_of(check.kind, check.settings)
     except BadInput as error:
-        raise BadInput.at(where, f"{error}") from None
+        raise BadInput.at(where, error.cli_message) from None
     problem = settings.problem(task.expected)
     if problem is not None:
         raise BadInput(f"{called} {problem}", where=called)
@@ -154,7 +154,7 @@ def _finish_check(check: Check, task: Task, folder: SuiteFolder, where: str) -> 
         try:
             validator(schema_of(settings, folder.root))
         except BadInput as error:
-            raise BadInput.at(called, f"{error}") from None
+            raise BadInput.at(called, error.cli_message) from None
     if isinstance(settings, NamedTests):
         if settings.command is None and find_spec("pytest") is None:
             raise MissingExtra.needed("tests", "a check of kind 'tests' without a 'command'")

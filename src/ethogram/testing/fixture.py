@@ -1,4 +1,4 @@
-"""What a marked test holds while an attempt runs: its recorder, its own randomness, its answer and its checks."""
+"""The object that a marked test uses during an attempt: its recorder, its random numbers, its answer and its checks."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Add the mark; what is said about it must make sense."""
+    """Register the mark and check the options."""
     words = "run the test k times, as attempts of a task; all marked tests together get one verdict"
     config.addinivalue_line("markers", f"{MARK}(k=5, max_usd=…, max_steps=…, max_tokens=…): {words}")
     config.pluginmanager.register(MarkedTests(config, read_settings(config)), "ethogram-marked-tests")

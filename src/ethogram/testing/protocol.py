@@ -1,4 +1,4 @@
-"""One marked test: its fixtures, its body and their end once per attempt, and a report that tells of all attempts."""
+"""One marked test: fixtures, body and teardown once per attempt, and one report on all attempts."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Attempts:
         """What pytest is to be told beside the attempts."""
 
     def attempt(self, planned: Episode, session: AttemptsSession) -> bool:
-        """Play one attempt, with fixtures of its own; gives whether to go on."""
+        """Play one attempt, with fixtures of its own; returns whether to continue."""
         item = self._item
         if not item._request:  # pytest takes it away after a test, and so do we below
             item._initrequest()
@@ -126,7 +126,7 @@ class _Attempts:
         return PlayedBody(fixture, "failed", why, raised_by_agent(raised))
 
     def report(self, run: str) -> pytest.TestReport:
-        """The report that tells of all attempts."""
+        """The report on all attempts."""
         passed = [p.passed for p in self._played]
         told = {
             "run": run,

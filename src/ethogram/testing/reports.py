@@ -1,4 +1,4 @@
-"""Reports that pytest does not make by itself: of all attempts of a test, and of what the session says of them."""
+"""Reports that pytest does not make: on all attempts of a test, and on the session's verdict."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.plan import Episode, Suite, Task, plan_episodes
 from ethogram.run.beginning import suite_record
 from ethogram.run.environment import Environment
-from ethogram.run.executor import EpisodeReport, Executor, Settings, Work
+from ethogram.run.executor import EpisodeReport, Executor, ExecutorSettings, Work
 from ethogram.run.live import LiveCapture
 from ethogram.run.options import ReplayOf
 from ethogram.run.recorded import recorded_run, replay_of
@@ -156,7 +156,7 @@ class AttemptsSession:
         assert self._baseline is not None
         for entry in self._baseline.entries:
             outcome = entry.head.outcome
-            passed = outcome.success() if isinstance(outcome, Scored) else None
+            passed = outcome.success(self._baseline.success_at) if isinstance(outcome, Scored) else None
             self._recorded.setdefault(entry.head.task, {})[entry.head.attempt or 0] = passed
         return replay_of(self._baseline, self._baseline.entries)
 
@@ -170,7 +170,7 @@ class AttemptsSession:
             self._body,
             self.run.writer(self.home.redactor(policy_from(REDACTION))),
             Budget("experiment", Caps(usd=dollars)),
-            Settings(metering=Metering(allow_unmetered=self._replay is not None)),
+            ExecutorSettings(metering=Metering(allow_unmetered=self._replay is not None)),
             answers_for=None if self._replay is None else recorded_run(self.home, self._replay.run),
         )
 
@@ -184,7 +184,7 @@ def baseline_of(home: Home, name: str, but: str = "") -> Run | None:
 
 
 def has_scores(run: Run) -> bool:
-    """Whether something can be held against a run."""
+    """Whether there are scores to compare with."""
     return any(isinstance(entry.head.outcome, Scored) for entry in run.entries)
 
 

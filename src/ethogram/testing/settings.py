@@ -1,4 +1,4 @@
-"""What a user says to the plug-in: options of the session, and the mark of a test. Imports nothing heavy."""
+"""Settings of the plug-in: options of the session, and the mark of a test. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TASK_CAPS = {"max_steps": "steps", "max_tokens": "tokens", "max_usd": "usd"}
 USUAL_ATTEMPTS = 5
 INI = {
     "ethogram_home": "The home of Ethogram; by default ETHOGRAM_HOME, else .ethogram in the root folder.",
-    "ethogram_baseline": "The baseline that marked tests are held against; 'pytest' by default.",
+    "ethogram_baseline": "The baseline that marked tests are compared with; 'pytest' by default.",
     "ethogram_margin": "The drop of the mean pass rate that must not slip through; 0.05 by default.",
 }
 
@@ -51,7 +51,7 @@ def add_options(parser: pytest.Parser) -> None:
     add("--ethogram-update", action="store_true", help="Record this session as the new baseline.")
     add("--ethogram-baseline", metavar="NAME", help=INI["ethogram_baseline"])
     add("--ethogram-margin", metavar="DROP", type=float, help=INI["ethogram_margin"])
-    add("--ethogram-k", metavar="K", type=int, help="Attempts of every marked test, whatever its mark says.")
+    add("--ethogram-k", metavar="K", type=int, help="Attempts of every marked test; overrides its mark.")
     add("--ethogram-max-usd", metavar="USD", type=float, help="Dollars of the whole session: a hard stop.")
     add("--ethogram-run", metavar="NAME", help="Name of the run that keeps the traces.")
     add("--ethogram-home", metavar="HOME", help=INI["ethogram_home"])

@@ -1,4 +1,4 @@
-"""The section of the terminal: the verdict, the tests that moved, and what it would take to decide."""
+"""The section of the terminal: the verdict, the tests that moved, and what a decision needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _lines(verdict: SessionVerdict, settings: PluginSettings) -> list[tuple[str,
     counts = f"{passed} of {scored} attempts passed" + (f", {attempts - scored} missing" if attempts > scored else "")
     if verdict.standing == "recorded":
         told = f"RECORDED  {verdict.run} is the baseline {settings.baseline!r} now: {tests}, {counts}"
-        return [(told, "green"), ("later sessions are held against it; record anew with --ethogram-update", "")]
+        return [(told, "green"), ("later sessions are compared with it; record a new one with --ethogram-update", "")]
     if verdict.standing == "replayed":
         failed = sum(r.failed for r in verdict.reports)
         ended = f"{failed} of {tests} failed" if failed else "no deviation"

@@ -1,4 +1,4 @@
-"""The harness works on an event loop of its own; the body of a test belongs into the main thread, where pytest is.
+"""The harness runs on its own event loop; the body of a test runs in the main thread, where pytest is.
 
 The agent of the run hands every attempt over as a turn, with the context in which its calls are recorded, and waits
 until pytest has played it.
@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from ethogram.judge import Evidence, Verdict
+from ethogram.judge import CheckScore, Evidence
 from ethogram.judge.verdicts import CheckResult, combine
 from ethogram.plan import Suite, Task
 from ethogram.run.agents import OWN_METERS, Answer, answer_of
@@ -51,7 +51,7 @@ class Turn(NamedTuple):
 
 
 class TestBody:
-    """The agent of the run: whatever the body of a test does."""
+    """The agent of the run: the body of a test."""
 
     name = "pytest"
     meters: frozenset[str] = OWN_METERS
@@ -129,5 +129,5 @@ class Loop:
 
 
 def _check(name: str, kind: str, definition: str, passed: bool, why: str, required: bool = True) -> CheckResult:
-    verdict = Verdict(float(passed), why)
+    verdict = CheckScore(float(passed), why)
     return CheckResult(name=name, kind=kind, definition=definition, required=required, verdict=verdict)

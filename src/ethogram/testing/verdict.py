@@ -1,4 +1,4 @@
-"""What a session says of its marked tests: which of them fail by themselves, and the one verdict on all of them."""
+"""The verdict of a session on its marked tests: which of them fail alone, and the one verdict on all of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ethogram.errors import EthogramError
 from ethogram.lab.gate.confirming import Confirmation
 from ethogram.lab.gate.each_task import EachTask, gate_each_task
-from ethogram.lab.gate.gating import GateSettings
+from ethogram.lab.gate.results import GateSettings
 from ethogram.show.ci import markdown
 from ethogram.store import Run, compact, open_home
 
@@ -21,7 +21,7 @@ from .reports import ATTEMPTS, FailureWords, make_report
 from .session import PlayedAttempt, baseline_of, has_scores, is_baseline
 from .settings import PluginSettings
 
-Standing = Literal["recorded", "replayed", "judged", "not judged"]
+TestStanding = Literal["recorded", "replayed", "judged", "not judged"]
 
 
 class EthogramWarning(pytest.PytestWarning):
@@ -31,7 +31,7 @@ class EthogramWarning(pytest.PytestWarning):
 
 
 class TestedTask(NamedTuple):
-    """One marked test, as its report told it."""
+    """One marked test, from its report."""
 
     report: pytest.TestReport
     task: str
@@ -48,7 +48,7 @@ class TestedTask(NamedTuple):
 class SessionVerdict(NamedTuple):
     """The verdict of a session; `reports` are still to be logged, `problem` is why there is no verdict."""
 
-    standing: Standing
+    standing: TestStanding
     run: str
     baseline: str | None
     tests: list[TestedTask]

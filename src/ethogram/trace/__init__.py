@@ -1,5 +1,6 @@
 """What happened: frozen spans, messages, outcomes, labels; stable ids; one codec. No clock, no files."""
 
+from .amounts import TOKEN_PARTS, is_length_stop, is_unmetered, seconds_between, tokens_of
 from .ids import EpisodeId, Ref, SpanId, TraceId, digest, episode_id, short_id, text_ref, trace_id
 from .label import LAYERS, Label, LabelSource, Layer
 from .message import (
@@ -11,6 +12,8 @@ from .message import (
     Text,
     ToolCall,
     ToolResult,
+    arguments_value,
+    canonical_json,
     detached_refs,
     pack_message,
     unpack_message,
@@ -31,6 +34,7 @@ from .trace import (
     Trace,
     is_outcome_only,
     message_order,
+    metered,
     stated,
     total,
 )
@@ -45,6 +49,7 @@ __all__ = [
     "STEP_KINDS",
     "SUCCESS_AT",
     "TOKEN_FIELDS",
+    "TOKEN_PARTS",
     "UNMETERED",
     "UNSEEN",
     "EpisodeId",
@@ -74,18 +79,25 @@ __all__ = [
     "Totals",
     "Trace",
     "TraceId",
+    "arguments_value",
+    "canonical_json",
     "detached_refs",
     "digest",
     "episode_id",
     "inner_ids",
+    "is_length_stop",
     "is_outcome_only",
+    "is_unmetered",
     "message_order",
+    "metered",
     "pack_message",
+    "seconds_between",
     "short_id",
     "signature",
     "stated",
     "step_order",
     "text_ref",
+    "tokens_of",
     "total",
     "trace_id",
     "unpack_message",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,6 +30,23 @@ class ToolCall(msgspec.Struct, frozen=True, gc=False, tag="tool_call", omit_defa
     name: str
     arguments: str = ""
     call_id: str | None = None
+
+
+def arguments_value(arguments: str) -> Any:
+    """The arguments of a call as a value: an empty object where there are none, the text itself where it is no JSON."""
+    text = arguments.strip()
+    try:
+        return msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+
+
+def canonical_json(text: str) -> str:
+    """JSON text whatever its spacing and the order of its names; what is no JSON stays as it is."""
+    try:
+        return _encoder.encode(msgspec.json.decode(text)).decode()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
 
 
 class ToolResult(msgspec.Struct, frozen=True, gc=False, tag="tool_result", omit_defaults=True):

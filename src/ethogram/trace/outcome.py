@@ -27,6 +27,7 @@ The agent's own crash and its own caps are not here: they are scored.
 
 REASONS: tuple[str, ...] = get_args(Reason)
 SUCCESS_AT = 0.5
+"""From which score on an episode is a success, where no suite says otherwise."""
 
 
 class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="outcome", omit_defaults=True, gc=False):
@@ -40,8 +41,8 @@ class Scored(msgspec.Struct, frozen=True, tag="scored", tag_field="outcome", omi
         if not math.isfinite(self.value):
             raise ValueError(f"a score must be finite, not {self.value}; use Missing(reason) for an absent one")
 
-    def success(self, threshold: float = SUCCESS_AT) -> bool:
-        """Whether this counts as a success."""
+    def success(self, threshold: float) -> bool:
+        """Whether this counts as a success: `success_at` of its run is the threshold."""
         return self.value >= threshold
 
 

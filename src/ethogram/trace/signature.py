@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SignatureFunction = Callable[[Span], str]
 TraceSignature = Callable[[Span, "Trace"], str]
-SIGNATURE_VERSION = "1"
 
 
 def signature(span: Span) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from .amounts import is_unmetered, seconds_between, tokens_of
 from .ids import EpisodeId, Ref, SpanId, TraceId
 from .label import Label
 from .message import Message, unpack_message
@@ -56,6 +57,11 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     origin: Origin | None = None
     words: dict[str, Ref] = {}
 
+    @property
+    def seconds(self) -> float | None:
+        """How long the episode took: end minus start, else what the log states under `seconds`; None if unknown."""
+        return seconds_between(self.start_ns, self.end_ns, self.meta.get("seconds"))
+
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Sums over a trace. Calls of tools and errors are counted over its steps, tokens and cost over leaf model spans,
@@ -73,6 +79,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
     cost_usd: float | None = None
+
+    @property
+    def tokens(self) -> int | None:
+        """All tokens that were counted; None where the log never said."""
+        return tokens_of(self)
 
 
 class Trace:
@@ -225,6 +236,15 @@ def total(
             cost = (cost or 0.0) + span.cost_usd
     counts = {"spans": count, "model_calls": calls, "tool_calls": tools, "errors": errors}
     return Totals(steps=len(steps), cost_usd=cost, **counts, **sums)
+
+
+def metered(head: Head, totals: Totals) -> Totals:
+    """The totals without those of which the harness could not count a part: the rest is not the whole."""
+    resources = head.meta.get(UNMETERED)
+    if not resources:
+        return totals
+    hidden = {f: None for f in (*TOKEN_FIELDS, "cost_usd") if is_unmetered(resources, f)}
+    return msgspec.structs.replace(totals, **hidden)
 
 
 def is_outcome_only(head: Head) -> bool:

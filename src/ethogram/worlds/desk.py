@@ -1,4 +1,4 @@
-"""The desk: customers want refunds, and a scripted model whose successes depend on one choice that it makes.
+"""The desk: customers want refunds, and a scripted model whose success depends on one choice.
 
 The model may look the order up first, or not: this choice causes successes and failures. It also takes
 notes, mostly of angry customers, whose refunds fail more often anyway: notes stand in failed runs and do nothing. Both

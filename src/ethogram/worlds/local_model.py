@@ -212,9 +212,6 @@ def writer(task: Task, episode: EpisodeHandle) -> str:
 
 writer.meters = LocalAgent.meters  # type: ignore[attr-defined]  # every call is recorded, and costs nothing
 
-careless = LocalAgent(temperature=1.5, hint="Answer as fast as you can.")
-"""A worse version, to have something to find."""
-
 
 def _use(episode: EpisodeHandle, name: str, arguments: dict[str, Any]) -> tuple[str, bool]:
     try:

@@ -1,4 +1,4 @@
-"""The shop: ten small tasks with tools, to practise on; and who works on them here."""
+"""The shop: ten small tasks with tools, to practise on; and the agents that work on them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ethogram.run.agents import ScriptedAgent
 from .local_model import available
 
 if TYPE_CHECKING:
-    from .model_server import Reply
+    from .model_server import ReplyFunction
 
 OPENAI = "ethogram.worlds.openai_shopper:solve"
 LOCAL = "ethogram.worlds.local_model:agent"
@@ -52,7 +52,7 @@ def local_provider() -> Iterator[None]:
 
 
 @contextmanager
-def provided(reply: Reply) -> Iterator[None]:
+def provided(reply: ReplyFunction) -> Iterator[None]:
     """In the block, clients of OpenAI and Anthropic in this process find a model that is served on this machine."""
     from .model_server import serve_model
 

@@ -160,7 +160,7 @@ def test_an_episode_keeps_its_own_spans(home: Home) -> None:
         with tracer.start_as_current_span("work"):
             return "6"
 
-    run_suite(Suite(name="s", tasks=(Task(id="t", prompt="q"),)), solve, home=home, name="tests")
+    run_suite(Suite(name="s", tasks=(Task(id="t", prompt="q"),)), solve, home=home, run="tests")
     provider.shutdown()
     assert traces(home, "production") == []
     assert shape(traces(home, "tests")[0]) == [(0, "other", "work")]

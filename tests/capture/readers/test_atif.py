@@ -48,7 +48,7 @@ def agent(words: Any = "", *calls: dict[str, Any], results: Any = None, **fields
     return step
 
 
-def call(name: str, call_id: str = "c1", **arguments: Any) -> dict[str, Any]:
+def call(name: str, call_id: str | None = "c1", **arguments: Any) -> dict[str, Any]:
     return {"tool_call_id": call_id, "function_name": name, "arguments": arguments}
 
 
@@ -140,6 +140,18 @@ def test_results_are_paired_by_id_and_then_by_place() -> None:
     assert not report.lost
     (trace,), report = read(trajectory(agent("x", call("a"))))
     assert trace.totals.tool_calls == 1
+    assert report.lost == {"tool result (never came)": 1}
+
+
+@pytest.mark.parametrize("call_id", [None, "", "same"])
+def test_calls_of_one_step_with_one_id(call_id: str | None) -> None:
+    calls = [call("a", call_id), call("b", call_id), call("c", "own")]
+    results = [{"source_call_id": i, "content": words} for i, words in (("own", "C"), (call_id, "A"), (call_id, "B"))]
+    (trace,), report = read(trajectory(agent("x", *calls, results=results)))
+    assert [trace.text(s.result) for s in trace.spans if s.kind == "tool" and s.result] == ["A", "B", "C"]
+    assert not report.lost
+    (trace,), report = read(trajectory(agent("x", *calls, results=results[:2])))
+    assert [s.result and trace.text(s.result) for s in trace.spans if s.kind == "tool"] == ["A", None, "C"]
     assert report.lost == {"tool result (never came)": 1}
 
 

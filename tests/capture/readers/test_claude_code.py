@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture import builder as builder_module
+from ethogram.capture import contexts
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
@@ -446,7 +446,7 @@ def test_a_long_session_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch, t
     import tracemalloc
 
     # the builder remembers messages of its own accord; here it is the reader that is measured
-    monkeypatch.setattr(builder_module, "REMEMBERED_CHARS", 1000)
+    monkeypatch.setattr(contexts, "REMEMBERED_CHARS", 1000)
     path = tmp_path / "long.jsonl"
     with path.open("w") as file:
         for i in range(400):

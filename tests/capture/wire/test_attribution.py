@@ -24,7 +24,7 @@ import pytest
 import requests
 
 from ethogram.capture.context import within_span
-from ethogram.capture.wire.attribution import ASIDE, Attribution, FixedMark, current_token, marked
+from ethogram.capture.wire.attribution import ASIDE, Attribution, FixedMark, _mark, marked
 
 CHAT = {
     "id": "c",
@@ -315,7 +315,7 @@ def test_every_change_is_undone() -> None:
     second.uninstall()
     first.uninstall()
     with marked(FixedMark("x")):
-        assert ThreadPoolExecutor(1).submit(current_token).result(60) == "x", "still installed"
+        assert ThreadPoolExecutor(1).submit(_mark.get).result(60) == FixedMark("x"), "still installed"
     first.uninstall()
     assert [owner.__dict__[name] for owner, name in places] == before
     assert sys.meta_path == path

@@ -47,7 +47,7 @@ def used(item: str, result: str) -> Draft:
 class Stored:
     """A trace of five steps: model, two tools, model, model."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, calls: Message = CALLS, results: Sequence[Message] = RESULTS) -> None:
         home = open_home(str(folder))
         self.redactor: Redactor = home.redactor(policy_from("default"))
         run = home.create("recorded", "run")
@@ -56,11 +56,11 @@ class Stored:
             with intake.trace("one") as builder:
                 builder.task = "prices"
                 for draft in (
-                    spoke(ASKED, CALLS),
+                    spoke(ASKED, calls),
                     used("tea", "3"),
                     used("coffee", "4"),
-                    spoke(SECOND, ANSWER),
-                    spoke(THIRD, Message("assistant", (Text("Yes."),))),
+                    spoke((*ASKED, calls, *results), ANSWER),
+                    spoke((*ASKED, calls, *results, *THIRD[len(SECOND) :]), Message("assistant", (Text("Yes."),))),
                 ):
                     builder.add(draft)
         self.trace: Trace = next(iter(run.traces()))
@@ -126,6 +126,19 @@ def test_one_result_is_changed_wherever_the_model_reads_it(stored: Stored, at: i
     assert edits_of(policy.decide(asked(SECOND))) == RequestEdits(texts={place: "99"})
     assert edits_of(policy.decide(asked(THIRD))) == RequestEdits(texts={place: "99"})
     assert edits_of(policy.decide(asked(ASKED))) is None, "a conversation without the result is left alone"
+
+
+@pytest.mark.parametrize("call_id", [None, "same"])
+@pytest.mark.parametrize(("at", "place"), [(1, (3, 0)), (2, (4, 0))])
+def test_one_result_is_changed_among_calls_of_one_id(
+    tmp_path: Path, call_id: str | None, at: int, place: tuple[int, int]
+) -> None:
+    items = ("tea", "coffee")
+    calls = Message("assistant", tuple(ToolCall("price", f'{{"item": "{item}"}}', call_id) for item in items))
+    results = [Message("tool", (ToolResult(words, "price", call_id),)) for words in ("3", "4")]
+    policy = Stored(tmp_path / "home", calls, results).fork(at, parse_change("result", "99"))
+    policy.decide(asked(ASKED))
+    assert edits_of(policy.decide(asked((*ASKED, calls, *results)))) == RequestEdits(texts={place: "99"})
 
 
 def test_an_answer_is_given_in_place_of_the_models_own(stored: Stored) -> None:
@@ -194,7 +207,7 @@ def test_answers_may_be_messages_as_apis_write_them(words: str) -> None:
         ("answer", '{"tool_calls": [{"arguments": {}}]}', "JSON but no message"),
         ("answer", "{}", "without words"),
         ("model", " ", "needs the name of a model"),
-        ("temperature", "1", "cannot be changed; give --set with one of prompt=…, model=…, result=…, answer=…"),
+        ("temperature", "1", "cannot be changed; give set with one of prompt=…, model=…, result=…, answer=…"),
     ],
 )
 def test_changes_that_are_none_are_refused(what: str, words: str, said: str) -> None:

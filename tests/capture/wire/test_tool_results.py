@@ -8,10 +8,13 @@ from typing import Any
 import httpx
 import pytest
 
+from ethogram.capture.wire.tool_results import REMEMBERED, AskedTools
+from ethogram.trace import Message, ToolCall, ToolResult
+
 ASKED: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "weather in Paris?"}]}
 
 
-def call(name: str, arguments: str, call_id: str) -> dict[str, Any]:
+def call(name: str, arguments: str, call_id: str | None) -> dict[str, Any]:
     return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
@@ -20,7 +23,7 @@ def talk(base: str, messages: list[dict[str, Any]]) -> dict[str, Any]:
     return reply.json()["choices"][0]["message"]
 
 
-def wants(upstream: Any, bodies: Any, *calls: tuple[str, str, str]) -> None:
+def wants(upstream: Any, bodies: Any, *calls: tuple[str | None, str, str]) -> None:
     upstream.answer = lambda handler, seen: handler.whole(bodies.chat("", calls=calls) if calls else bodies.chat())
 
 
@@ -85,6 +88,137 @@ def test_ids_that_repeat(upstream: Any, gateway: Any, record: Any, kept: Any, bo
     talk(base, messages)
     joined.leave()
     assert [d.result for d in kept.tools] == ["sun in Paris", "sun in Rome", "sun in Paris"]
+
+
+def said(name: str, city: str, call_id: str | None) -> tuple[str | None, str, str]:
+    return call_id, name, json.dumps({"city": city})
+
+
+def result(words: str, call_id: str | None, **more: Any) -> dict[str, Any]:
+    return {"role": "tool", "content": words, **({} if call_id is None else {"tool_call_id": call_id}), **more}
+
+
+def by_city(kept: Any) -> list[tuple[str, str]]:
+    return [(json.loads(d.arguments)["city"], d.result) for d in kept.tools]
+
+
+@pytest.mark.parametrize("call_id", [None, "", "same"])
+def test_parallel_calls_of_one_id(
+    upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any, call_id: str | None
+):
+    """Small servers give the calls of one reply no ids, or all the same one."""
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    for day in ("today", "tomorrow"):
+        wants(upstream, bodies, *(said("weather", f"{city} {day}", call_id) for city in ("Paris", "Rome", "Oslo")))
+        messages.append(talk(base, messages))
+        messages += [result(f"{sky} {day}", call_id) for sky in ("sun", "rain", "snow")]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    assert by_city(kept) == [
+        (f"{city} {day}", f"{sky} {day}")
+        for day in ("today", "tomorrow")
+        for city, sky in (("Paris", "sun"), ("Rome", "rain"), ("Oslo", "snow"))
+    ]
+    first, second, _ = kept.models
+    assert [d.start_ns for d in kept.tools] == [first.end_ns] * 3 + [second.end_ns] * 3
+
+
+@pytest.mark.parametrize("call_id", [None, "same"])
+def test_results_out_of_order_that_name_their_tools(
+    upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any, call_id: str | None
+):
+    """Without ids, the name of a tool tells; with one id for all, only the order does."""
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather and time?"}]
+    wants(upstream, bodies, said("weather", "Paris", call_id), said("clock", "Rome", call_id))
+    messages.append(talk(base, messages))
+    messages += [result("noon", call_id, name="clock"), result("sun", call_id, name="weather")]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    expected = [("Rome", "noon"), ("Paris", "sun")] if call_id is None else [("Paris", "noon"), ("Rome", "sun")]
+    assert by_city(kept) == expected
+
+
+@pytest.mark.parametrize("call_id", [None, "call_0"])
+def test_a_result_that_is_missing_moves_no_other(
+    upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any, call_id: str | None
+):
+    """The client drops a call that it did not carry out; the next reply uses the same id again."""
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    wants(upstream, bodies, said("weather", "Paris", call_id), said("weather", "Rome", "other"))
+    messages.append(talk(base, messages))
+    messages.append(result("rain", "other"))
+    wants(upstream, bodies, said("weather", "Oslo", call_id), said("weather", "Bonn", call_id))
+    messages.append(talk(base, messages))
+    messages += [result("snow", call_id), result("fog", call_id)]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    assert by_city(kept) == [("Rome", "rain"), ("Oslo", "snow"), ("Bonn", "fog")]
+
+
+def test_a_result_that_comes_late(upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any):
+    """A slow tool is answered behind the next message of calls."""
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    wants(upstream, bodies, said("weather", "Paris", "a"), said("weather", "Rome", "b"))
+    messages.append(talk(base, messages))
+    messages.append(result("sun", "a", name="weather"))
+    wants(upstream, bodies, said("weather", "Oslo", "c"))
+    messages.append(talk(base, messages))
+    messages += [result("rain", "b", name="weather"), result("snow", "c", name="weather")]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    assert by_city(kept) == [("Paris", "sun"), ("Rome", "rain"), ("Oslo", "snow")]
+
+
+def test_ids_that_the_client_made_up(upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any):
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    wants(upstream, bodies, said("weather", "Paris", None), said("weather", "Rome", None))
+    talk(base, messages)
+    calls = [call("weather", '{"city":"Paris"}', "x1"), call("weather", '{"city":"Rome"}', "x2")]
+    messages.append({"role": "assistant", "content": None, "tool_calls": calls})
+    messages += [result("rain", "x2"), result("sun", "x1")]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    assert by_city(kept) == [("Rome", "rain"), ("Paris", "sun")]
+
+
+def test_one_of_two_calls_of_one_id_was_recorded_already(
+    upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any
+):
+    joined = gateway.join(record)
+    base = joined.variables()["OPENAI_BASE_URL"]
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "weather?"}]
+    wants(upstream, bodies, said("weather", "Paris", "same"), said("weather", "Rome", "same"))
+    messages.append(talk(base, messages))
+    record.tool("weather", lambda city: "rain", city="Rome")
+    messages += [result("sun", "same"), result("rain", "same")]
+    wants(upstream, bodies)
+    talk(base, messages)
+    joined.leave()
+    assert sorted(by_city(kept)) == [("Paris", "sun"), ("Rome", "rain")]
+
+
+def test_calls_that_are_never_answered_are_forgotten(record: Any, kept: Any):
+    asked = AskedTools(record)
+    for n in range(REMEMBERED + 1):
+        asked.add(Message("assistant", (ToolCall("look", "{}", f"c{n}"),)), n)
+    for n in (0, 1, REMEMBERED):
+        asked.seen([Message("tool", (ToolResult(str(n), None, f"c{n}"),))])
+    assert [(d.call_id, d.start_ns) for d in kept.tools] == [("c1", 1), (f"c{REMEMBERED}", REMEMBERED)]
 
 
 def test_results_that_no_model_asked_for(upstream: Any, gateway: Any, record: Any, kept: Any, bodies: Any):

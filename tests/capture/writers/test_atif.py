@@ -274,6 +274,30 @@ def test_calls_that_no_tool_answered_and_ids_that_repeat() -> None:
     assert back.totals.tool_calls == 3  # the call without a span did not become one
 
 
+def test_a_tool_is_written_with_the_call_of_its_id_and_never_with_one_of_another_name() -> None:
+    def build(trace: TraceBuilder) -> None:
+        trace.attempt = 0
+        calls = [ToolCall("a", '{"n":0}'), ToolCall("a", '{"n":1}', "x"), ToolCall("b", "{}", "y")]
+        trace.add(Draft(kind="model", name="chat", output=(says("assistant", *calls),)))
+        trace.add(Draft(kind="tool", name="a", tool="a", call_id="x", arguments='{"n":1}', result="one"))
+        trace.add(Draft(kind="tool", name="c", tool="c", arguments="{}", result="nobody asked"))
+        trace.add(Draft(kind="tool", name="a", tool="a", arguments='{"n":0}', result="zero"))
+
+    trace = make(build)
+    data, _ = written(trace)
+    asked, alone = json.loads(data)["steps"]
+    results = [(r["source_call_id"], r["content"]) for r in asked["observation"]["results"]]
+    assert results == [("call_1_0", "zero"), ("x", "one")]
+    assert alone["tool_calls"][0]["function_name"] == "c"
+    (back,), lost = there_and_back(trace)
+    assert not lost
+    assert {(s.arguments and back.text(s.arguments), s.result and back.text(s.result)) for s in back.spans[1:]} == {
+        ('{"n":0}', "zero"),
+        ('{"n":1}', "one"),
+        ("{}", "nobody asked"),
+    }
+
+
 def test_contexts_that_start_anew_or_leave_words_out() -> None:
     a, b, c = says("user", "a"), says("user", "b"), says("user", "c")
     x, y = says("assistant", "x"), says("assistant", "y")

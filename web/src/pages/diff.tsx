@@ -100,8 +100,7 @@ function facts(view: DiffView): string {
 }
 
 function SideHead({ side, mark, run }: { side: Side; mark: string; run: string }) {
-  const failed = side.score !== null && side.score < 0.5;
-  const told = side.score === null ? (side.missing ?? "not scored") : `${failed ? "✗" : "✓"} ${side.score}`;
+  const told = side.passed === null ? (side.missing ?? "not scored") : `${side.passed ? "✓" : "✗"} ${side.score}`;
   return (
     <section class="side">
       <h2>
@@ -109,7 +108,7 @@ function SideHead({ side, mark, run }: { side: Side; mark: string; run: string }
         <a class="mono" href={href("trace", { run: side.run ?? run, trace: side.trace_id })}>
           {shortId(side.trace_id)}
         </a>
-        <span class={side.score === null ? "muted" : failed ? "bad" : "good"}>{told}</span>
+        <span class={side.passed === null ? "muted" : side.passed ? "good" : "bad"}>{told}</span>
       </h2>
       <p class="muted small">
         {side.run ?? run} · task {side.task} · attempt {side.attempt} · {plural(side.steps, "step")}

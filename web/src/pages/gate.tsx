@@ -8,7 +8,7 @@ import { between, count, dollars, NONE, percent, plural, shortId } from "../word
 import type { PageProps } from "./registry";
 import "./gate.css";
 
-const METRICS = ["success", "cost", "steps", "tokens", "seconds"];
+const SHARES = ["rate", "score", "share"]; // units of metrics that are shown in percent
 const VERDICTS = {
   pass: { sign: "✓", words: "The change may ship" },
   regression: { sign: "✗", words: "The change made it worse" },
@@ -27,7 +27,7 @@ function ChooseBaseline({ run }: { run: string }) {
   const { answer, failure } = useAnswer("/api/runs", { count: 100 });
   if (failure) return <Failed failure={failure} />;
   if (!answer) return <Loading />;
-  const others = answer.rows.filter((row) => row.run !== run && row.scored > 0);
+  const others = answer.rows.filter((row) => row.run !== run);
   if (others.length === 0)
     return <Empty title="There is no other run to compare with" hint="Run or import a baseline of the same tasks, then ask:" command={`ethogram gate BASE ${run}`} />;
   return (
@@ -36,7 +36,7 @@ function ChooseBaseline({ run }: { run: string }) {
       <ul class="choices">
         {others.map((row) => (
           <li key={row.run}>
-            <a class="button" href={href("gate", { run, against: row.run })}>
+            <a class="button" href={href("gate", { run, against: row.run, metric: row.scored > 0 ? null : "steps" })}>
               {row.run} <small class="muted">{plural(row.tasks, "task")}, {plural(row.scored, "scored episode")}</small>
             </a>
           </li>
@@ -54,7 +54,7 @@ function Verdict({ params }: PageProps) {
   const { answer, failure, loading } = useAnswer("/api/gate", { run, against, metric, margin });
   if (!answer) return failure ? <Failed failure={failure} /> : <Loading lines={8} />;
   const verdict = VERDICTS[answer.verdict];
-  const share = answer.metric === "success" || answer.metric === "score";
+  const share = SHARES.includes(answer.unit);
   return (
     <div class="page gate" aria-busy={loading}>
       <section class={`verdict ${answer.verdict}`}>
@@ -67,7 +67,7 @@ function Verdict({ params }: PageProps) {
           <label>
             metric{" "}
             <select value={metric} onChange={(event) => change({ metric: event.currentTarget.value })}>
-              {METRICS.map((name) => (
+              {answer.metrics.map((name) => (
                 <option key={name}>{name}</option>
               ))}
             </select>
@@ -134,7 +134,7 @@ function Needed({ answer }: { answer: GateView }) {
   return (
     <section class="part card">
       <h3 class="muted">to decide</h3>
-      <p class="big">{more ? `${count(needed.runs)} runs` : needed.runs === 0 ? "nothing more" : NONE}</p>
+      <p class="big">{more ? `${count(needed.runs)} attempts` : needed.runs === 0 ? "nothing more" : NONE}</p>
       <p class="muted small">
         {more ? `at most, ${needed.cost_usd !== null ? `about ${dollars(needed.cost_usd)}` : "price unknown"}` : (needed.why ?? `${percent(answer.power)} power for a drop of ${percent(answer.margin)}`)}
       </p>
@@ -292,7 +292,7 @@ function Evidence({ answer, share }: { answer: GateView; share: boolean }) {
         <thead>
           <tr>
             <th class="number">Look</th>
-            <th class="number">Runs</th>
+            <th class="number">Attempts</th>
             <th class="number">z</th>
             <th class="number">Bound</th>
             <th class="number">Largest drop not ruled out</th>

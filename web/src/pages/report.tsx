@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "preact/hooks";
 import { href } from "../address";
 import { offline, useAnswer } from "../load";
-import type { Card, Cell, MatrixRow, PagePlace, Picture, Reason, ReportView, TableView, Section as Part } from "../models";
+import type { Card, Cell, MatrixRow, PagePlace, Picture, ReportView, ShownReason, TableView, Section as Part } from "../models";
 import { Command, Empty, Failed, Loading } from "../parts/states";
 import type { PageProps } from "./registry";
 import "./report.css";
@@ -126,7 +126,7 @@ function PartOf({ part, here }: { part: Part; here: Here }) {
   );
 }
 
-function ReasonOf({ reason, here }: { reason: Reason; here: Here }) {
+function ReasonOf({ reason, here }: { reason: ShownReason; here: Here }) {
   return (
     <li class={reason.kind}>
       <h3>{reason.what}</h3>

@@ -31,7 +31,7 @@ export function Why({ run, why }: { run: string; why: WhyView }) {
       )}
       {why.read.length > 0 && <ReadFirstList run={run} why={why} />}
       <p class="note">
-        {why.failed !== null && why.unexplained !== null && why.unexplained > 0 && `Unexplained: ${count(why.unexplained)} of ${plural(why.failed, "failed run")} show no established cause. `}
+        {why.failed !== null && why.unexplained !== null && why.unexplained > 0 && `Unexplained: ${count(why.unexplained)} of ${plural(why.failed, "failed attempt")} show no established cause. `}
         {why.contrast.charAt(0).toUpperCase() + why.contrast.slice(1)}.
       </p>
       {why.score_with.map((command) => (
@@ -102,7 +102,7 @@ function Reason({ run, reason, why, number }: { run: string; reason: ReasonView;
         </h3>
         <p class="counts">
           {why.failed === null ? (
-            <span>in {count(reason.runs_with)} of {plural(why.runs, "run")}</span>
+            <span>in {count(reason.runs_with)} of {plural(why.runs, "attempt")}</span>
           ) : (
             <>
               <Share n={reason.failed_with} of={why.failed} word="failed" />
@@ -134,7 +134,7 @@ function Reason({ run, reason, why, number }: { run: string; reason: ReasonView;
         </ul>
         {reason.experiment?.command && (
           <p class="settle">
-            Settle it{reason.experiment.runs !== null && ` with at most ${plural(reason.experiment.runs, "run")}`}
+            Settle it{reason.experiment.runs !== null && ` with at most ${plural(reason.experiment.runs, "attempt")}`}
             {reason.experiment.usd !== null && `, about ${dollars(reason.experiment.usd)}`}: <Command text={reason.experiment.command} />
           </p>
         )}

@@ -214,7 +214,7 @@ function MissingPart({ view, run }: { view: ReliabilityView; run: string }) {
 
 function Pareto({ why }: { why: WhyView }) {
   if (why.classes.length === 0) return <p class="muted">No class of failure was recognised.</p>;
-  const noun = why.failed === null ? "runs" : "failed runs";
+  const noun = why.failed === null ? "attempts" : "failed attempts";
   return (
     <>
       <Bars

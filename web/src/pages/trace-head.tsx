@@ -52,7 +52,7 @@ export function TraceHead({ head, near, params, open }: TraceHeadProps) {
       <p class="sums">
         <span>{plural(head.turns, "turn")}</span>
         <span>{plural(head.steps, "step")}</span>
-        {head.errors > 0 && <span class="bad">✕ {plural(head.errors, "error")}</span>}
+        {!!head.errors && <span class="bad">✕ {plural(head.errors, "error")}</span>}
         {head.tokens !== null && <span>{short(head.tokens)} tokens</span>}
         {attempt.cost_usd !== null && <span>{dollars(attempt.cost_usd)}</span>}
         {attempt.seconds !== null && <span>{seconds(attempt.seconds)}</span>}

@@ -102,7 +102,7 @@ export default function Trace({ params }: PageProps) {
           {KINDS.map((kind) => (
             <button key={kind.title} aria-pressed={only === kind.only} title={`${kind.title} (f)`} onClick={() => change({ only: kind.only }, true)}>
               {kind.title}
-              {kind.only === "errors" && head.answer && head.answer.errors > 0 && <i>{count(head.answer.errors)}</i>}
+              {kind.only === "errors" && !!head.answer?.errors && <i>{count(head.answer.errors)}</i>}
             </button>
           ))}
         </div>

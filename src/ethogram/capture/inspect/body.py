@@ -23,7 +23,7 @@ from ethogram.capture.inspect.zip import Archive, Pieces
 from ethogram.capture.parse import as_dict, as_int, as_list, as_text
 from ethogram.errors import Unreadable
 
-Json = msgspec.Raw | bytes
+RawJson = msgspec.Raw | bytes
 Report = Callable[[str], None]
 
 WHOLE = 64 << 20
@@ -43,19 +43,19 @@ class Body(msgspec.Struct):
     """One sample: its small fields, its conversation, its events and what they refer to."""
 
     fields: dict[str, Any]
-    messages: list[Json]
-    pool: list[Json]
+    messages: list[RawJson]
+    pool: list[RawJson]
     attachment: Callable[[str], str | None]
     attachments: int
-    events: Callable[[], Iterator[Json]]
+    events: Callable[[], Iterator[RawJson]]
 
 
-def raw_object(data: Json) -> dict[str, msgspec.Raw]:
+def raw_object(data: RawJson) -> dict[str, msgspec.Raw]:
     """Keys and raw values of a JSON object."""
     return _OBJECT.decode(data)
 
 
-def raw_array(data: Json) -> list[msgspec.Raw]:
+def raw_array(data: RawJson) -> list[msgspec.Raw]:
     """Raw elements of a JSON array."""
     return _ARRAY.decode(data)
 
@@ -162,7 +162,7 @@ def streamed_body(open_stream: Callable[[], BinaryIO]) -> Body:
     pools = as_dict(fields.pop("events_data", None))
     encode = msgspec.json.encode
 
-    def events() -> Iterator[Json]:
+    def events() -> Iterator[RawJson]:
         with mended_stream(open_stream) if mend else open_stream() as stream:
             for event in ijson.items(stream, "events.item", use_float=True):
                 yield encode(event)
@@ -183,13 +183,13 @@ def chunked_body(archive: Archive, prefix: str, report: Report) -> Body:
     if f"{prefix}/metadata.json" in archive:
         with_metadata = sound(archive.read(f"{prefix}/metadata.json"))
         fields["metadata"] = msgspec.json.decode(with_metadata)
-    pool: list[Json] = list(_sequence(archive, prefix, "messages"))
+    pool: list[RawJson] = list(_sequence(archive, prefix, "messages"))
     texts = _Attachments(archive, prefix)
     expected = _event_count(archive, prefix)
     if archive.cut:
         texts.check()
 
-    def events() -> Iterator[Json]:
+    def events() -> Iterator[RawJson]:
         found = 0
         for event in _sequence(archive, prefix, "events"):
             found += 1
@@ -197,7 +197,7 @@ def chunked_body(archive: Archive, prefix: str, report: Report) -> Body:
         if expected is not None and found < expected:
             raise Unreadable(f"{prefix}: {found} of {expected} events are in the file")
 
-    messages: list[Json] = []
+    messages: list[RawJson] = []
     for start, end in ranges(fields.pop("message_refs", None)):
         if end > len(pool):
             raise Unreadable(f"{prefix}: messages beyond {len(pool)} are not in the file")
@@ -221,7 +221,7 @@ def _starts(archive: Archive, prefix: str, sequence: str) -> list[int]:
     return sorted(int(n) for n in names if n.isdigit())
 
 
-def _sequence(archive: Archive, prefix: str, sequence: str) -> Iterator[Json]:
+def _sequence(archive: Archive, prefix: str, sequence: str) -> Iterator[RawJson]:
     """All elements of a sequence; a chunk that is missing ends the sample."""
     count = 0
     for start in _starts(archive, prefix, sequence):

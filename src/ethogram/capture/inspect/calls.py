@@ -1,4 +1,4 @@
-"""Model events of an Inspect sample: what was said, what it cost, and only what is new of the context."""
+"""Model events of an Inspect sample: messages, usage and cost; of the context only what is new."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ethogram.capture.inspect.messages import Lose, Messages, failure, token_fie
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, to_json
 from ethogram.trace import Message
 
-Event = dict[str, Any]
+InspectEvent = dict[str, Any]
 
 _EXTRAS = ("role", "requested_model", "tool_choice", "retries", "request_ids", "cache", "traceback", "metadata")
 _OUTPUT_EXTRAS = ("response_id", "fallback", "metadata", "error", "input_context_tokens")
@@ -31,7 +31,7 @@ class ModelCalls:
         self._tools: dict[bytes, list[Any]] = {}
         self._defined: set[str] = set()
 
-    def fields(self, event: Event) -> dict[str, Any]:
+    def fields(self, event: InspectEvent) -> dict[str, Any]:
         """Fields of the draft, but for its input."""
         output = as_dict(event.get("output"))
         choices = [c for c in as_list(output.get("choices")) if isinstance(c, dict)]
@@ -61,7 +61,7 @@ class ModelCalls:
             **({} if cached else token_fields(output.get("usage"))),
         }
 
-    def finish(self, draft: Draft, event: Event) -> None:
+    def finish(self, draft: Draft, event: InspectEvent) -> None:
         """Give the draft its end and its input: only what is new, where it continues the last call of its lane."""
         spent = as_float(as_dict(event.get("output")).get("time"))
         if draft.end_ns is None and draft.start_ns is not None and spent is not None and spent >= 0:
@@ -77,7 +77,9 @@ class ModelCalls:
         self.seen.update(fresh)
         self.seen.update(draft.output)
 
-    def _attributes(self, event: Event, output: Event, choices: list[Event], model: str) -> dict[str, Any]:
+    def _attributes(
+        self, event: InspectEvent, output: InspectEvent, choices: list[InspectEvent], model: str
+    ) -> dict[str, Any]:
         plain = self._messages.plain
         kept = {k: plain(event[k]) for k in _EXTRAS if event.get(k)}
         kept.update((f"output.{k}", plain(output[k])) for k in _OUTPUT_EXTRAS if output.get(k))

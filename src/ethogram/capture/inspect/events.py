@@ -17,15 +17,13 @@ import msgspec
 
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.draft import Draft
-from ethogram.capture.inspect.body import Json, raw_object
-from ethogram.capture.inspect.calls import ModelCalls
+from ethogram.capture.inspect.body import RawJson, raw_object
+from ethogram.capture.inspect.calls import InspectEvent, ModelCalls
 from ethogram.capture.inspect.messages import Messages, failure
-from ethogram.capture.inspect.places import OWN, OpenSpan, Places, Scope
+from ethogram.capture.inspect.places import OWN, EventScope, OpenSpan, Places
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.trace import Kind
-
-Event = dict[str, Any]
 
 _LATER = ("input", "call", "tools")  # of a model event: read only as far as they are new
 _BASE = frozenset(
@@ -54,17 +52,17 @@ class EventReader:
         self._where = where
         self._known_error = error
         self._places = Places(trace.agent, root)
-        self._scope = Scope(self._places.root)
+        self._scope = EventScope(self._places.root)
         self._done: set[str] = set()
-        self._pending: dict[str, tuple[Event, Scope]] = {}
-        self._handlers: dict[str, Callable[[Event, Scope], None]] = {
+        self._pending: dict[str, tuple[InspectEvent, EventScope]] = {}
+        self._handlers: dict[str, Callable[[InspectEvent, EventScope], None]] = {
             **{"model": self._model, "tool": self._tool, "span_begin": self._places.begin, "span_end": self._end},
             **{"step": self._step, "subtask": self._subtask, "score": self._score, "error": self._error},
             **{"sandbox": self._sandbox, "input": self._input},
             "sample_init": lambda event, scope: None,  # the sample's own fields say it
         }
 
-    def feed(self, raw: Json) -> None:
+    def feed(self, raw: RawJson) -> None:
         """Read one event; a malformed one is reported, and the sample goes on."""
         with self._intake.record(f"{self._where}, event {self.counts.total()}"):
             fields: dict[str, msgspec.Raw] = {}
@@ -74,7 +72,7 @@ class EventReader:
                 kind = msgspec.json.decode(fields["event"]) if "event" in fields else None
                 self.counts[kind if isinstance(kind, str) else "?"] += 1
             if kind == "model":
-                event: Event = {k: v if k in _LATER else self._messages.value(v) for k, v in fields.items()}
+                event: InspectEvent = {k: v if k in _LATER else self._messages.value(v) for k, v in fields.items()}
             else:
                 event = self._messages.value(raw)
             self._event(event, self._scope)
@@ -86,7 +84,7 @@ class EventReader:
         for place in (*reversed(self._scope.steps), *reversed(self._places.open.values())):
             self._emit(place, None)
 
-    def _event(self, event: Event, scope: Scope) -> None:
+    def _event(self, event: InspectEvent, scope: EventScope) -> None:
         """Handle an event once: first pending and then with its result, it has one id."""
         uuid, pending = event.get("uuid"), event.get("pending")
         if isinstance(uuid, str) and event.get("event") not in ("span_begin", "span_end", "step"):
@@ -101,13 +99,13 @@ class EventReader:
                 self._done.add(uuid)
         self._handle(event, scope)
 
-    def _handle(self, event: Event, scope: Scope) -> None:
+    def _handle(self, event: InspectEvent, scope: EventScope) -> None:
         kind = event.get("event")
         if not isinstance(kind, str):
             raise ValueError("an event without its kind")
         self._handlers.get(kind, self._other)(event, scope)
 
-    def _draft(self, kind: Kind, name: str, event: Event, place: OpenSpan, **fields: Any) -> Draft:
+    def _draft(self, kind: Kind, name: str, event: InspectEvent, place: OpenSpan, **fields: Any) -> Draft:
         """A draft with the place and times that all events share."""
         start, end = iso_ns(event.get("timestamp")), iso_ns(event.get("completed"))
         worked = as_float(event.get("working_time"))
@@ -143,21 +141,23 @@ class EventReader:
                 setattr(draft, field, self._messages.by_key(own[field]))
         self.calls.seen.update((*draft.input, *draft.output))
 
-    def _model(self, event: Event, scope: Scope) -> None:
+    def _model(self, event: InspectEvent, scope: EventScope) -> None:
         place = self._places.of(event, scope)
         kind: Kind = "judge" if place.judge else "model"
         draft = self._draft(kind, "chat", event, place, **self.calls.fields(event))
         self.calls.finish(draft, event)
         self._trace.add(draft)
 
-    def _tool(self, event: Event, scope: Scope) -> None:
+    def _tool(self, event: InspectEvent, scope: EventScope) -> None:
         place = self._places.waiting(event)
         if place is not None:
             place.tool = event
         else:
             self._add_tool(event, self._places.of(event, scope))
 
-    def _add_tool(self, event: Event, above: OpenSpan, span: OpenSpan | None = None, ended: int | None = None) -> None:
+    def _add_tool(
+        self, event: InspectEvent, above: OpenSpan, span: OpenSpan | None = None, ended: int | None = None
+    ) -> None:
         """A tool span, and below it the events that old logs kept inside the tool event."""
         name = as_name(event.get("function")) or "unknown"
         error = failure(event.get("error"))
@@ -180,7 +180,7 @@ class EventReader:
         draft.end_ns = ended if draft.end_ns is None else draft.end_ns
         self._nested(event, above.inner(self._trace.add(draft), name, event))
 
-    def _subtask(self, event: Event, scope: Scope) -> None:
+    def _subtask(self, event: InspectEvent, scope: EventScope) -> None:
         place = self._places.of(event, scope)
         name = as_name(event.get("name")) or "subtask"
         draft = self._draft("judge" if place.judge else "other", name, event, place)
@@ -189,8 +189,8 @@ class EventReader:
         draft.attributes = {"event": "subtask", "type": event.get("type")}
         self._nested(event, place.inner(self._trace.add(draft), name, event))
 
-    def _nested(self, event: Event, base: OpenSpan) -> None:
-        scope = Scope(base)
+    def _nested(self, event: InspectEvent, base: OpenSpan) -> None:
+        scope = EventScope(base)
         for i, inner in enumerate(as_list(event.get("events"))):
             with self._intake.record(f"{self._where}, event {i} inside {base.name}"):
                 self.counts[as_name(as_dict(inner).get("event")) or "?"] += 1
@@ -198,14 +198,14 @@ class EventReader:
         for place in reversed(scope.steps):
             self._emit(place, None)
 
-    def _end(self, event: Event, scope: Scope) -> None:
+    def _end(self, event: InspectEvent, scope: EventScope) -> None:
         place = self._places.open.pop(as_name(event.get("id")), None)
         if place is None:
             self._trace.lose("span_end (never begun)")
         else:
             self._emit(place, iso_ns(event.get("timestamp")))
 
-    def _step(self, event: Event, scope: Scope) -> None:
+    def _step(self, event: InspectEvent, scope: EventScope) -> None:
         if event.get("action") != "end":
             above = self._places.of(event, scope)
             scope.steps.append(self._places.new(f"step-{self.counts.total()}", event, above))
@@ -227,13 +227,13 @@ class EventReader:
         draft.span_id, draft.parent_id, draft.end_ns = place.id, above.id, ended
         self._trace.add(draft)
 
-    def _score(self, event: Event, scope: Scope) -> None:
+    def _score(self, event: InspectEvent, scope: EventScope) -> None:
         name = as_name(event.get("scorer")) or "score"
         draft = self._draft("judge", name, event, self._places.of(event, scope), attributes=self._rest(event))
         draft.result = as_text(as_dict(event.get("score")).get("value"))
         self._trace.add(draft)
 
-    def _error(self, event: Event, scope: Scope) -> None:
+    def _error(self, event: InspectEvent, scope: EventScope) -> None:
         words = failure(event.get("error")) or "error"
         if words == self._known_error:
             return
@@ -242,7 +242,7 @@ class EventReader:
         place = self._places.of(event, scope)
         self._trace.add(self._draft("other", "error", event, place, error=words, attributes=attributes))
 
-    def _sandbox(self, event: Event, scope: Scope) -> None:
+    def _sandbox(self, event: InspectEvent, scope: EventScope) -> None:
         attributes = {k: v for k, v in self._rest(event).items() if k not in ("cmd", "output")}
         name = f"sandbox {as_name(event.get('action'))}".strip()
         draft = self._draft("other", name, event, self._places.of(event, scope), attributes=attributes)
@@ -250,19 +250,19 @@ class EventReader:
         draft.result = None if event.get("output") is None else as_text(event["output"])
         self._trace.add(draft)
 
-    def _input(self, event: Event, scope: Scope) -> None:
+    def _input(self, event: InspectEvent, scope: EventScope) -> None:
         attributes = {k: v for k, v in self._rest(event).items() if k != "input"}
         draft = self._draft("user", "input", event, self._places.of(event, scope), attributes=attributes)
         if OWN not in as_dict(event.get("metadata")):
             draft.result = as_text(event.get("input"))
         self._trace.add(draft)
 
-    def _other(self, event: Event, scope: Scope) -> None:
+    def _other(self, event: InspectEvent, scope: EventScope) -> None:
         kind: Kind = "judge" if event["event"] in ("score_edit", "sentinel") else "other"
         place = self._places.of(event, scope)
         self._trace.add(self._draft(kind, event["event"], event, place, attributes=self._rest(event)))
 
-    def _rest(self, event: Event) -> dict[str, Any]:
+    def _rest(self, event: InspectEvent) -> dict[str, Any]:
         """All that an event says beyond what every event has."""
         rest = {k: v for k, v in event.items() if k not in _BASE and v is not None}
         if event.get("event") == "state":

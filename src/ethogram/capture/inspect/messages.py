@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.inspect.body import Body, Json, ranges, raw_array
+from ethogram.capture.inspect.body import Body, RawJson, ranges, raw_array
 from ethogram.capture.inspect.places import OWN
 from ethogram.capture.parse import (
     as_dict,
@@ -22,6 +22,7 @@ from ethogram.capture.parse import (
     role,
     to_json,
     tool_call,
+    words_of_parts,
 )
 from ethogram.trace import (
     File,
@@ -56,7 +57,7 @@ class Messages:
         self._pool: list[Message] | None = None
         self._keyed: dict[str, Message] | None = None
 
-    def one(self, raw: Json) -> Message:
+    def one(self, raw: RawJson) -> Message:
         """A message; the same bytes give the same object, so that long contexts compare quickly."""
         key = bytes(raw)
         known = self._known.get(key)
@@ -108,7 +109,7 @@ class Messages:
         self._lose("message (named, but not in the log)", len(as_list(keys)) - len(found))
         return found
 
-    def value(self, raw: Json) -> Any:
+    def value(self, raw: RawJson) -> Any:
         """A JSON value with its references resolved."""
         value = msgspec.json.decode(raw)
         return self.resolve(value) if _REFERENCE.search(raw) else value
@@ -222,19 +223,6 @@ class Messages:
 def message_key(message: Message) -> str:
     """The address of a message: the hash of its canonical text."""
     return text_ref(pack_message(message, text_ref))
-
-
-def words_of_parts(parts: list[Part]) -> str:
-    """The words of parts; pictures become their short description."""
-    words = []
-    for part in parts:
-        if isinstance(part, Text | Reasoning):
-            words.append(part.text)
-        elif isinstance(part, ToolResult):
-            words.append(part.content)
-        else:
-            words.append(to_json(part))
-    return "\n".join(words)
 
 
 def failure(error: Any) -> str | None:

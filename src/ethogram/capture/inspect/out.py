@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ethogram.capture.inspect.places import OWN, ROOT
-from ethogram.capture.inspect.pool import Json, MessagePool, arguments_of
+from ethogram.capture.inspect.pool import JsonObject, MessagePool, arguments_of
 from ethogram.capture.parse import from_json, to_json
 from ethogram.trace import Ref, Span, SpanId, Trace
 
@@ -45,7 +45,7 @@ class TraceEvents:
         self._outer = {p for p in self._above.values() if p is not None}
         self._begun: set[SpanId] = set()
 
-    def __iter__(self) -> Iterator[Json]:
+    def __iter__(self) -> Iterator[JsonObject]:
         ends: dict[int, list[Span]] = defaultdict(list)
         last: dict[SpanId, int] = {}
         ordered = sorted(self._trace.spans, key=lambda s: s.seq)
@@ -69,7 +69,7 @@ class TraceEvents:
             line.append(self._trace.by_id[above])
         return line
 
-    def _begin(self, span: Span) -> Iterator[Json]:
+    def _begin(self, span: Span) -> Iterator[JsonObject]:
         """Begin this span and those above it that have not begun, the outermost first."""
         for above in reversed(self._line(span)):
             if above.span_id in self._begun or above.span_id not in self._outer or is_root(above):
@@ -81,7 +81,7 @@ class TraceEvents:
             elif above.kind == "model":
                 self._lost["model span with spans inside (messages, tokens)"] += 1
 
-    def _leaf(self, span: Span) -> Iterator[Json]:
+    def _leaf(self, span: Span) -> Iterator[JsonObject]:
         judged = span.kind == "judge"
         if span.kind == "model" or (judged and (span.model or span.output_tokens is not None)):
             yield self._model(span)
@@ -95,7 +95,7 @@ class TraceEvents:
             yield self._mark("span_begin", span, span.start_ns)
             yield self._mark("span_end", span, span.end_ns)
 
-    def _mark(self, event: str, span: Span, at: int | None) -> Json:
+    def _mark(self, event: str, span: Span, at: int | None) -> JsonObject:
         """The beginning or the end of a span."""
         marked = self._base(event, span, self._fields(span) if event == "span_begin" else None)
         marked |= {
@@ -113,10 +113,10 @@ class TraceEvents:
         above = self._above[span.span_id]
         return None if above is None or is_root(self._trace.by_id[above]) else above
 
-    def _base(self, event: str, span: Span, own: Json | None = None) -> Json:
+    def _base(self, event: str, span: Span, own: JsonObject | None = None) -> JsonObject:
         start = self._trace.head.start_ns
         worked = (span.start_ns - start) / 1e9 if start is not None and span.start_ns is not None else 0.0
-        base: Json = {
+        base: JsonObject = {
             "uuid": span.span_id,
             "span_id": self._outer_id(span),
             "timestamp": inspect_time(span.start_ns),
@@ -128,10 +128,10 @@ class TraceEvents:
             base["metadata"] = {OWN: {**self._common(event, span), **(own or {})}}
         return {k: v for k, v in base.items() if v is not None}
 
-    def _common(self, event: str, span: Span) -> Json:
+    def _common(self, event: str, span: Span) -> JsonObject:
         """What every event of ours says beyond Inspect's own fields."""
         self._lost["result_hash"] += span.result_hash is not None
-        own: Json = {"agent": span.agent, "lane": span.lane, "name": span.name, "kind": span.kind}
+        own: JsonObject = {"agent": span.agent, "lane": span.lane, "name": span.name, "kind": span.kind}
         own |= {"status": span.status, "prompt_version": span.prompt_version}
         own["attributes"] = from_json(self._text(span.attributes) or "null")
         if event != "model" or len(span.output) > 1:
@@ -140,7 +140,7 @@ class TraceEvents:
             own["input"] = self._pool.keys(self._trace.input_refs(span))
         return {k: v for k, v in own.items() if v is not None}
 
-    def _fields(self, span: Span) -> Json:
+    def _fields(self, span: Span) -> JsonObject:
         """Fields of a span that is neither a model nor a tool event."""
         texts = {"arguments": span.arguments, "result": span.result, "error": span.error}
         return {
@@ -148,11 +148,11 @@ class TraceEvents:
             **{k: v for k in ("tool", "call_id", "stop_reason") if (v := getattr(span, k)) is not None},
         }
 
-    def _model(self, span: Span) -> Json:
+    def _model(self, span: Span) -> JsonObject:
         refs = self._pool.ranges(self._trace.input_refs(span))  # before the output: the pool follows the talk
         known = {k: v for k, v in span.params.items() if _is_config(k, v)}
         stop = _STOPS.get(span.stop_reason or "", "unknown")
-        own: Json = {} if stop == span.stop_reason else {"stop_reason": span.stop_reason or ""}
+        own: JsonObject = {} if stop == span.stop_reason else {"stop_reason": span.stop_reason or ""}
         if len(known) < len(span.params):
             own["params"] = span.params
         choices = [{"message": m, "stop_reason": stop} for m in self._pool.written(span.output)]
@@ -170,10 +170,10 @@ class TraceEvents:
         }
         return {k: v for k, v in event.items() if v is not None}
 
-    def _tool(self, span: Span) -> Json:
+    def _tool(self, span: Span) -> JsonObject:
         text = self._text(span.arguments)
         arguments = arguments_of(text or "")
-        own: Json = {} if text is None or to_json(arguments) == text else {"arguments": text}
+        own: JsonObject = {} if text is None or to_json(arguments) == text else {"arguments": text}
         own |= {"truncated": True} if span.truncated else {}
         error = self._text(span.error)
         event = {
@@ -201,7 +201,7 @@ def model_name(span: Span) -> str:
     return f"{span.provider}/{span.model}" if span.provider and span.model else span.model or "unknown"
 
 
-def inspect_usage(span: Span) -> Json | None:
+def inspect_usage(span: Span) -> JsonObject | None:
     """Inspect's counts: cached tokens apart from the input, and all of them in the total."""
     counts = {
         "input_tokens": span.input_tokens,

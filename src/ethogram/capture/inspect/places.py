@@ -49,7 +49,7 @@ class OpenSpan(msgspec.Struct):
         return found
 
 
-class Scope(msgspec.Struct):
+class EventScope(msgspec.Struct):
     """A list of events: the sample's own, or the one inside an old tool or subtask event."""
 
     base: OpenSpan
@@ -71,11 +71,11 @@ class Places:
         self._known: dict[str, OpenSpan] = {}
         self._lanes: Counter[str] = Counter()
 
-    def of(self, event: dict[str, Any], scope: Scope) -> OpenSpan:
+    def of(self, event: dict[str, Any], scope: EventScope) -> OpenSpan:
         """The span in which an event happened."""
         return self._known.get(as_name(event.get("span_id"))) or scope.here
 
-    def begin(self, event: dict[str, Any], scope: Scope) -> None:
+    def begin(self, event: dict[str, Any], scope: EventScope) -> None:
         """A span begins."""
         span_id = as_name(event.get("id"))
         above = event.get("parent_id") or event.get("span_id")

@@ -13,7 +13,7 @@ from ethogram.capture.inspect.places import OWN
 from ethogram.capture.parse import from_json, to_json
 from ethogram.trace import File, Message, Part, Reasoning, Ref, Text, ToolCall, ToolResult, Trace
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 _ROLES = ("system", "user", "assistant", "tool")
 
@@ -23,7 +23,7 @@ class MessagePool:
 
     def __init__(self, trace: Trace, lost: Counter[str]) -> None:
         """`lost` counts what a message of Inspect cannot say."""
-        self.messages: list[Json] = []
+        self.messages: list[JsonObject] = []
         self._trace = trace
         self._lost = lost
         self._places: dict[Ref, range] = {}
@@ -39,7 +39,7 @@ class MessagePool:
                 found.append([place.start, place.stop])
         return found
 
-    def written(self, refs: Sequence[Ref]) -> list[Json]:
+    def written(self, refs: Sequence[Ref]) -> list[JsonObject]:
         """The messages themselves."""
         return [self.messages[i] for ref in refs for i in self.place(ref)]
 
@@ -60,7 +60,7 @@ class MessagePool:
             self._places[ref] = range(start, len(self.messages))
         return self._places[ref]
 
-    def _message(self, message: Message) -> Iterator[Json]:
+    def _message(self, message: Message) -> Iterator[JsonObject]:
         results = [p for p in message.parts if isinstance(p, ToolResult)]
         if message.role == "assistant" or not results:
             yield self._one(message, message.parts)
@@ -70,7 +70,7 @@ class MessagePool:
             self._lost["message (split: one tool result each)"] += 1
         for result in results:
             own = {"name": message.name} if message.name else {}
-            written: Json = {"role": "tool", "content": result.content, "tool_call_id": result.call_id}
+            written: JsonObject = {"role": "tool", "content": result.content, "tool_call_id": result.call_id}
             written |= {"function": result.name, "metadata": {OWN: own} if own else None}
             if result.failed:
                 written["error"] = {"type": "unknown", "message": result.content}
@@ -78,8 +78,8 @@ class MessagePool:
         if rest:
             yield self._one(Message("user", rest, message.name), rest)
 
-    def _one(self, message: Message, parts: Sequence[Part]) -> Json:
-        own: Json = {"name": message.name} if message.name else {}
+    def _one(self, message: Message, parts: Sequence[Part]) -> JsonObject:
+        own: JsonObject = {"name": message.name} if message.name else {}
         role = message.role if message.role in _ROLES else "user"
         if role != message.role or role == "tool":
             own["role"] = message.role
@@ -91,7 +91,7 @@ class MessagePool:
         files = [msgspec.to_builtins(p) for p in parts if isinstance(p, File)]
         if files:
             own["files"] = files
-        written: Json = {"role": role, "content": content}
+        written: JsonObject = {"role": role, "content": content}
         if calls and role == "assistant":
             written["tool_calls"] = [
                 {"id": c.call_id or "", "function": c.name, "arguments": arguments_of(c.arguments), "type": "function"}
@@ -103,9 +103,9 @@ class MessagePool:
             written["metadata"] = {OWN: own}
         return written
 
-    def _content(self, parts: Sequence[Part]) -> tuple[str | list[Json], list[ToolCall]]:
+    def _content(self, parts: Sequence[Part]) -> tuple[str | list[JsonObject], list[ToolCall]]:
         """Content and calls; a call with its result in the same message was run by the provider."""
-        content: list[Json] = []
+        content: list[JsonObject] = []
         calls: list[ToolCall] = []
         skip = False
         for part, after in zip(parts, (*parts[1:], None), strict=False):
@@ -125,7 +125,7 @@ class MessagePool:
             return content[0]["text"], calls
         return content or "", calls
 
-    def _part(self, part: Part) -> Json:
+    def _part(self, part: Part) -> JsonObject:
         if isinstance(part, Reasoning):
             return {"type": "reasoning", "reasoning": part.text}
         if isinstance(part, File):
@@ -137,13 +137,13 @@ class MessagePool:
         return {"type": "text", "text": part.text if isinstance(part, Text) else to_json(part)}
 
 
-def _provider_call(call: ToolCall, result: ToolResult) -> Json:
+def _provider_call(call: ToolCall, result: ToolResult) -> JsonObject:
     written = {"type": "tool_use", "tool_type": "mcp_call", "id": call.call_id or "", "name": call.name}
     outcome = {"result": "", "error": result.content} if result.failed else {"result": result.content}
     return {**written, "arguments": call.arguments, **outcome}
 
 
-def arguments_of(text: str) -> Json:
+def arguments_of(text: str) -> JsonObject:
     """The object that arguments are; empty where they are none."""
     value = from_json(text)
     return value if isinstance(value, dict) else {}

@@ -1,4 +1,4 @@
-"""A request of an MCP client in the words that recorders and transports share, and who decides about it."""
+"""A request of an MCP client as recorders and transports see it, and the port that decides about it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which episode a proxy belongs to, and its calls over HTTP to the run that carries the episode out."""
+"""The episode that a proxy belongs to, and its HTTP calls to the run that executes the episode."""
 
 from __future__ import annotations
 

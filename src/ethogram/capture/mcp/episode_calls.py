@@ -11,6 +11,7 @@ import msgspec
 from ethogram.capture.draft import Draft
 from ethogram.capture.parse import to_json
 from ethogram.capture.recorder import Recorder
+from ethogram.capture.wire.call import CAP_REACHED, DEVIATION, KILLED
 from ethogram.cost import CapReached
 from ethogram.perturb.tools import Call, ToolFailed, ToolPerturbation, Unchanged
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 KEPT_CHARS = 8 << 20
 """Of a longer result this much is stored, and the span says that it is truncated; the client gets all of it."""
 CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
-CAP, KILLED, DEVIATION = "ethogram_cap_reached", "ethogram_killed", "ethogram_deviation"
 
 
 class _Open(msgspec.Struct):
@@ -93,7 +93,7 @@ class EpisodeCalls:
         except CapReached as reached:
             self.refused += 1
             self._capped(reached)
-            return AnswerHere(our_error(CAP, f"{reached}; {name} was not called"))
+            return AnswerHere(our_error(CAP_REACHED, f"{reached}; {name} was not called"))
         self.calls += 1
         waiting = _Open(request, draft)
         tools = self._answering(name)

@@ -35,6 +35,7 @@ class ProxyResult(Result, kw_only=True):
     run: str | None = None
     episode: bool = False
     sessions: int = 0
+    # not inherited from `CallTotals`, where a count is never unknown
     calls: int | None = None
     failed: int | None = None
     served: int | None = None

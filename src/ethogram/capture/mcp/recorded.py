@@ -6,19 +6,16 @@ from collections import deque
 from threading import Lock
 from typing import Any
 
-import msgspec
-
 from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.wire.recorded_tools import RecordedTools, Redact
 from ethogram.store.redact import is_marked
-from ethogram.trace import Trace
+from ethogram.trace import Trace, canonical_json
 
 from .calls import McpReply, McpRequest
 from .results import FACTS
 
 HELLO = frozenset({"initialize", "server/discover"})
 """Requests that are answered alike for every client: their parameters describe the client."""
-_sorted = msgspec.json.Encoder(enc_hook=str, order="sorted")
 
 
 class RecordedSession:
@@ -38,14 +35,16 @@ class RecordedSession:
             result = None if span.result is None else trace.text(span.result)
             reply = McpReply(error=facts["error"]) if result is None else McpReply(result=from_json(result))
             unusable = "" if result is None else _unusable(span.name, result, reply)
-            asked = "" if span.arguments is None or span.name in HELLO else _comparable(trace.text(span.arguments))
+            asked = "" if span.arguments is None or span.name in HELLO else canonical_json(trace.text(span.arguments))
             server = str(facts.get("server", ""))
             self._replies.setdefault((server, span.name, asked), deque()).append((reply, unusable))
         self._servers = {server for server, _, _ in self._replies}
 
     def reply(self, request: McpRequest) -> tuple[McpReply, str] | None:
         """The recorded answer to a request that calls no tool, and why it cannot be used; None if there is none."""
-        asked = "" if request.method in HELLO else _comparable(self._redact(params_text(request.params), "arguments"))
+        asked = (
+            "" if request.method in HELLO else canonical_json(self._redact(params_text(request.params), "arguments"))
+        )
         stored = self._redact(request.server, "attributes")
         server = stored if stored in self._servers or len(self._servers) != 1 else next(iter(self._servers))
         with self._lock:
@@ -75,8 +74,3 @@ def _unusable(method: str, result: str, reply: McpReply) -> str:
         return "its answer was not stored whole"
     described = method in HELLO or method.endswith("/list")
     return "its answer was redacted when it was stored" if is_marked(result) and not described else ""
-
-
-def _comparable(params: str) -> str:
-    value = from_json(params)
-    return params if value is None else _sorted.encode(value).decode()

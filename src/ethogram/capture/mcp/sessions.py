@@ -1,4 +1,4 @@
-"""Who handles the calls of each client session: the episode that the proxy belongs to, a run of its own, or nobody."""
+"""Choose what handles the calls of a client session: the proxy's episode, a run of its own, or nothing."""
 
 from __future__ import annotations
 

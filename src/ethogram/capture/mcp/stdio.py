@@ -14,6 +14,7 @@ from contextlib import suppress
 
 from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.errors import BadUsage
+from ethogram.store.files import write_all
 
 from .exchange import McpExchange, Passage
 from .lines import LineCutter
@@ -105,7 +106,7 @@ class StdioProxy:
         assert server.stdin is not None
         with suppress(OSError, ValueError):  # it has ended: its other end says so
             for message in messages:
-                _write_all(server.stdin.fileno(), message)
+                write_all(server.stdin.fileno(), message)
 
     def _follow_server(self) -> None:
         server = self._server
@@ -125,7 +126,7 @@ class StdioProxy:
 
     def _to_client(self, message: bytes) -> None:
         with self._writing, suppress(OSError):  # a client that is gone closes our input as well
-            _write_all(self._write_to, message)
+            write_all(self._write_to, message)
 
 
 def _lines(descriptor: int) -> Iterator[tuple[bytes, bool]]:
@@ -148,12 +149,6 @@ def _chunk(descriptor: int) -> bytes:
 def _line(message: bytes) -> bytes:
     """A message of ours, or one that we changed, as a line."""
     return message if message.endswith(b"\n") else message + b"\n"
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
 
 
 def _close_input(server: subprocess.Popen[bytes]) -> None:

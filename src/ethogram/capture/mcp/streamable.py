@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from ethogram.capture.asgi import JSON, LOOPBACK, TEXT, Headers, HttpRequest, Receive, Scope, Send, answer, is_from_here
 from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.server import ServerThread
 from ethogram.errors import BadUsage
@@ -19,7 +20,6 @@ from ethogram.errors import BadUsage
 from .calls import CallHandler
 from .episode_calls import EpisodeCalls
 from .exchange import McpExchange, Passage
-from .http_request import JSON, LOOPBACK, TEXT, Headers, HttpRequest, Receive, Scope, Send, answer, is_from_here
 from .lines import EventCutter, event_data, with_data
 from .recorded import HELLO
 from .rpc import read_messages, written

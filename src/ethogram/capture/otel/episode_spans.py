@@ -16,8 +16,7 @@ from ethogram.capture.recorder import Recorder
 from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.spans import RawSpan, SpanBuffer
 from ethogram.cost import Amounts
-from ethogram.cost.metering import tokens_of
-from ethogram.trace import Missing, Origin, SpanId, ToolCall
+from ethogram.trace import Missing, Origin, SpanId, ToolCall, tokens_of
 
 from .matching import Matches, Told, told_by
 

@@ -1,4 +1,4 @@
-"""Which spans of telemetry tell of work that a recorder has seen as well: the same call of a model, the same tool.
+"""Match spans of telemetry with work that a recorder has seen as well: the same model call, the same tool call.
 
 What passed the gateway or went through the recorder is kept, with its words and its usage; telemetry adds where it
 belongs. In this order: telemetry that was open around the call, the id of the response, then time together with what
@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import NamedTuple
 
 from ethogram.capture.draft import Draft
+from ethogram.capture.parse import from_json
 from ethogram.trace import Message, ToolCall
 
 SLACK_NS = 50_000_000
@@ -73,7 +72,7 @@ def _answered(result: str | None) -> str:
     """The call that a result of LangChain answers: a message of a tool, written as JSON."""
     if result is None or '"tool_call_id"' not in result:
         return ""
-    message = _value(result)
+    message = from_json(result)
     inner = message.get("data", message) if isinstance(message, dict) else None
     found = inner.get("tool_call_id") if isinstance(inner, dict) else None
     return found if isinstance(found, str) else ""
@@ -137,18 +136,12 @@ def same_tool_call(telemetry: Told, seen: Told) -> int:
         return 0
     if handoff:
         return 1
-    alike = _value(telemetry.arguments) == _value(seen.arguments)
-    if telemetry.arguments and seen.arguments and not alike and _value(telemetry.arguments) is not None:
+    ours, theirs = from_json(seen.arguments or "{}"), from_json(telemetry.arguments or "{}")
+    alike = ours == theirs
+    # what is no JSON, such as a printed dictionary, tells nothing
+    if telemetry.arguments and seen.arguments and not alike and theirs is not None:
         return 0
     return 2 if alike else 1
-
-
-def _value(arguments: str) -> Any:
-    """Arguments as a value; None for what is no JSON, such as a printed dictionary."""
-    try:
-        return msgspec.json.decode(arguments or "{}")
-    except msgspec.DecodeError:
-        return None
 
 
 class Matches:

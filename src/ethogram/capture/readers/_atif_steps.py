@@ -12,6 +12,7 @@ import msgspec
 
 from ethogram.capture.chat import says_error
 from ethogram.capture.draft import Draft
+from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import (
     as_dict,
     as_float,
@@ -71,20 +72,22 @@ def paired_calls(step: Step) -> tuple[list[tuple[Step, Step | None]], list[Step]
     """Calls with their results, by id and then by position; and the results that answer no call."""
     calls = [c for c in as_list(step.get("tool_calls")) if isinstance(c, dict)]
     results = [r for r in as_list(as_dict(step.get("observation")).get("results")) if isinstance(r, dict)]
+    waiting = OpenCalls()
+    for position, item in enumerate(calls):
+        waiting.add(ToolCall("", "", as_name(item.get("tool_call_id")) or None), position=position)
     answers: list[Step | None] = [None] * len(calls)
-    free: list[Step] = []
+    rest: list[Step] = []
     for result in results:
-        wanted = result.get("source_call_id")
-        same = (i for i, c in enumerate(calls) if answers[i] is None and c.get("tool_call_id") == wanted)
-        at = next(same, None) if wanted is not None else None
-        if at is None:
-            free.append(result)
+        wanted = as_name(result.get("source_call_id")) or None
+        found = waiting.take_id(wanted) if wanted is not None else None
+        if found is None:
+            rest.append(result)
         else:
-            answers[at] = result
-    for i, answer in enumerate(answers):
-        if answer is None and free:
-            answers[i] = free.pop(0)
-    return list(zip(calls, answers, strict=True)), free
+            answers[found.details["position"]] = result
+    left = waiting.take_all()
+    for (_, details), result in zip(left, rest, strict=False):
+        answers[details["position"]] = result
+    return list(zip(calls, answers, strict=True)), rest[len(left) :]
 
 
 def agent_span(item: dict[str, Any], agent: dict[str, Any], name: str, lane: str, parent: str | None) -> Draft:

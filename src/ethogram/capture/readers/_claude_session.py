@@ -13,7 +13,7 @@ from ethogram.trace import Message, Part, Text, ToolCall, ToolResult
 
 from ._turns import Turns, count_bytes, rest_of
 
-Line = dict[str, Any]
+ClaudeLine = dict[str, Any]
 
 _ONCE = ("version", "cwd", "gitBranch", "slug", "userType")
 _USAGE = {
@@ -39,7 +39,7 @@ class ClaudeSession:
         self._lanes: dict[str, ClaudeLane] = {"": ClaudeLane(self, "", None)}
         self._chains: dict[str, str] = {}
 
-    def line(self, number: int, line: Line) -> None:
+    def line(self, number: int, line: ClaudeLine) -> None:
         """One line: read now, or when the API message before it is complete."""
         self._lines += 1
         uuid = as_name(line.get("uuid"))
@@ -58,7 +58,7 @@ class ClaudeSession:
         else:
             lane.other(line)
 
-    def attributes(self, line: Line, *known: str) -> dict[str, Any]:
+    def attributes(self, line: ClaudeLine, *known: str) -> dict[str, Any]:
         """What the line holds besides its words; the session's own facts only where they changed."""
         rest = rest_of(line, "type", "message", "sessionId", "timestamp", "isSidechain", *known)
         return {k: v for k, v in rest.items() if k not in _ONCE or v != self.trace.meta.get(k)}
@@ -73,7 +73,7 @@ class ClaudeSession:
             if not self.trace.spans:
                 raise ValueError("none of its lines could be read")
 
-    def _repeated(self, uuid: str, line: Line) -> bool:
+    def _repeated(self, uuid: str, line: ClaudeLine) -> bool:
         """Whether this very line was read before; only the id being the same is not enough."""
         mark = f"{uuid}\n{line.get('timestamp')}\n{to_json(line.get('message'))}".encode("utf-8", "replace")
         known = blake2b(mark, digest_size=12).digest()
@@ -82,7 +82,7 @@ class ClaudeSession:
         self._seen.add(known)
         return False
 
-    def _lane(self, line: Line, uuid: str) -> ClaudeLane:
+    def _lane(self, line: ClaudeLine, uuid: str) -> ClaudeLane:
         """A sidechain is named by its first line, which later lines reach through their parents."""
         if line.get("isSidechain") is not True:
             return self._lanes[""]
@@ -100,7 +100,7 @@ class ClaudeSession:
             self._lanes[name] = self._start_lane(name, line, agent)
         return self._lanes[name]
 
-    def _start_lane(self, name: str, line: Line, agent: str) -> ClaudeLane:
+    def _start_lane(self, name: str, line: ClaudeLine, agent: str) -> ClaudeLane:
         """A sub-agent hangs under the open call whose prompt is its first message."""
         prompt = _words(line.get("message"))
         main = self._lanes[""].turns
@@ -124,7 +124,7 @@ class ClaudeSession:
         return ClaudeLane(self, name, span_id, label)
 
 
-class Reply:
+class ClaudeReply:
     """One API message while its lines come in."""
 
     def __init__(self, number: int, message_id: str, attributes: dict[str, Any]) -> None:
@@ -152,10 +152,10 @@ class ClaudeLane:
             failed=lambda result: result.failed,
             stops=("tool_use", "end_turn"),
         )
-        self.reply: Reply | None = None
-        self.held: list[tuple[int, Line]] = []
+        self.reply: ClaudeReply | None = None
+        self.held: list[tuple[int, ClaudeLine]] = []
 
-    def assistant(self, number: int, line: Line) -> None:
+    def assistant(self, number: int, line: ClaudeLine) -> None:
         """A line of an API message; the message is complete when another one begins."""
         message = _message(line)
         message_id = as_name(message.get("id"))
@@ -163,7 +163,7 @@ class ClaudeLane:
         if self.reply is None or not message_id or self.reply.message_id != message_id:
             self.flush()
             attributes = self._session.attributes(line, "uuid", "costUSD", "durationMs")
-            self.reply = Reply(number, message_id, attributes)
+            self.reply = ClaudeReply(number, message_id, attributes)
         reply, at = self.reply, iso_ns(line.get("timestamp"))
         reply.uuids.append(as_name(line.get("uuid")))
         for part in parts:
@@ -175,7 +175,7 @@ class ClaudeLane:
                 reply.calls.append({"start_ns": at, "span_id": f"tool:{part.call_id}" if part.call_id else None})
         self._describe(reply, line, message, at)
 
-    def _describe(self, reply: Reply, line: Line, message: dict[str, Any], at: int | None) -> None:
+    def _describe(self, reply: ClaudeReply, line: ClaudeLine, message: dict[str, Any], at: int | None) -> None:
         """Facts of the message; those of later lines win, because earlier ones are written while it streams."""
         took, known = as_float(line.get("durationMs")), reply.details
         if "start_ns" not in known:
@@ -208,7 +208,7 @@ class ClaudeLane:
             with self._session.intake.record(f"line {number}"):
                 self.other(line)
 
-    def _speak(self, reply: Reply) -> None:
+    def _speak(self, reply: ClaudeReply) -> None:
         message = Message("assistant", tuple(reply.parts))
         count_bytes(self._session.trace, message)
         attributes = {**reply.attributes, "uuids": reply.uuids}
@@ -220,7 +220,7 @@ class ClaudeLane:
         details = {**reply.details, **self._tokens(reply), "attributes": attributes, "span_id": span_id}
         self.turns.model(message, reply.calls, **details)
 
-    def _tokens(self, reply: Reply) -> dict[str, int]:
+    def _tokens(self, reply: ClaudeReply) -> dict[str, int]:
         """The usage; of a message that was counted already (its lines stand far apart) only what is new."""
         usage = {ours: n for theirs, ours in _USAGE.items() if (n := as_int(reply.usage.get(theirs))) is not None}
         if not reply.message_id:
@@ -233,7 +233,7 @@ class ClaudeLane:
         self._session.counted[reply.message_id] = {k: max(n, before.get(k, 0)) for k, n in {**before, **usage}.items()}
         return {k: n - before.get(k, 0) for k, n in usage.items() if n > before.get(k, 0)}
 
-    def other(self, line: Line) -> None:
+    def other(self, line: ClaudeLine) -> None:
         """A line of anyone but the model."""
         at = iso_ns(line.get("timestamp"))
         if line["type"] == "user":
@@ -246,7 +246,7 @@ class ClaudeLane:
         if line.get("subtype") == "compact_boundary":
             self.turns.cut()
 
-    def _user(self, line: Line, at: int | None) -> None:
+    def _user(self, line: ClaudeLine, at: int | None) -> None:
         """A person's words, or the results of tools, or both in one line."""
         parts = content_parts(_message(line).get("content"))
         attributes = self._session.attributes(line, "toolUseResult")
@@ -267,7 +267,7 @@ class ClaudeLane:
             self.turns.user(message, span_id=span_id, start_ns=at, end_ns=at, attributes=attributes)
 
 
-def _message(line: Line) -> dict[str, Any]:
+def _message(line: ClaudeLine) -> dict[str, Any]:
     """The message of a line, also where it is a plain string."""
     message = line.get("message")
     if isinstance(message, str):

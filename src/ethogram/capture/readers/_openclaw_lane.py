@@ -28,7 +28,7 @@ from ._turns import Turns, count_bytes, rest_of
 AGENT = "openclaw"
 MAX_PENDING = 10_000
 
-Line = dict[str, Any]
+OpenClawLine = dict[str, Any]
 _LINE = ("type", "ts", "timestamp", "content")
 _TURN = ("role", "content", "usage", "model", "provider", "stopReason", "timestamp", "errorMessage")
 
@@ -42,19 +42,19 @@ class OpenClawLane:
         self._name = name or "main"
         self._runs = 0
         self._run: dict[str, Any] | None = None
-        self._next: tuple[Line, int | None] | None = None
+        self._next: tuple[OpenClawLine, int | None] | None = None
         self._seen: set[bytes] = set()
         self._said: set[bytes] = set()
         self._heard: Counter[str] = Counter()
         self._pending: list[dict[str, Any]] = []
 
-    def person(self, line: Line, at: int | None) -> None:
+    def person(self, line: OpenClawLine, at: int | None) -> None:
         """A message that came in over a channel; the conversation will repeat it."""
         self._heard[line["content"]] += 1
         message = Message("user", (Text(line["content"]),))
         self._user(message, name="message.in", start_ns=at, end_ns=at, attributes=rest_of(line, *_LINE))
 
-    def start(self, line: Line, at: int | None) -> None:
+    def start(self, line: OpenClawLine, at: int | None) -> None:
         """A run begins. The log says so twice, first without and then with the conversation up to then, which is
         that of the runs before: it is read before the new run opens."""
         again = self._next is None and self._run is not None and self._run.get("prompt") == line.get("prompt")
@@ -68,7 +68,7 @@ class OpenClawLane:
         if "messages" in line:
             self._settle()
 
-    def end(self, line: Line, at: int | None) -> None:
+    def end(self, line: OpenClawLine, at: int | None) -> None:
         """A run is over."""
         self._settle()
         took = as_float(line.get("durationMs"))
@@ -78,7 +78,7 @@ class OpenClawLane:
         self._flush()
         self._finish(line, at)
 
-    def tool(self, line: Line, at: int | None) -> None:
+    def tool(self, line: OpenClawLine, at: int | None) -> None:
         """A tool begins or ends; ends have no id, so they take the oldest open one of their name."""
         self._settle()
         name = as_name(line.get("toolName")) or "unknown"
@@ -109,12 +109,12 @@ class OpenClawLane:
             self._begin(*self._next)
             self._next = None
 
-    def _begin(self, line: Line, at: int | None) -> None:
+    def _begin(self, line: OpenClawLine, at: int | None) -> None:
         self._runs += 1
         self._run = rest_of(line, *_LINE, "messages") | {"start_ns": at}
         self.turns.parent = f"run:{self._name}:{self._runs}"
 
-    def _finish(self, line: Line, at: int | None) -> None:
+    def _finish(self, line: OpenClawLine, at: int | None) -> None:
         """The span of a run: it comes after its parts, which name it already."""
         run, self._run = self._run, None
         if run is None:
@@ -136,7 +136,7 @@ class OpenClawLane:
         )
         self.turns.parent = None
 
-    def _messages(self, line: Line) -> None:
+    def _messages(self, line: OpenClawLine) -> None:
         """The conversation so far: what is new in it."""
         for item in as_list(line.get("messages")):
             if not isinstance(item, dict):

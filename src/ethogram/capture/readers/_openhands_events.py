@@ -26,7 +26,7 @@ from ethogram.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 from ._turns import Turns, count_bytes, rest_of
 
-Event = dict[str, Any]
+OpenHandsEvent = dict[str, Any]
 
 QUIET = {"change_agent_state", "recall", "null", "condensation", "condensation_request", "initialize", "start"}
 """Actions that are not the model's: the runtime speaks to itself."""
@@ -49,7 +49,7 @@ def is_event(item: Any) -> bool:
 class Events:
     """The events of one run, in order."""
 
-    def __init__(self, trace: TraceBuilder, turns: Turns, facts: dict[str, Any], metrics: Event) -> None:
+    def __init__(self, trace: TraceBuilder, turns: Turns, facts: dict[str, Any], metrics: OpenHandsEvent) -> None:
         """`facts` hold for every reply; `metrics` are those of the run, where some name the response they are of."""
         self._trace = trace
         self._turns = turns
@@ -61,7 +61,7 @@ class Events:
         }
         self._so_far: dict[str, float] = {}
         self._seen: set[str] = set()
-        self._group: list[Event] = []
+        self._group: list[OpenHandsEvent] = []
         self._causes: dict[Any, str] = {}
         self.count = 0
         self.finish: str | None = None
@@ -69,7 +69,7 @@ class Events:
         self.whole: dict[str, Any] = {}
         self._replies = 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: OpenHandsEvent) -> None:
         """One event."""
         self.count += 1
         if isinstance(event.get("kind"), str):
@@ -85,7 +85,7 @@ class Events:
         """The run ends here."""
         self._turns.close()
 
-    def _action(self, action: str, event: Event) -> None:
+    def _action(self, action: str, event: OpenHandsEvent) -> None:
         args, source = as_dict(event.get("args")), event.get("source")
         words = as_text(args.get("content") if args.get("content") is not None else event.get("message"))
         if action == "system":
@@ -102,7 +102,7 @@ class Events:
         else:
             self._use(action, event, args)
 
-    def _use(self, action: str, event: Event, args: dict[str, Any]) -> None:
+    def _use(self, action: str, event: OpenHandsEvent, args: dict[str, Any]) -> None:
         """The agent acts: one reply of the model may ask for several actions, and each repeats it."""
         metadata = as_dict(event.get("tool_call_metadata"))
         response = as_dict(metadata.get("model_response"))
@@ -129,7 +129,7 @@ class Events:
             found = (args.get("final_thought"), outputs.get("content"), thought, event.get("message"))
             self.finish = next((as_text(f) for f in found if f), None)
 
-    def _observation(self, kind: str, event: Event) -> None:
+    def _observation(self, kind: str, event: OpenHandsEvent) -> None:
         metadata, extras = as_dict(event.get("tool_call_metadata")), as_dict(event.get("extras"))
         cause = as_name(event.get("cause"))
         call_id = as_name(metadata.get("tool_call_id")) or self._causes.pop(cause, "")
@@ -157,11 +157,11 @@ class Events:
 
     def _reply(
         self,
-        event: Event,
+        event: OpenHandsEvent,
         message: Message,
         args: dict[str, Any],
         *known: str,
-        response: Event | None = None,
+        response: OpenHandsEvent | None = None,
         calls: list[dict[str, Any]] | None = None,
         **more: Any,
     ) -> None:
@@ -176,7 +176,7 @@ class Events:
         self._turns.unanswered()
         self._turns.model(message, calls, **details)
 
-    def _tokens(self, event: Event, response: Event, response_id: str) -> dict[str, Any]:
+    def _tokens(self, event: OpenHandsEvent, response: OpenHandsEvent, response_id: str) -> dict[str, Any]:
         """What this reply used: by the response itself, by the run's list of responses, or by what the totals grew."""
         metrics = as_dict(event.get("llm_metrics"))
         totals = as_dict(metrics.get("accumulated_token_usage"))
@@ -198,7 +198,7 @@ class Events:
         self._so_far[name] = max(before, number)
         return max(0.0, number - before)
 
-    def _sdk(self, kind: str, event: Event) -> None:
+    def _sdk(self, kind: str, event: OpenHandsEvent) -> None:
         """Events of the SDK; a reply that asks for several actions is spread over as many events."""
         if kind == "ActionEvent":
             if self._group and self._group[0].get("llm_response_id") != event.get("llm_response_id"):
@@ -269,7 +269,7 @@ def run_tokens(usage: dict[str, Any]) -> dict[str, int]:
     return {k: v for k, v in found.items() if v is not None}
 
 
-def _details(event: Event, args: dict[str, Any], *known: str) -> dict[str, Any]:
+def _details(event: OpenHandsEvent, args: dict[str, Any], *known: str) -> dict[str, Any]:
     """Time and all that a turn does not say itself."""
     attributes = rest_of(event, *_EVENT, "kind", "llm_message", "system_prompt", "llm_metrics", "extras", "cause")
     inner = rest_of(args, *known)

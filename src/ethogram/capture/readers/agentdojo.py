@@ -17,7 +17,7 @@ from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, c
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Missing, Outcome, ToolResult
+from ethogram.trace import SUCCESS_AT, Message, Missing, Outcome, ToolResult
 
 from ._shared import add_crash, as_listing, as_object, infrastructure, verdict
 
@@ -84,7 +84,7 @@ def _outcome(item: dict[str, Any], evaluation: dict[str, Any]) -> Outcome:
     """Utility; a run that a fault of the provider ended is written down as 0 and was never judged."""
     outcome = verdict(item.get("utility", evaluation.get("utility")), "utility")
     fault = infrastructure(as_text(item.get("error")))
-    if fault is not None and (isinstance(outcome, Missing) or not outcome.success()):
+    if fault is not None and (isinstance(outcome, Missing) or not outcome.success(SUCCESS_AT)):
         return fault
     return outcome
 

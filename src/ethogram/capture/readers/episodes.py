@@ -13,7 +13,7 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_name
 from ethogram.capture.peek import Peek, peek_at
-from ethogram.capture.rows import Row, rows_of, sample_of
+from ethogram.capture.rows import TableRow, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
 from ethogram.trace import OUTCOME_ONLY, REASONS, TOKEN_FIELDS, Missing, Outcome, Scored, digest
@@ -65,7 +65,7 @@ def _plain(value: Any) -> str:
     return f"{number!r}" if number is not None else as_name(value)
 
 
-def _read_row(trace: TraceBuilder, row: Row) -> None:
+def _read_row(trace: TraceBuilder, row: TableRow) -> None:
     trace.task, trace.agent = as_name(row["task"]), as_name(row.get("agent"))
     trace.condition = as_name(row.get("condition"))
     trace.attempt, trace.seed = as_int(row.get("attempt")), as_int(row.get("seed"))
@@ -81,7 +81,7 @@ def _read_row(trace: TraceBuilder, row: Row) -> None:
     }
 
 
-def _outcome(row: Row) -> Outcome:
+def _outcome(row: TableRow) -> Outcome:
     reason, score = as_name(row.get("reason")), as_float(row.get("score"))
     if reason in REASONS:
         return Missing(reason)  # type: ignore[arg-type]

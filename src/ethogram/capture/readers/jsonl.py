@@ -27,7 +27,7 @@ from ethogram.trace.codec import SCHEMA_VERSION, UPGRADES, EndLine, HeadLine, Li
 FORMAT = "jsonl"
 IN_MEMORY = 32 << 20
 
-Lines = Iterator[tuple[int, Line]]
+NumberedLines = Iterator[tuple[int, Line]]
 _SAME = (
     *(
         "kind",
@@ -82,7 +82,7 @@ def read(source: Source, intake: Intake) -> None:
         raise damage[0]
 
 
-def _until_damage(lines: Lines, damage: list[Unreadable]) -> Lines:
+def _until_damage(lines: NumberedLines, damage: list[Unreadable]) -> NumberedLines:
     """Lines up to where the bytes themselves break off: the open trace must be kept before that is reported."""
     try:
         yield from lines
@@ -104,12 +104,14 @@ def _unreadable_version(version: Any) -> str:
     return ""
 
 
-def _next_trace(lines: Lines) -> tuple[int, Line] | None:
+def _next_trace(lines: NumberedLines) -> tuple[int, Line] | None:
     """Skip to the next `trace` line: what stands between was reported with its own."""
     return next((entry for entry in lines if entry[1].get("type") == "trace"), None)
 
 
-def _read_trace(where: str, first: Line, lines: Lines, rest: list[tuple[int, Line] | None], intake: Intake) -> None:
+def _read_trace(
+    where: str, first: Line, lines: NumberedLines, rest: list[tuple[int, Line] | None], intake: Intake
+) -> None:
     """Read up to the end of the trace; `rest` receives the line to go on with."""
     version = int(first["schema_version"])
     head_line = decode_line(first, version)

@@ -17,7 +17,7 @@ from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import objects, records
-from ethogram.capture.rows import Row, rows_of, sample_of
+from ethogram.capture.rows import TableRow, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
 from ethogram.errors import Unreadable
@@ -54,13 +54,13 @@ def read(source: Source, intake: Intake) -> None:
             _read_row(row, where, intake)
 
 
-def _below(row: Row, prefix: str) -> dict[str, Any]:
+def _below(row: TableRow, prefix: str) -> dict[str, Any]:
     """The columns under a prefix that have a value, without it."""
     start = f"{prefix}."
     return {k.removeprefix(start): v for k, v in row.items() if k.startswith(start) and v is not None}
 
 
-def _read_row(row: Row, where: str, intake: Intake) -> None:
+def _read_row(row: TableRow, where: str, intake: Intake) -> None:
     example = as_name(row.get("example_id"))
     if not example:
         raise Unreadable("the row has no example_id")

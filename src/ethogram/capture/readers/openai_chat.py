@@ -278,9 +278,7 @@ class _Calls:
 
     def _incoming(self, messages: list[Message], chat: ChatBuilder, lane: str) -> None:
         last = max((i for i, m in enumerate(messages) if m.role == "assistant"), default=-1)
-        calls = OpenCalls()
-        for asked in messages[last].tool_calls if last >= 0 else ():
-            calls.add(asked)
+        calls = OpenCalls(messages[last].tool_calls if last >= 0 else ())
         if last >= 0 and lane not in self._asked:  # what was said before the log begins is no step of it
             self._trace.add(Draft(kind="other", name="history", lane=lane, output=messages[: last + 1]))
         for message in messages[last + 1 :]:

@@ -8,7 +8,6 @@ lanes. A tool's time stands in `tool.*` events and its result in the conversatio
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.intake import Intake
@@ -16,13 +15,12 @@ from ethogram.capture.parse import as_name, iso_ns
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source
 
-from ._openclaw_lane import OpenClawLane
+from ._openclaw_lane import OpenClawLane, OpenClawLine
 from ._turns import rest_of, stem
 
 FORMAT = "openclaw"
 TYPES = {"message.in", "message.out", "message.sending", "agent.start", "agent.end", "tool.start", "tool.end"}
 
-Line = dict[str, Any]
 MARKS = frozenset(["type"])
 
 
@@ -31,7 +29,7 @@ def sniff(peek: Peek) -> int:
     return max((_score(r) for r in peek.records if isinstance(r, dict)), default=0) if peek.shape != "array" else 0
 
 
-def _score(line: Line) -> int:
+def _score(line: OpenClawLine) -> int:
     kind = line.get("type")
     if not isinstance(kind, str) or kind not in TYPES:
         return 0
@@ -60,7 +58,7 @@ class _Log:
         self._kinds: Counter[str] = Counter()
         self._untimed = 0
 
-    def line(self, line: Line) -> None:
+    def line(self, line: OpenClawLine) -> None:
         kind = line.get("type")
         if not isinstance(kind, str) or not kind:
             raise ValueError("the line has no type")
@@ -88,7 +86,7 @@ class _Log:
         self._trace.meta |= {"events": dict(self._kinds), "events_without_time": self._untimed}
         self._trace.meta["lanes"] = len(self._lanes)
 
-    def _lane(self, line: Line) -> OpenClawLane:
+    def _lane(self, line: OpenClawLine) -> OpenClawLane:
         """Sub-agents and further agents have lanes; all channels of the main agent are one conversation."""
         key = as_name(line.get("sessionKey"))
         parts = key.split(":")

@@ -34,7 +34,6 @@ from ._turns import Turns, add_whole, plain_meta, rest_of, stem
 
 FORMAT = "swe-agent"
 
-_KNOWN = ("trajectory", "history", "info", "environment", "replay_config", "attempts")
 _STEP = ("action", "observation", "response", "state", "thought", "messages", "query")
 _HISTORY = ("role", "content", "name", "thought", "action", "tool_calls", "tool_call_ids", "thinking_blocks")
 _PARAMS = ("temperature", "top_p", "max_output_tokens", "max_input_tokens")

@@ -16,7 +16,7 @@ from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_int, as_name, as_text, iso_ns, to_json
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.register import RENUMBERED
-from ethogram.capture.rows import Row, rows_of, sample_of, why_no_sample
+from ethogram.capture.rows import TableRow, rows_of, sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
 from ethogram.trace import OUTCOME_ONLY, digest
@@ -54,7 +54,7 @@ def read(source: Source, intake: Intake) -> None:
         intake.report.notes.append(f"{rows} the task and attempt of an earlier row: each counts as one more attempt")
 
 
-def read_row(trace: TraceBuilder, row: Row, columns: OutcomeColumns, named: set[str]) -> None:
+def read_row(trace: TraceBuilder, row: TableRow, columns: OutcomeColumns, named: set[str]) -> None:
     """Fill a trace with what a row states."""
     roles = columns.roles
     if isinstance(task := row.get(roles["task"].name), list | dict):
@@ -73,7 +73,7 @@ def read_row(trace: TraceBuilder, row: Row, columns: OutcomeColumns, named: set[
     trace.meta = {name: value for name, value in row.items() if name not in named} | _stated(trace, row, columns)
 
 
-def _stated(trace: TraceBuilder, row: Row, columns: OutcomeColumns) -> dict[str, Any]:
+def _stated(trace: TraceBuilder, row: TableRow, columns: OutcomeColumns) -> dict[str, Any]:
     """The amounts of a row, under the names that totals have."""
     roles = columns.roles
     facts: dict[str, Any] = {OUTCOME_ONLY: True}

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.mcp.http_request import JSON, TEXT, Headers, Receive, Scope, Send, answer
+from ethogram.capture.asgi import JSON, TEXT, Headers, Receive, Scope, Send, answer
 from ethogram.capture.wire.access import Access, RequestFacts
 
 from .ingest import MAX_BODY, RETRY_SECONDS, Ingest, OtlpReply, OtlpRequest

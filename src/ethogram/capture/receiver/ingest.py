@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.intake import RECORD_ERRORS
+from ethogram.result import Result
 from ethogram.store import Redactor
 from ethogram.store.spool import Spool
 
@@ -39,7 +40,7 @@ class OtlpReply(msgspec.Struct, frozen=True):
     rejected: int = 0
 
 
-class IngestCounts(msgspec.Struct):
+class IngestCounts(Result, kw_only=True):
     """What came in since the server began."""
 
     requests: int = 0

@@ -1,4 +1,4 @@
-"""Spans that wait for the rest of their trace: late, doubled and out of order, told apart by trace id.
+"""Spans that wait for the rest of their trace, by trace id; they may be late, doubled or out of order.
 
 Their bytes are in the spool; here are places only, 16 bytes a span. A trace is due when its root has ended and nothing
 more of it came for a while; one whose root stays away is due after a longer while.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -11,12 +12,12 @@ import msgspec
 from ethogram.capture.intake import Skipped
 from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.access import Access, ListenSettings
-from ethogram.capture.wire.server import App, ServerThread
-from ethogram.result import Result
+from ethogram.capture.wire.server import App, ServerThread, check_free
 from ethogram.store import Home
 from ethogram.store.tokens import Tokens
 
 from .app import OtlpReceiver
+from .ingest import IngestCounts
 from .live_run import LiveRun
 
 PORT = 4318
@@ -37,24 +38,15 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     redact: str = "default"
 
 
-class ServeResult(Result, kw_only=True):
+class ServeResult(IngestCounts, kw_only=True):
     """What a server received and stored."""
 
     address: str
     run: str
     recovered: int = 0
-    requests: int = 0
-    spans: int = 0
-    log_records: int = 0
-    data_points: int = 0
-    rejected: int = 0
-    malformed: int = 0
-    busy: int = 0
     traces: int = 0
     superseded: int = 0
     skipped: list[Skipped] = []
-    lost: dict[str, int] = {}
-    redactions: dict[str, int] = {}
     problems: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
@@ -76,10 +68,9 @@ class OtlpService:
         """
         access = Access(Tokens(home.files), settings.listen)
         access.check_start(["ingest"])
+        check_free(settings.listen.host, settings.port, "the server")  # before a run is made
         self._live = LiveRun(home, settings.run, settle=settings.settle, redact=settings.redact, say=say)
         self.run = self._live.run
-        self._result = ServeResult(address="", run=self.run.name)
-        self._result.recovered, self._result.problems = self._live.recovered, self._live.problems
         self.receiver = OtlpReceiver(self._live.ingest, access)
         try:
             app = self.receiver if around is None else around(self.receiver, access)
@@ -87,7 +78,6 @@ class OtlpService:
         except BaseException:
             self._live.give_up()
             raise
-        self._result.address = self._server.address
 
     def start(self) -> ServeResult:
         """Begin to serve; gives what is known by then."""
@@ -95,7 +85,7 @@ class OtlpService:
             import_module(needed)  # the first request should not wait for what every request needs
         self._live.start()
         self._server.start()
-        return self._result
+        return self._result(IngestCounts())
 
     def close(self) -> ServeResult:
         """Answer what has come, write every trace, and give back the run; says what was done."""
@@ -103,16 +93,22 @@ class OtlpService:
             self._server.close(self.receiver.drained())
         finally:
             self._live.close()
-        counts, report, result = self._live.ingest.counts, self._live.report, self._result
-        for name in ("requests", "spans", "log_records", "data_points", "rejected", "malformed", "busy"):
-            setattr(result, name, getattr(counts, name))
+        counts, report = self._live.ingest.counts, self._live.report
+        counts.redactions = dict(sorted(counts.redactions.items()))
+        counts.lost = dict(Counter(report.lost) + Counter(counts.lost))
+        result = self._result(counts)
         result.traces, result.superseded = report.traces - self._live.superseded, self._live.superseded
         result.skipped = report.skipped
-        result.redactions = dict(sorted(counts.redactions.items()))
-        result.lost = dict(report.lost)
-        for what, count in counts.lost.items():
-            result.lost[what] = result.lost.get(what, 0) + count
         return result
+
+    def _result(self, counts: IngestCounts) -> ServeResult:
+        return ServeResult(
+            **msgspec.structs.asdict(counts),
+            address=self._server.address,
+            run=self.run.name,
+            recovered=self._live.recovered,
+            problems=self._live.problems,
+        )
 
 
 def serve_until_stopped(

@@ -1,4 +1,4 @@
-"""From waiting spans to traces of a run: a thread that writes what is due, commits, and lets the spool go.
+"""A thread that turns waiting spans into traces of a run, commits them, and frees the spool.
 
 A trace is known by its id wherever its spans come from. Spans that come after it was written are joined with the stored
 version: that is read back as spans of our own writer, and the joined trace supersedes it. The ledger says up to which

@@ -12,7 +12,7 @@ from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text
 
 from . import protobuf as pb
 from .spans import RawEvent, RawSpan
-from .wire import Piece, any_value, hex_id, key_values, kind_name, nanos, status_of
+from .wire import WirePiece, any_value, hex_id, key_values, kind_name, nanos, status_of
 
 if TYPE_CHECKING:
     from opentelemetry.proto.logs.v1.logs_pb2 import ResourceLogs
@@ -80,7 +80,7 @@ class Gathering:
         self._scope_name = ""
         self._count = 0
 
-    def pieces(self, place: str, pieces: Iterable[Piece]) -> None:
+    def pieces(self, place: str, pieces: Iterable[WirePiece]) -> None:
         """Pieces of documents in JSON; `place` says where they stand."""
         for piece in pieces:
             self._one(place, piece)
@@ -113,7 +113,7 @@ class Gathering:
                         attributes,
                     )
 
-    def _one(self, place: str, piece: Piece) -> None:
+    def _one(self, place: str, piece: WirePiece) -> None:
         what, value = piece
         if what == "resource+":
             self._resource, self._waiting, self._scope, self._scope_name = None, None, {}, ""

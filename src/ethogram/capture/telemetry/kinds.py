@@ -1,4 +1,4 @@
-"""What kind of work a span is, whose it is, and the little that must be known of it before its trace is written."""
+"""The kind of work of a span, its agent, and what must be known of it before its trace is written."""
 
 from __future__ import annotations
 

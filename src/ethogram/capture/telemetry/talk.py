@@ -1,4 +1,4 @@
-"""What a model span read and wrote, whichever dialect says it: the newest one wins, the others say it again."""
+"""The messages that a model span read and wrote, in any dialect; where several are given, the newest dialect counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The spans of one trace as a tree: their order, whose they are, which run side by side, which are the same call."""
+"""The spans of one trace as a tree: order, agents, spans that run in parallel, and duplicates of one call."""
 
 from __future__ import annotations
 

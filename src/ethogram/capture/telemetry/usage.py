@@ -69,7 +69,7 @@ _PROMPT_COSTS = ("llm.cost.prompt", "gen_ai.usage.input_cost")
 _COMPLETION_COSTS = ("llm.cost.completion", "gen_ai.usage.output_cost")
 COST_KEYS = frozenset([*COSTS, *_PROMPT_COSTS, *_COMPLETION_COSTS])
 
-Counts = dict[str, int | None]
+SpanTokens = dict[str, int | None]
 
 _LANGFUSE: dict[str, tuple[str, ...]] = {
     "input_tokens": ("input", "prompt", "input_tokens", "prompt_tokens", "promptTokens"),
@@ -101,12 +101,12 @@ _LANGFUSE: dict[str, tuple[str, ...]] = {
 }
 
 
-def take_tokens(bag: Bag, *, exact: bool = False) -> Counts:
+def take_tokens(bag: Bag, *, exact: bool = False) -> SpanTokens:
     """Token counts of a span; `exact` (our own writer) means that nothing has to be guessed."""
     present = COUNT_KEYS & bag.rest.keys()
     if not present:
         return {}
-    counts: Counts = {field: bag.take_int(*filter(present.__contains__, keys)) for field, keys in SPELLINGS.items()}
+    counts: SpanTokens = {field: bag.take_int(*filter(present.__contains__, keys)) for field, keys in SPELLINGS.items()}
     total = next((t for k in TOTALS if k in bag and (t := as_int(bag.rest[k])) is not None), None)
     counts = settle(counts, total, exact=exact)
     if total is not None and total == _sum(counts):
@@ -116,7 +116,7 @@ def take_tokens(bag: Bag, *, exact: bool = False) -> Counts:
     return counts
 
 
-def settle(counts: Counts, total: int | None, *, inclusive: bool = True, exact: bool = False) -> Counts:
+def settle(counts: SpanTokens, total: int | None, *, inclusive: bool = True, exact: bool = False) -> SpanTokens:
     """Fresh input and full output, from counts that may include the cache and leave out the reasoning."""
     given, output = counts["input_tokens"], counts["output_tokens"]
     cached = (counts["cache_read_tokens"] or 0) + (counts["cache_write_tokens"] or 0)
@@ -136,14 +136,14 @@ def settle(counts: Counts, total: int | None, *, inclusive: bool = True, exact: 
     return counts
 
 
-def _sum(counts: Counts) -> int:
+def _sum(counts: SpanTokens) -> int:
     return sum(counts[f] or 0 for f in ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens"))
 
 
-def langfuse_tokens(details: dict[str, Any]) -> tuple[Counts, dict[str, Any]]:
+def langfuse_tokens(details: dict[str, Any]) -> tuple[SpanTokens, dict[str, Any]]:
     """Counts of Langfuse's `usageDetails`, whose buckets exclude each other, and the details that were not used."""
     left = dict(details)
-    counts: Counts = {}
+    counts: SpanTokens = {}
     for field, keys in _LANGFUSE.items():
         key = next((k for k in keys if as_int(left.get(k)) is not None), None)
         counts[field] = as_int(left.pop(key)) if key else None

@@ -24,7 +24,7 @@ from ethogram.trace import Status
 if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
-Piece = tuple[str, Any]
+WirePiece = tuple[str, Any]
 """`resource+`, `resource`, `scope+`, `scope`, `span`, `log` or `metrics`, and its value."""
 
 _SPELLINGS = {
@@ -55,7 +55,7 @@ def _paths() -> dict[str, str]:
 _PATHS = _paths()
 
 
-def streamed(stream: BinaryIO) -> Iterator[Piece]:
+def streamed(stream: BinaryIO) -> Iterator[WirePiece]:
     """Pieces of one or more JSON documents (or an array of them), as far as they go; raises ijson's errors."""
     builder: ObjectBuilder | None = None
     what = inside = ""
@@ -75,7 +75,7 @@ def streamed(stream: BinaryIO) -> Iterator[Piece]:
                 builder.event(event, value)
 
 
-def taken_apart(document: dict[str, Any]) -> Iterator[Piece]:
+def taken_apart(document: dict[str, Any]) -> Iterator[WirePiece]:
     """Pieces of a document that is already in memory."""
     for top, (scope, items, what) in _SPELLINGS.items():
         for resource in as_list(document.get(top)):

@@ -1,4 +1,4 @@
-"""Who may ask a server of ours for what: loopback needs no token, any other address does.
+"""Access to our servers: no token is needed on loopback, one is needed on any other address.
 
 Every request passes the same checks, in this order: the address asked for (`Host`, against DNS rebinding), the page
 that asks (`Origin`, against forged requests of other sites), then the token and its scopes. Decisions are made here;
@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ethogram.capture.mcp.http_request import LOOPBACK
+from ethogram.capture.asgi import LOOPBACK
 from ethogram.errors import BadUsage
 from ethogram.store.tokens import AccessToken, Tokens, TokenScope, token_id
 

@@ -1,4 +1,4 @@
-"""Asking a model without an agent: a recorded request is sent again, perhaps changed, and the reply is read.
+"""Call a model without an agent: send a recorded request again, perhaps changed, and read the reply.
 
 Addresses and keys are found as the providers' own packages find them: `OPENAI_BASE_URL` and `OPENAI_API_KEY`,
 `ANTHROPIC_BASE_URL` and `ANTHROPIC_API_KEY` (or `ANTHROPIC_AUTH_TOKEN`). Keys are sent and never stored.

@@ -80,12 +80,6 @@ class marked:
         _mark.reset(self._before)
 
 
-def current_token() -> str | None:
-    """The token of the episode that work now belongs to."""
-    mark = _mark.get()
-    return None if mark is None else mark.token
-
-
 class Sent(NamedTuple):
     """What becomes of a request: headers to add, and another address where it must go to the gateway instead."""
 

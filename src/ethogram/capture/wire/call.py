@@ -1,4 +1,4 @@
-"""A call of a model in words that do not depend on the provider: what was asked, what came back, what to do with it.
+"""A model call in terms that do not depend on the provider: request, reply, and what to do with it.
 
 A `WireProtocol` translates between these records and the bytes of one API. A `CallPolicy` decides about each call
 before it is forwarded: caps, the kill switch, faults, replay and forks are all policies.
@@ -12,6 +12,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 
 from ethogram.trace import Message, Param
+
+CAP_REACHED = "ethogram_cap_reached"
+KILLED = "ethogram_killed"
+DEVIATION = "ethogram_deviation"
+ENDED = "ethogram_episode_ended"
+"""Kinds of errors by which agents are told that their episode is over, of models and of tools alike."""
 
 ProtocolName = Literal["openai-chat", "openai-responses", "anthropic-messages"]
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, MutableMapping
+from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
-from .headers import Headers, header
+from ethogram.capture.asgi import AsgiMessage, Headers, Receive, Send
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
+from .headers import header
 
 
 class ClientGone(Exception):
@@ -20,7 +18,7 @@ class ClientGone(Exception):
 class ClientSide:
     """One request of a client, over ASGI."""
 
-    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: AsgiMessage, receive: Receive, send: Send) -> None:
         """Nothing is read yet."""
         self.method: str = scope["method"]
         self.path: bytes = scope["raw_path"]

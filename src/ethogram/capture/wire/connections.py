@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from .headers import Headers
+from ethogram.capture.asgi import LOOPBACK, Headers
+
 from .upstream_http import CONNECT_SECONDS, IDLE_SECONDS, HttpPool, UpstreamFailed, UpstreamRequest
-from .upstreams import LOOPBACK
 
 if TYPE_CHECKING:
     import httpx

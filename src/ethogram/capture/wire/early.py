@@ -1,4 +1,4 @@
-"""A call that goes on to its upstream before it is read, where nothing decides about calls."""
+"""Forward a call to its upstream before it is read, where nothing decides about calls."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .unread import may_cost
 from .upstream_http import UpstreamFailed, UpstreamRequest
 from .upstreams import Upstream
 
-Owner = Callable[[str | None, ModelRequest | None], Joined | None]
+OwnerOfCall = Callable[[str | None, ModelRequest | None], Joined | None]
 
 _clock = SystemClock()
 
@@ -37,7 +37,7 @@ class EarlyCall:
         body: bytes,
         *,
         later: Later,
-        owner: Owner,
+        owner: OwnerOfCall,
         unowned: Callable[[str | None], None],
     ) -> None:
         """`owner` says whose a call is, by its name and its request; `unowned` is told of one that is nobody's."""

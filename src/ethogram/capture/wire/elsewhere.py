@@ -1,4 +1,4 @@
-"""Episodes of runs in other processes: where the calls of a service that the user started belong.
+"""Register episodes at a gateway in another process: the calls of a service that the user started belong to them.
 
 An agent behind an address calls its models through a gateway of the user's. A run registers each of its episodes there,
 `PUT /_ethogram/routes/TOKEN` with base URLs of its own gateway by provider, and the service passes on the header

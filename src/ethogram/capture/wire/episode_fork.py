@@ -16,12 +16,12 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.parse import to_json
 from ethogram.cost import CapReached
 from ethogram.store.redact import Redactor
-from ethogram.trace import Missing, Span, Trace
+from ethogram.trace import Missing, Span, Trace, canonical_json
 
 from .episode_replay import ReplayDeviation, recorded_result
 from .fork import ForkChange, ForkPolicy
 from .playback import Deviation
-from .recorded_tools import RecordedCall, RecordedTools, Redact, began, comparable
+from .recorded_tools import RecordedCall, RecordedTools, Redact, began
 
 MOST_CHARS = 2000
 """Of a difference this much is kept with the outcome of an episode."""
@@ -161,7 +161,7 @@ class EpisodeFork:
 
     def _checked(self, call: RecordedCall, result: Any) -> Any:
         got = self._redact(result if isinstance(result, str) else to_json(result), "result")
-        if call.failed or call.result is None or comparable(got) != comparable(call.result):
+        if call.failed or call.result is None or canonical_json(got) != canonical_json(call.result):
             raise self._differs(call, got)
         return result
 

@@ -1,4 +1,4 @@
-"""One call of a model through the gateway: decided upon, paid for, passed on, and recorded."""
+"""One model call through the gateway: decide, reserve its budget, forward, record."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ethogram.capture.draft import Draft
 from ethogram.cost import Amounts, CapReached
 from ethogram.trace import Param
 
-from .call import Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
+from .call import ENDED, Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
 from .client import ClientSide
 from .connections import Connections
 from .forwarding import forwarded
-from .joined import ABOUT_THE_EPISODE, ENDED, Joined
+from .joined import ABOUT_THE_EPISODE, Joined
 from .later import Later
 from .protocols import estimated_usage
 from .reply_passage import ReplyPassage

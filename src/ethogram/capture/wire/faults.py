@@ -1,4 +1,4 @@
-"""Operators of `perturb` as policies, so that they work on agents that are not ours: their calls pass the gateway.
+"""Operators of `perturb` as policies of the gateway, for agents that are not ours.
 
 A model that calls tools reads their results in the next request, and in every later one, for the context is sent
 again. `ToolFaults` changes a result there, each time in the same way: the model sees the changed result, while the
@@ -8,10 +8,9 @@ user, `ModelFaults` the call itself. Which calls are hit follows from a seed, as
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ethogram.capture.pairing import OpenCalls
+from ethogram.capture.pairing import answered_calls, unseen_call
 from ethogram.capture.parse import as_dict, to_json
 from ethogram.perturb import (
     Call,
@@ -24,7 +23,7 @@ from ethogram.perturb import (
     perturb_tool,
 )
 from ethogram.perturb.operator import count_of
-from ethogram.trace import Message, Text, ToolCall, ToolResult
+from ethogram.trace import Text, ToolCall, ToolResult, is_length_stop
 
 from .call import Decision, Forward, ModelReply, ModelRequest, ProtocolName, Refuse, RequestEdits
 from .tool_results import plain_name
@@ -36,8 +35,6 @@ _ERROR_KINDS: dict[int, tuple[str, str]] = {
     529: ("server_error", "overloaded_error"),
 }
 """What OpenAI and Anthropic call the errors of a status."""
-
-_AT_THE_LIMIT = frozenset(["length", "max_tokens", "max_output_tokens"])
 
 
 class ModelFaults:
@@ -66,7 +63,7 @@ class ModelFaults:
 
     def done(self, request: ModelRequest, reply: ModelReply | None) -> None:
         """Count a reply that ended at the limit that was set here."""
-        if reply is not None and request.at_most_tokens in self._limits and reply.stop_reason in _AT_THE_LIMIT:
+        if reply is not None and request.at_most_tokens in self._limits and is_length_stop(reply.stop_reason):
             self.hits += 1
 
 
@@ -116,7 +113,8 @@ class ToolFaults:
         """The request with the results that the model is to read."""
         texts: dict[tuple[int, int], str] = {}
         repeats: dict[tuple[str | None, str, str], int] = {}
-        for place, call, result in answered_calls(request.messages):
+        for place, asked, result in answered_calls(request.messages):
+            call = asked or unseen_call(result)
             if not self._source.changes(call.name) or any(map(self._source.called, (call.name, plain_name(call.name)))):
                 continue
             key = (result.call_id, call.name, to_json(as_dict(call.arguments)))
@@ -148,19 +146,6 @@ class ToolFaults:
         if not change.hit:
             return _SeenResult(result.content, None)
         return _SeenResult(result.content, f"Error: {change.error}" if change.error else str(change.result))
-
-
-def answered_calls(messages: Sequence[Message]) -> Iterator[tuple[tuple[int, int], ToolCall, ToolResult]]:
-    """Each result of the client's own tools in a request: where it stands, the call that it answers, and itself."""
-    calls = OpenCalls()
-    for i, message in enumerate(messages):
-        if message.role == "assistant":  # results in it are those of tools that the provider runs
-            for call in message.tool_calls:
-                calls.add(call)
-            continue
-        for j, part in enumerate(message.parts):
-            if isinstance(part, ToolResult):
-                yield (i, j), calls.call_for(part), part
 
 
 class PromptFaults:

@@ -6,15 +6,16 @@ included, must be the recorded one. After that, calls are live, and the change s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Literal, get_args
 
 import msgspec
 
+from ethogram.capture.pairing import AnsweredCall, answered_calls
 from ethogram.capture.parse import from_json
 from ethogram.errors import BadUsage
 from ethogram.store.redact import Redactor, is_marked
-from ethogram.trace import Message, Part, Span, Text, ToolCall, ToolResult, Trace, digest, short_id
+from ethogram.trace import Message, Part, Span, Text, ToolCall, ToolResult, Trace, arguments_value, digest, short_id
 
 from .call import Decision, Forward, ModelReply, ModelRequest, RequestEdits, Serve
 from .playback import Playback
@@ -150,7 +151,7 @@ class ForkPolicy:
             self.live = True
             self._before = request.model, _system(request)
             if self._place is not None:
-                self._told = _results(request.messages)[self._place][2]
+                self._told = list(answered_calls(request.messages))[self._place].result
             self._on_live()
             if self._reply is not None:
                 return Serve(reply=self._reply, note=f"fork: the answer of step {self.step} was set")
@@ -176,7 +177,7 @@ class ForkPolicy:
         if change.what == "model" and request.model == model:
             return RequestEdits(model=change.text)
         if change.what == "result" and self._told is not None:
-            places = [(i, j) for i, j, part in _results(request.messages) if part == self._told]
+            places = [one.place for one in answered_calls(request.messages) if one.result == self._told]
             return RequestEdits(texts=dict.fromkeys(places, change.text)) if places else None
         return None
 
@@ -197,19 +198,12 @@ def _system(request: ModelRequest) -> str:
     return "\n".join(m.text for m in request.messages if m.role == "system")
 
 
-def _results(messages: Sequence[Message]) -> list[tuple[int, int, ToolResult]]:
-    """Tool results of a request with their places."""
-    return [(i, j, p) for i, m in enumerate(messages) for j, p in enumerate(m.parts) if isinstance(p, ToolResult)]
-
-
 def _result_place(trace: Trace, at: int, call: RecordedModelCall) -> int:
     """Which of the tool results in a recorded request is that of a tool step, counted from its start."""
     steps = trace.steps
     messages = [trace.message(ref) for ref in trace.input_refs(call.span)]
-    asked: dict[str | None, ToolCall] = {c.call_id: c for m in messages for c in m.tool_calls}
-    results = [part for _, _, part in _results(messages)]
     wanted = _call_of(trace, steps[at])
-    alike = [i for i, p in enumerate(results) if _same_call(asked.get(p.call_id), p, wanted)]
+    alike = [i for i, answered in enumerate(answered_calls(messages)) if _same_call(answered, wanted)]
     # the same call may have been made again and again: the last of them are those since the model spoke last
     later = sum(_call_of(trace, s) == wanted for s in steps[at + 1 : call.step] if s.kind == "tool")
     if len(alike) <= later:
@@ -222,18 +216,13 @@ def _result_place(trace: Trace, at: int, call: RecordedModelCall) -> int:
 
 def _call_of(trace: Trace, span: Span) -> tuple[str, Any]:
     arguments = trace.text(span.arguments) if span.arguments is not None else "{}"
-    return span.tool or span.name, _value(arguments)
+    return span.tool or span.name, arguments_value(arguments)
 
 
-def _same_call(asked: ToolCall | None, result: ToolResult, wanted: tuple[str, Any]) -> bool:
-    if asked is None:
-        return result.name == wanted[0]
-    return (asked.name, _value(asked.arguments)) == wanted
-
-
-def _value(arguments: str) -> Any:
-    found = from_json(arguments or "{}")
-    return arguments if found is None else found
+def _same_call(answered: AnsweredCall, wanted: tuple[str, Any]) -> bool:
+    if answered.call is None:
+        return answered.result.name == wanted[0]
+    return (answered.call.name, arguments_value(answered.call.arguments)) == wanted
 
 
 def _message(words: str) -> Message:

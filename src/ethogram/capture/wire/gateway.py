@@ -18,7 +18,7 @@ import msgspec
 from ethogram.capture.recorder import Recorder
 from ethogram.errors import BadInput
 
-from .call import CallPolicy, ModelRequest, WireProtocol
+from .call import ENDED, CallPolicy, ModelRequest, WireProtocol
 from .client import ClientGone, ClientSide
 from .connections import Connections
 from .early import EarlyCall
@@ -26,7 +26,7 @@ from .elsewhere import CONTROL, Elsewhere
 from .exchange import LARGE, NO_RETRY, UNREACHED, Exchange
 from .forwarding import forwarded
 from .headers import EPISODE, NO_EPISODE, PROMPT, SPAN, for_client, header
-from .joined import ENDED, Joined, refusal
+from .joined import Joined, refusal
 from .later import Later
 from .protocols import protocol_for
 from .server import ServerThread

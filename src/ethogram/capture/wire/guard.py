@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, quote, unquote
 
 import msgspec
 
-from ethogram.capture.mcp.http_request import JSON, Headers, Receive, Scope, Send, answer
+from ethogram.capture.asgi import JSON, Headers, Receive, Scope, Send, answer
 
 from .access import Access, Denial, RequestFacts, RouteScope, cookie_token
 from .server import App

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .coding import DECODABLE
+from ethogram.capture.asgi import Headers
 
-Headers = list[tuple[bytes, bytes]]
+from .coding import DECODABLE
 
 EPISODE = b"x-ethogram-episode"
 NO_EPISODE = "none"

@@ -1,4 +1,4 @@
-"""An episode that is registered at the gateway: what its calls are recorded into, and what was refused of them."""
+"""An episode that is registered at the gateway: where its calls are recorded, and which were refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ from ethogram.capture.recorder import Recorder
 from ethogram.cost import CapReached
 from ethogram.perturb.tools import ToolPerturbation
 
-from .call import CallPolicy, Decision, Forward, ModelRequest, OfflinePolicy, Refuse, Serve
+from .call import (
+    CAP_REACHED,
+    DEVIATION,
+    ENDED,
+    KILLED,
+    CallPolicy,
+    Decision,
+    Forward,
+    ModelRequest,
+    OfflinePolicy,
+    Refuse,
+    Serve,
+)
 from .tool_results import AskedTools
 
 if TYPE_CHECKING:
@@ -24,10 +36,6 @@ if TYPE_CHECKING:
 
     from .exchange import Exchange
 
-CAP_REACHED = "ethogram_cap_reached"
-KILLED = "ethogram_killed"
-DEVIATION = "ethogram_deviation"
-ENDED = "ethogram_episode_ended"
 ABOUT_THE_EPISODE = frozenset({CAP_REACHED, KILLED, DEVIATION, ENDED})
 """Kinds of refusals that end an episode; all others are errors that an agent may live with."""
 

@@ -1,4 +1,4 @@
-"""Work that clients need not wait for: reading and recording what has passed, done when no bytes are on their way."""
+"""Deferred work: reading and recording what has passed, done while no bytes are being forwarded."""
 
 from __future__ import annotations
 

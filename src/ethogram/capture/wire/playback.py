@@ -18,12 +18,11 @@ from ethogram.errors import BadInput
 from ethogram.store.redact import Redactor
 from ethogram.trace import Missing, Trace
 
-from .call import Decision, ModelReply, ModelRequest, Refuse, Serve
+from .call import DEVIATION, Decision, ModelReply, ModelRequest, Refuse, Serve
 from .recorded_calls import RecordedModelCall, recorded_calls
 from .request_form import LiveForms, RequestForm, request_diff
 
 Mode = Literal["strict", "lenient"]
-DEVIATION = "ethogram_deviation"
 RECORDED_FAILURE = "ethogram_recorded_failure"
 NOT_RECORDED = "ethogram_not_recorded"
 UNREACHED_STATUS = 502

@@ -1,4 +1,4 @@
-"""The model calls of a stored trace: what was asked, what was answered, and whether it can be answered so again."""
+"""The model calls of a stored trace: request, answer, and whether the answer can be given again."""
 
 from __future__ import annotations
 

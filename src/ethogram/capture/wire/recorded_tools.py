@@ -17,11 +17,10 @@ import msgspec
 
 from ethogram.capture.parse import from_json, to_json
 from ethogram.store.redact import is_marked
-from ethogram.trace import Ref, Span, SpanId, Trace
+from ethogram.trace import Ref, Span, SpanId, Trace, canonical_json
 
 Redact = Callable[[str, str], str]
 """A value as it would be stored in a field (`arguments`, `name`, …) of a trace."""
-_sorted = msgspec.json.Encoder(enc_hook=str, order="sorted")
 
 
 class RecordedCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +60,7 @@ class RecordedTools:
             spans = [s for s in spans if began(s) < began(before)]
         self.calls = tuple(_call(trace, span, number) for number, span in enumerate(spans, start=1))
         for call in self.calls:
-            self._waiting[call.name, comparable(call.arguments)].append(call)
+            self._waiting[call.name, canonical_json(call.arguments)].append(call)
 
     def answer(self, name: str, arguments: Mapping[str, Any]) -> RecordedCall | None:
         """The recorded call that this one repeats, or None if the trace has no such call left."""
@@ -99,7 +98,7 @@ class RecordedTools:
 
     def _key(self, name: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
         stored = self._redact(to_json(dict(arguments)), "arguments")
-        return self._redact(name, "name"), comparable(stored)
+        return self._redact(name, "name"), canonical_json(stored)
 
 
 def began(span: Span) -> tuple[int, int]:
@@ -132,12 +131,6 @@ def _call(trace: Trace, span: Span, number: int) -> RecordedCall:
         attributes=facts if isinstance(facts, dict) else {},
         unusable=unusable,
     )
-
-
-def comparable(arguments: str) -> str:
-    """Arguments without the order of their names; words that are no JSON (redaction may break it) as they are."""
-    value = from_json(arguments)
-    return arguments if value is None else _sorted.encode(value).decode()
 
 
 def _lines(arguments: str) -> list[str]:

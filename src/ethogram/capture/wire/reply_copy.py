@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ethogram.capture.asgi import Headers
+
 from .call import ModelReply, StreamReader, WireProtocol
 from .coding import Decoder, decoder_of
-from .headers import Headers, header
+from .headers import header
 
 KEPT_BYTES = 64 << 20
 """A longer reply that is not streamed is passed on, but not read."""

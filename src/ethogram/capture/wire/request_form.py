@@ -17,7 +17,7 @@ import msgspec
 from ethogram.capture.cleaning import clean_message, clean_params, json_text
 from ethogram.capture.draft import without_surrogates
 from ethogram.store.redact import Redactor
-from ethogram.trace import File, Message, Param, Reasoning, Text, ToolCall, ToolResult
+from ethogram.trace import File, Message, Param, Reasoning, Text, ToolCall, ToolResult, canonical_json
 
 from .call import ModelRequest
 
@@ -115,7 +115,7 @@ def message_form(message: Message) -> MessageForm:
                 content.append(["reasoning", part.text])
                 lines += [f"(reasoning) {line}" for line in part.text.splitlines()]
             case ToolCall():
-                arguments = _canonical(part.arguments)
+                arguments = canonical_json(part.arguments)
                 content.append(["call", part.name, arguments])
                 calls.append(part.call_id)
                 lines.append(f"call {part.name} {arguments}")
@@ -203,14 +203,6 @@ def request_diff(recorded: RequestForm | None, live: RequestForm, step: int) -> 
         return "the same messages, but tool results answer other calls"
     left_out = len(lines) - DIFF_LINES
     return "\n".join(lines[:DIFF_LINES] + ([f"… {left_out} more lines"] if left_out > 0 else []))
-
-
-def _canonical(arguments: str) -> str:
-    """Arguments whatever their spacing and the order of their names; what is no JSON stays as it is."""
-    try:
-        return json_text(msgspec.json.decode(arguments))
-    except (msgspec.DecodeError, RecursionError):
-        return arguments
 
 
 def _same_model(first: str, second: str) -> bool:

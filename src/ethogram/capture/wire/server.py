@@ -233,6 +233,11 @@ async def _end_connections(state: ServerState) -> None:
 _SILENT = logging.Logger("ethogram.gateway", logging.CRITICAL + 1)
 
 
+def check_free(host: str, port: int, what: str) -> None:
+    """Raise `BadUsage` where nothing can listen."""
+    _bound(host, port, what).close()
+
+
 def _bound(host: str, port: int, what: str) -> socket.socket:
     listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

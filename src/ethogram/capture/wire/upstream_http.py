@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from .headers import Headers
+from ethogram.capture.asgi import Headers
+
 from .upstreams import is_address
 
 CONNECT_SECONDS = 15.0

@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ethogram.capture.asgi import LOOPBACK
 from ethogram.cost.prices import provider_at
 from ethogram.errors import BadUsage
 
 NO_KEY = "no-key-needed-for-a-replay"
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Provider(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.draft import Draft
+from ethogram.capture.pairing import OpenCall, OpenCalls
 from ethogram.capture.parse import as_dict
 from ethogram.capture.readers._atif_steps import PATCHABLE
 from ethogram.trace import File, Part, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace
@@ -17,19 +18,24 @@ from ethogram.trace import File, Part, Reasoning, Ref, Span, SpanId, Text, ToolC
 def pair(trace: Trace, spans: list[Span]) -> dict[SpanId, dict[int, Span]]:
     """Tool spans by the reply and the place of the call that asked for them: by id, then by name."""
     found: dict[SpanId, dict[int, Span]] = {}
-    waiting: list[tuple[SpanId, int, ToolCall]] = []
+    waiting = OpenCalls()
     for span in spans:
         if span.kind == "model" and span.output:
-            calls = trace.message(span.output[0]).tool_calls
-            waiting.extend((span.span_id, i, call) for i, call in enumerate(calls))
+            for place, call in enumerate(trace.message(span.output[0]).tool_calls):
+                waiting.add(call, asker=span.span_id, place=place)
         elif span.kind == "tool":
-            for at, (asker, place, call) in enumerate(waiting):
-                same = call.call_id == span.call_id if call.call_id and span.call_id else call.name == span.tool
-                if same:
-                    found.setdefault(asker, {})[place] = span
-                    del waiting[at]
-                    break
+            asked = _call_of(span, waiting)
+            if asked is not None:
+                found.setdefault(asked.details["asker"], {})[asked.details["place"]] = span
     return found
+
+
+def _call_of(span: Span, waiting: OpenCalls) -> OpenCall | None:
+    """The call that a tool span carried out; one of another id is none, nor is one of another name without an id."""
+    asked = waiting.take_id(span.call_id) if span.call_id else None
+    if asked is not None:
+        return asked
+    return waiting.take_first(lambda call: call.name == span.tool and not (call.call_id and span.call_id))
 
 
 def draft_of(trace: Trace, span: Span) -> Draft:

@@ -16,7 +16,7 @@ import msgspec
 
 from ethogram.capture.inspect.out import TraceEvents, inspect_time, inspect_usage, is_root, model_name
 from ethogram.capture.inspect.places import OWN
-from ethogram.capture.inspect.pool import Json, MessagePool
+from ethogram.capture.inspect.pool import JsonObject, MessagePool
 from ethogram.capture.inspect.scores import grade
 from ethogram.capture.parse import as_dict, as_name
 from ethogram.trace import Label, Missing, Scored, Span, Trace, digest, inner_ids, message_order
@@ -53,7 +53,7 @@ def _put(archive: zipfile.ZipFile, name: str, value: Any) -> None:
     archive.writestr(info, msgspec.json.encode(value))
 
 
-def _sample(trace: Trace, epoch: int, lost: Counter[str]) -> Json:
+def _sample(trace: Trace, epoch: int, lost: Counter[str]) -> JsonObject:
     head = trace.head
     pool = MessagePool(trace, lost)
     events = list(TraceEvents(trace, pool, lost))
@@ -95,10 +95,10 @@ def _is_target(value: Any) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and all(isinstance(v, str) for v in value))
 
 
-def _own(trace: Trace, root: Span | None, by: str, rest: Json) -> Json:
+def _own(trace: Trace, root: Span | None, by: str, rest: JsonObject) -> JsonObject:
     """What a sample of Inspect has no field for; our reader puts it back."""
     head = trace.head
-    own: Json = {"agent": head.agent, "condition": head.condition, "seed": head.seed, "meta": head.meta}
+    own: JsonObject = {"agent": head.agent, "condition": head.condition, "seed": head.seed, "meta": head.meta}
     own |= {"rooted": root is not None, "root": rest, "answered": head.answer is not None}
     if isinstance(head.outcome, Scored):
         own |= {"by": by, "scorer": head.outcome.by}
@@ -107,14 +107,16 @@ def _own(trace: Trace, root: Span | None, by: str, rest: Json) -> Json:
     return {k: v for k, v in own.items() if v is not None}
 
 
-def _output(trace: Trace, events: list[Json]) -> Json:
+def _output(trace: Trace, events: list[JsonObject]) -> JsonObject:
     """The last output, and the answer as its completion."""
-    last: Json = next((e["output"] for e in reversed(events) if e["event"] == "model" and e["output"]["choices"]), {})
+    last: JsonObject = next(
+        (e["output"] for e in reversed(events) if e["event"] == "model" and e["output"]["choices"]), {}
+    )
     answer = trace.head.answer
     return {**last, "completion": trace.texts.get(answer, "") if answer is not None else ""}
 
 
-def _error(trace: Trace, root: Span | None) -> Json | None:
+def _error(trace: Trace, root: Span | None) -> JsonObject | None:
     outcome = trace.head.outcome
     words = trace.texts.get(root.error) if root is not None and root.error is not None else None
     if words is None and isinstance(outcome, Missing) and outcome.reason.startswith("infrastructure"):
@@ -122,7 +124,7 @@ def _error(trace: Trace, root: Span | None) -> Json | None:
     return None if words is None else {"message": words, "traceback": "", "traceback_ansi": ""}
 
 
-def _usage(trace: Trace) -> dict[str, Json]:
+def _usage(trace: Trace) -> dict[str, JsonObject]:
     """Tokens by model, from the leaf model spans."""
     inner = inner_ids(trace.spans, frozenset({"model"}))
     sums: dict[str, Counter[str]] = {}
@@ -132,9 +134,9 @@ def _usage(trace: Trace) -> dict[str, Json]:
     return {name: dict(counts) for name, counts in sums.items()}
 
 
-def _scores(trace: Trace, lost: Counter[str]) -> tuple[dict[str, Json], str]:
+def _scores(trace: Trace, lost: Counter[str]) -> tuple[dict[str, JsonObject], str]:
     """Labels as scores, the one that decides the outcome first, and its name."""
-    scores: dict[str, Json] = {}
+    scores: dict[str, JsonObject] = {}
     names = {label.name for label in trace.labels}
     for label in trace.labels:
         for field, said in (("at_ns", None), ("version", "1")):
@@ -160,9 +162,9 @@ def _scores(trace: Trace, lost: Counter[str]) -> tuple[dict[str, Json], str]:
     return {by: first, **scores}, by
 
 
-def _score(trace: Trace, label: Label, name: str, value: Any) -> Json:
+def _score(trace: Trace, label: Label, name: str, value: Any) -> JsonObject:
     """A score; what a label says and a score cannot stands in its metadata."""
-    own: Json = {"by": label.by, "source": label.source} if (label.by, label.source) != (name, "import") else {}
+    own: JsonObject = {"by": label.by, "source": label.source} if (label.by, label.source) != (name, "import") else {}
     own |= {"name": label.name} if value != {} and label.name != name else {}
     own |= {"span_id": label.span_id} if label.span_id else {}
     why = None if label.why is None else trace.texts.get(label.why)
@@ -174,7 +176,7 @@ class _Header:
     """What the log says about all samples, gathered while they are written."""
 
     def __init__(self, task: str, model: str) -> None:
-        self.summaries: list[Json] = []
+        self.summaries: list[JsonObject] = []
         self._names: dict[str, Counter[str]] = {"task": Counter(), "model": Counter(), "dataset": Counter()}
         self._given = {"task": task, "model": model}
         self._taken: set[tuple[str, int]] = set()
@@ -193,7 +195,7 @@ class _Header:
         self._taken.add((trace.head.task, epoch))
         return epoch
 
-    def add(self, trace: Trace, sample: Json) -> None:
+    def add(self, trace: Trace, sample: JsonObject) -> None:
         """Count a sample in."""
         head = trace.head
         for name, seen in self._names.items():
@@ -214,7 +216,7 @@ class _Header:
             summary["error"] = sample["error"]["message"][:1000]
         self.summaries.append(summary)
 
-    def content(self) -> Json:
+    def content(self) -> JsonObject:
         """The header."""
         key = digest("inspect", *self._traces)[3:25]
         model = self._name("model") or next(iter(self._usage), "none/none")
@@ -253,6 +255,6 @@ class _Header:
         return self._given.get(field) or (next(iter(seen)) if len(seen) == 1 else "")
 
 
-def _mean(name: str, values: list[float]) -> Json:
+def _mean(name: str, values: list[float]) -> JsonObject:
     metrics = {"mean": {"name": "mean", "value": sum(values) / len(values), "params": {}}} if values else {}
     return {"name": name, "scorer": name, "scored_samples": len(values), "params": {}, "metrics": metrics}

@@ -1,1 +1,1 @@
-"""Can I trust my judge? Samples to label by hand, agreement per item, corrected rates, the standing audit."""
+"""Calibration of judges: samples to label by hand, agreement per item, corrected rates, the standing audit."""

@@ -1,4 +1,4 @@
-"""The standing audit: a fixed share of judged runs is labelled by hand for ever; does the judge still agree?"""
+"""The standing audit: a fixed share of judged attempts is labelled by hand, to detect drift of the judge."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from ethogram.arguments import between
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
@@ -99,6 +100,7 @@ def audit_run(
 
     Example: `audit_run("tuesday", against="monday").alarm`
     """
+    between("alpha", alpha, 0.0, 1.0)
     if not 0 < share <= 1:
         raise BadUsage(f"an audit of {share:g} of the traces cannot be; give a share above 0, such as 0.1")
     lake = home_of(home)

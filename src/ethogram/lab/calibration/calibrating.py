@@ -11,8 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from ethogram.arguments import between, check_level
 from ethogram.display import Drawing, Presentation
-from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.judge.calibration import (
     MIN_LABELS,
@@ -25,7 +25,6 @@ from ethogram.judge.calibration import (
     labels_for_width,
     raw_rate,
 )
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural, task_name
 from ethogram.result import Result
 from ethogram.stats import draws
@@ -114,7 +113,7 @@ def calibrate_run(
     level: float = 0.95,
     home: Home | str | None = None,
 ) -> CalibrationResult:
-    """Compare what judges and people said of the same traces, and correct the judges' rates.
+    """Compare verdicts of judges with labels of people on the same traces, and correct the judges' rates.
 
     `items` of the rubric, all by default, or an ordinary `score` (a label, or the scorer of the outcomes); `judge`
     picks one of several. `labels_csv` adds labels as `label --from` does. `by` names what to slice by: task, condition,
@@ -124,6 +123,9 @@ def calibrate_run(
 
     Example: `calibrate_run("night", score="model_graded_qa").items[0].corrected`
     """
+    check_level(level)
+    if half_width is not None:
+        between("width", half_width, 0.0, 0.5)
     lake = home_of(home)
     found = run_of(run, lake)
     wanted = Wanted(items=tuple(items), judge=judge, score=score, steps=steps)
@@ -136,8 +138,6 @@ def calibrate_run(
         notes.append(f"{added.labelled} labels added from {Path(labels_csv).name}")
         notes += [f"skipped {s.where}: {s.why}" for s in added.skipped[:5]]
         found = lake.resolve(found.name)
-    if half_width is not None and not 0 < half_width < 0.5:
-        raise BadUsage(f"--width {half_width:g} is no half width of a rate: give one between 0 and 0.5")
     reading = JudgeReading(found)
     made = [reading.calibrated(item, by, level, half_width) for item in read_items(found, wanted)]
     if any(i.outside for i in made):
@@ -159,7 +159,7 @@ class JudgeReading:
         self.run = run
         self.entries = {e.head.trace_id: e for e in run.entries}
         self.samples = read_samples(run)
-        self.threshold = success_at(run)
+        self.threshold = run.success_at
 
     def calibrated(
         self, item: Item, by: Sequence[str], level: float, half_width: float | None = None

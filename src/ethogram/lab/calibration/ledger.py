@@ -1,4 +1,4 @@
-"""Where does the spread come from, and what should the next dollar buy? The variance ledger of stored runs."""
+"""The variance ledger of stored runs: sources of variance, and what to buy next."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.arguments import at_least, check_level
 from ethogram.errors import BadUsage
 from ethogram.judge.calibration import calibrate
 from ethogram.lab.cost.kept import kept_costs
 from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.outcomes.names import task_name
 from ethogram.measure.variance import Ledger, ScoreRow, variance_ledger
-from ethogram.measure.variance import Prices as Prices
+from ethogram.measure.variance import UnitPrices as UnitPrices
 from ethogram.measure.variance import VarianceEntry as VarianceEntry
 from ethogram.result import Result
-from ethogram.store import Home, Run, home_of
+from ethogram.store import Home, Run, home_of, run_of
 from ethogram.trace import Missing, Scored
 
 from .calibrating import JudgeReading
@@ -42,7 +43,7 @@ def variance_of(
     *,
     item: str | None = None,
     score: str | None = None,
-    prices: Prices | None = None,
+    prices: UnitPrices | None = None,
     common_tasks: bool = False,
     level: float = 0.95,
     home: Home | str | None = None,
@@ -56,8 +57,13 @@ def variance_of(
 
     Example: `variance_of(["monday", "tuesday"]).ledger.buy`
     """
+    check_level(level)
+    prices = prices or UnitPrices()
+    for option, price in (("run_usd", prices.run), ("label_usd", prices.label), ("task_usd", prices.task)):
+        if price is not None:
+            at_least(option, price)
     lake = home_of(home)
-    found = [r if isinstance(r, Run) else lake.resolve(r) for r in runs]
+    found = [run_of(run, lake) for run in runs]
     name = item_name(item) if item is not None else score
     rows = [row for run in found for row in (_outcome_rows(run) if name is None else _verdict_rows(run, name))]
     for other in found[1:]:
@@ -72,7 +78,6 @@ def variance_of(
     gone = sum(isinstance(e.head.outcome, Missing) and e.head.outcome.reason != "unscored" for e in entries)
     agents = sorted({e.head.agent for e in entries if e.head.agent})
     notes = [f"the runs hold {len(agents)} agents ({', '.join(agents[:4])}): their difference is in the environment"]
-    prices = prices or Prices()
     if prices.run is None:
         prices = msgspec.structs.replace(prices, run=_price(found))
     return VarianceResult(
@@ -110,7 +115,7 @@ def _verdict_rows(run: Run, name: str) -> list[ScoreRow]:
 
 def _price(runs: Sequence[Run]) -> float | None:
     """What a run costs on average, where every cost is known."""
-    costs = [c.cost_usd for run in runs for c in kept_costs(run).values()]
+    costs = [c.cost_usd for run in runs for c in kept_costs(run).values() if c.calls or c.cost_usd is not None]
     known = [c for c in costs if c is not None]
     return float(np.mean(known)) if known and len(known) == len(costs) and sum(known) > 0 else None
 

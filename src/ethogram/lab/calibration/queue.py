@@ -1,4 +1,4 @@
-"""What a person has still to label: the questions that samples drew, asked blind.
+"""Questions that are still to be labelled by hand, shown without the judge's verdict.
 
 Verdicts and outcome of a trace are told once the person has answered every question about it: told earlier, they would
 sway the answers that are left.
@@ -15,7 +15,6 @@ from ethogram.judge.asked_steps import asked_steps
 from ethogram.judge.byhand import step_of_label
 from ethogram.judge.reading import TraceWords
 from ethogram.judge.rubric import ITEM_PREFIX, STANDARD, RubricItem
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.labelling import labeller
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry, Home, Run, run_of
@@ -35,7 +34,7 @@ class QueueItem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One trace and one item; `answer` is what this person said of it, where `answered`."""
+    """One trace and one item; `answer` is this person's label, where `answered`."""
 
     trace: TraceId
     task: str
@@ -58,7 +57,7 @@ class LabelQueue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SaidVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge said of the whole trace, or of one step."""
+    """The verdict of a judge on the whole trace, or on one step."""
 
     by: str
     value: Param
@@ -196,7 +195,7 @@ def _told(run: Run, entry: Entry, trace: Trace, item: str) -> HeldBack:
     # the verdict of the whole trace first, then the steps that it rests on
     said = sorted(newest.values(), key=lambda v: (v.by, v.step is not None, v.step or 0))
     return HeldBack(
-        outcome=outcome_word(entry, success_at(run)),
+        outcome=outcome_word(entry, run.success_at),
         verdicts=[v for v in said if v.step is None or v.value is False],
     )
 

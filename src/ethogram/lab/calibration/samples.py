@@ -17,7 +17,6 @@ import msgspec
 import numpy as np
 
 from ethogram.errors import BadUsage
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
 from ethogram.stats import draws
 from ethogram.store import Entry, Redactor, Run
@@ -50,7 +49,7 @@ class Draw(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was drawn under a name so far. `share` is that of a standing audit; `rule` says how sizes were found."""
+    """All traces drawn under a name. `share` is that of a standing audit; `rule` says how sizes were found."""
 
     name: str
     at_ns: int
@@ -175,7 +174,7 @@ def strata_of(run: Run, items: Sequence[Item], by: Sequence[str]) -> dict[TraceI
         for (trace, _), verdict in item.verdicts.items():
             if verdict is not None:
                 worst[trace] = min(verdict, worst.get(trace, 1.0))
-    threshold = success_at(run)
+    threshold = run.success_at
     found = {}
     for entry in run.entries:
         trace = entry.head.trace_id
@@ -207,7 +206,7 @@ def _sizes(
 
 
 def answers_of(items: Sequence[Item], trace: TraceId) -> list[float]:
-    """What people said of a trace: per item the share of them who said yes."""
+    """Labels of people on a trace: per item the share of yes."""
     told = ([a for a in item.people.get((trace, None), {}).values() if a is not None] for item in items)
     return [float(np.mean(answers)) for answers in told if answers]
 

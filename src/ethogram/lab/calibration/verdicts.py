@@ -1,4 +1,4 @@
-"""What judges said of the traces of a run, and what people said: the newest word of each, by item."""
+"""Verdicts of judges and labels of people on the traces of a run: the newest of each author, by item."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import msgspec
 
 from ethogram.capture.verdicts import outcome_of
 from ethogram.errors import NotFound
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.store import Run
 from ethogram.trace import Label, Scored, SpanId, TraceId
 
@@ -44,7 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass
 class Item:
-    """One judge on one item: its newest verdicts (None: could not be judged), and what each person said.
+    """One judge on one item: its newest verdicts (None: could not be judged), and each person's labels.
 
     `earlier` counts verdicts of other versions of the judge, which are not used; `at_ns` says when each was given.
     `grades` and `people_grades` are the numbers behind yes and no.
@@ -68,7 +67,7 @@ def item_name(item: str) -> str:
 
 
 def read_items(run: Run, wanted: Wanted) -> list[Item]:
-    """Every judge on every item that is meant, in the order of their names; each with what people said of the item.
+    """Every judge on every chosen item, by name; each with the labels of people on the item.
 
     Raises `NotFound` where the run has no such verdicts.
     """
@@ -80,7 +79,7 @@ def read_items(run: Run, wanted: Wanted) -> list[Item]:
 
 
 def people_say(item: Item, unit: Unit) -> float | None:
-    """The share of people who say yes of a unit; None where nobody said yes or no."""
+    """The share of people who labelled a unit yes; None where nobody said yes or no."""
     told = [a for a in item.people.get(unit, {}).values() if a is not None]
     return math.fsum(told) / len(told) if told else None
 
@@ -107,7 +106,7 @@ class _Reading:
     """All labels of a run, read once."""
 
     def __init__(self, run: Run, wanted: Wanted) -> None:
-        self.run, self.wanted, self.threshold = run, wanted, success_at(run)
+        self.run, self.wanted, self.threshold = run, wanted, run.success_at
         self.judged: dict[tuple[str, str], list[Label]] = {}
         self.people: dict[str, dict[Unit, dict[str, float | None]]] = {}
         self.people_grades: dict[str, dict[Unit, dict[str, float]]] = {}
@@ -190,10 +189,10 @@ def _unit(label: Label) -> Unit:
 def _nothing(run: Run, wanted: Wanted, reading: _Reading) -> NotFound:
     names = wanted.names()
     if names:
-        return NotFound.named(f"verdict in run {run.name!r}", ", ".join(sorted(names)), list(reading.known()))
+        return NotFound.named("verdict", ", ".join(sorted(names)), list(reading.known()), where=f"run {run.name!r}")
     if wanted.judge is not None:
         judges = sorted({by for _, by in reading.judged})
-        return NotFound.named(f"judge in run {run.name!r}", wanted.judge, judges)
+        return NotFound.named("judge", wanted.judge, judges, where=f"run {run.name!r}")
     known = ", ".join(list(reading.known())[:6])
     hint = f"; scores that it has: {known}; name one with --score" if known else ""
     return NotFound(f"no judge has said anything of run {run.name!r}; judge it with: ethogram judge {run.name}{hint}")

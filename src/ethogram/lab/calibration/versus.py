@@ -1,4 +1,4 @@
-"""Two runs by a judge, each corrected by its own labels: did the change help, whatever the judge got wrong?"""
+"""Two runs compared by a judge, each corrected by its own labels."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from ethogram.arguments import check_level
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.judge.calibration import corrected_difference, corrected_rate, raw_rate
@@ -67,6 +68,7 @@ def compare_corrected(
 
     Example: `compare_corrected("candidate", "main", score="quality").items[0].difference`
     """
+    check_level(level)
     lake = home_of(home)
     candidate, base = run_of(run, lake), run_of(against, lake)
     same = comparable_tasks(base, candidate, common_tasks=common_tasks)

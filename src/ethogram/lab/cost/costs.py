@@ -1,4 +1,4 @@
-"""Money: what a run cost, per episode, step, tool and resolved task; what a month of it costs; what routing would save.
+"""Cost of a run: per episode, step, tool and resolved task, per month, and what routing would save.
 
 Columns of the lake are priced, no trace is opened. The same questions can be asked of assumptions, without a run.
 """
@@ -8,21 +8,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
+from functools import cached_property
 
 import msgspec
 import numpy as np
 
 from ethogram.arrays import plain_numbers
-from ethogram.cost.contexts import CHARS_PER_TOKEN, breaks_of, chain_of, tool_use
+from ethogram.cost.contexts import CHARS_PER_TOKEN, ContextChain, breaks_of, chain_of, tool_use
 from ethogram.cost.prices import PriceList, Quote, moment
 from ethogram.cost.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.cost.routing import parse_route, routed_calls
-from ethogram.cost.settings import Prices, as_prices
+from ethogram.cost.settings import PriceSource, as_prices
 from ethogram.cost.usage import (
     CLASSES,
     SOURCES,
     Bools,
     Floats,
+    Steps,
     calls_of,
     charge,
     price_as,
@@ -32,13 +34,15 @@ from ethogram.estimate import Estimate
 from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry, Home, Run
-from ethogram.trace import Missing, is_outcome_only
+from ethogram.trace import UNMETERED, UNSEEN, Missing, is_outcome_only, is_unmetered
 
+from .kept import is_free
 from .reading import (
     is_resolved,
     known_sum,
     mean_share,
     name_of,
+    read_calls,
     read_steps,
     recorded_cost,
     step_row,
@@ -74,7 +78,7 @@ def cost_of(
     run: str | Run = "latest",
     *,
     home: Home | str | None = None,
-    prices: Prices = None,
+    prices: PriceSource = None,
     reprice: bool = _DEFAULTS.reprice,
     as_of: date | None = _DEFAULTS.as_of,
     level: float = _DEFAULTS.level,
@@ -93,7 +97,7 @@ def cost_of(
     resolved tasks where the run has no outcomes. `condition` and `agent` choose episodes. What nothing prices is listed
     under `unpriced`, never taken as free. Raises `BadUsage` for a value that makes no sense.
 
-    Example: `cost_of("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000).per_resolved`
+    Example: `costs("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000).per_resolved`
     """
     options = CostOptions(
         reprice=reprice,
@@ -109,27 +113,20 @@ def cost_of(
     return _Costing(sampled_run(run, home), as_prices(prices), options).report()
 
 
-def episode_costs(run: Run, prices: Prices = None) -> list[CostEpisode]:
-    """What each episode of a run cost, as `cost_of` prices it; empty where there is nothing to price.
-
-    `kept.kept_costs` remembers it for small runs.
-    """
-    try:
-        return _Costing(run, as_prices(prices), CostOptions()).by_episode()
-    except NotFound:
-        return []
+def episode_costs(run: Run, prices: PriceSource = None) -> list[CostEpisode]:
+    """What each episode of a run cost, as `cost_of` prices it; `kept.kept_costs` remembers it."""
+    return _Costing(run, as_prices(prices), CostOptions(), read_calls(run)).by_episode()
 
 
 class _Costing:
-    """One run while it is priced."""
+    """One run while it is priced, from all its steps, or from `calls` where only episodes are asked for."""
 
-    def __init__(self, run: Run, prices: PriceList, options: CostOptions) -> None:
+    def __init__(self, run: Run, prices: PriceList, options: CostOptions, calls: Steps | None = None) -> None:
         self.run, self.prices, self.options = run, prices, options
         self.notes: list[str] = []
         self.entries = self._chosen()
-        self.steps = read_steps(run, self.entries)
+        self.steps = read_steps(run, self.entries) if calls is None else calls
         self.calls = calls_of(self.steps)
-        self.chain = chain_of(self.steps, self.calls)
         number: dict[str, int] = {e.head.trace_id: i for i, e in enumerate(self.entries)}
         self.entry_of = np.asarray([number.get(t, 0) for t in self.steps.traces] or [0], dtype=np.int64)
         self.episode = self.entry_of[self.calls.trace]
@@ -150,7 +147,11 @@ class _Costing:
         )
         self.dark: Bools = self._dark()
         self.known, self.at_least = self._episode_costs(self.charged.cost, self.dark)
-        self.columns = self._columns()
+
+    @cached_property
+    def chain(self) -> ContextChain:
+        """Which call's context each call carries on."""
+        return chain_of(self.steps, self.calls)
 
     def _chosen(self) -> list[Entry]:
         """The episodes that are meant; several agents or conditions together are told."""
@@ -161,7 +162,7 @@ class _Costing:
             if wanted is None and len(there) > 1:
                 self.notes.append(f"{len(there)} {field}s are taken together; choose one with --{field}")
             elif wanted is not None and wanted not in there:
-                raise NotFound.named(f"{field} in run {self.run.name!r}", wanted, there)
+                raise NotFound.named(field, wanted, there, where=f"run {self.run.name!r}")
             elif wanted is not None:
                 entries = [e for e in entries if getattr(e.head, field) == wanted]
         return entries
@@ -172,24 +173,33 @@ class _Costing:
         return np.isnan(self.charged.cost) & ~excused
 
     def _episode_costs(self, cost: Floats, dark: Bools) -> tuple[Floats, Floats]:
-        """Dollars of every episode, NaN where a call is unpriced, and the part that is known."""
+        """Dollars of every episode, and the part of them that is known.
+
+        They are NaN where a call is unpriced, and where calls may be that nobody recorded.
+        """
         size = len(self.entries)
         sums: Floats = np.bincount(self.episode, weights=np.nan_to_num(cost), minlength=size).astype(np.float64)
         unknown = np.bincount(self.episode, weights=dark, minlength=size) > 0
         priced = np.bincount(self.episode, weights=~np.isnan(cost), minlength=size) > 0
-        called = np.bincount(self.episode, minlength=size) > 0
-        known = np.where(unknown | (called & ~priced), np.nan, sums)
+        known = np.where(unknown | ~priced, np.nan, sums)
         for i, entry in enumerate(self.entries):
             if entry.forgotten or is_outcome_only(entry.head):
                 recorded = None if self.options.reprice else recorded_cost(entry.totals)
-                known[i] = np.nan if recorded is None else recorded
+                partly = is_unmetered(entry.head.meta.get(UNMETERED), "cost_usd")
+                known[i] = np.nan if recorded is None or partly else recorded
                 sums[i] = recorded or 0.0
+            elif UNSEEN in str(entry.head.meta.get(UNMETERED) or ""):
+                known[i] = np.nan
+            elif is_free(self.run, entry):
+                known[i] = 0.0
         return known, sums
 
-    def _columns(self) -> PricedEpisodes:
+    @cached_property
+    def columns(self) -> PricedEpisodes:
+        """The episodes by task, with cost and outcome."""
         tasks: dict[str, int] = {}
         task = [tasks.setdefault(task_name(e.head), len(tasks)) for e in self.entries]
-        resolved = [is_resolved(e) for e in self.entries]
+        resolved = [is_resolved(e, self.run.success_at) for e in self.entries]
         return PricedEpisodes(
             np.asarray(task, dtype=np.int64),
             self.known,
@@ -199,7 +209,8 @@ class _Costing:
     def report(self) -> CostReport:
         level = self.options.level
         cost = self.charged.cost
-        any_priced = bool(np.any(~np.isnan(cost)) or np.any(~np.isnan(self.known) & (self.known > 0)))
+        free = any(is_free(self.run, entry) for entry in self.entries)
+        any_priced = free or bool(np.any(~np.isnan(cost)) or np.any(~np.isnan(self.known) & (self.known > 0)))
         total = float(self.at_least.sum()) if any_priced else None
         reasons: Counter[str] = Counter()
         reasons.update(e.head.outcome.reason for e in self.entries if isinstance(e.head.outcome, Missing))
@@ -260,12 +271,16 @@ class _Costing:
         if zero and not self.options.reprice:
             self.notes.append(f"{zero} calls have a recorded cost of 0 for tokens they used, which is not believed")
         if np.any(self.whole):
-            self.notes.append("some traces only give the usage of the whole trace: it stands on their last call")
-        unknown = int(np.sum(np.isnan(self.known)))
-        if unknown:
-            self.notes.append(
-                f"{unknown} of {len(self.entries)} episodes have calls without a price: their cost is not known in full"
-            )
+            self.notes.append("some traces give only the usage of the whole trace: it is counted at their last call")
+        called = np.bincount(self.episode, minlength=len(self.entries)) > 0
+        reasons = {
+            "have calls without a price: their cost is not known in full": called,
+            "have no recorded model call: their cost is not known": ~called,
+        }
+        for why, those in reasons.items():
+            unknown = int(np.sum(np.isnan(self.known) & those[: len(self.entries)]))
+            if unknown:
+                self.notes.append(f"{unknown} of {len(self.entries)} episodes {why}")
 
     def _by_step(self) -> list[CostStep]:
         cost = self.charged.cost
@@ -377,7 +392,7 @@ class _Costing:
                 trace_id=e.head.trace_id,
                 task=e.head.task,
                 attempt=e.head.attempt,
-                resolved=is_resolved(e),
+                resolved=is_resolved(e, self.run.success_at),
                 missing=e.head.outcome.reason if isinstance(e.head.outcome, Missing) else None,
                 cost_usd=None if np.isnan(known) else known,
                 at_least_usd=least,

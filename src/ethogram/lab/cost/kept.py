@@ -1,4 +1,4 @@
-"""What the episodes of a small run cost, kept with the run: `show` prints it without opening a span or a price table.
+"""The cost of the episodes of a run, kept with the run: screens print it without reading spans or prices.
 
 A record lies in the run's folder `derived` under the hash of its inputs: the ids of the traces, which of them were
 forgotten, the user's own prices and the release of the price table. A trace never changes under its id, so a record
@@ -8,6 +8,7 @@ depends on a record.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,17 +18,19 @@ import msgspec
 
 from ethogram.cost.settings import price_list
 from ethogram.errors import EthogramError
-from ethogram.store import DERIVED, Run
+from ethogram.store import DERIVED, Entry, Run
+from ethogram.store.lake import METERS
+from ethogram.trace import UNMETERED, is_outcome_only
 from ethogram.trace.ids import digest
 
-VERSION = 2
+VERSION = 4
 """Raised when pricing is defined anew: older records then fit no longer."""
-MOST_EPISODES = 1000
-"""Larger runs are priced every time: reading a long record saves little, and it would take room."""
+MOST_EPISODES = 20_000
+"""Larger runs are priced every time: the record would take room."""
 
 
 class EpisodeCost(NamedTuple):
-    """Model calls of an episode, its dollars (None unless all calls are priced), and what is known of them."""
+    """Model calls of an episode, its dollars (None unless all calls are recorded and priced), and what is known."""
 
     calls: int
     cost_usd: float | None
@@ -45,14 +48,29 @@ class CostRecord(msgspec.Struct, frozen=True):
         return CostRecord(self.costs, digest(msgspec.json.encode(self.costs)))
 
 
+def is_free(run: Run, entry: Entry) -> bool:
+    """Whether an episode without a model call cost nothing: its agent records all its use, and nothing was unseen.
+
+    Of a log, or of an agent that does not say so, nobody knows which calls were made.
+    """
+    meters = run.info.plan.get(METERS)
+    if not isinstance(meters, list) or "usd" not in meters or entry.totals.model_calls != 0:
+        return False
+    return not (entry.forgotten or is_outcome_only(entry.head) or entry.head.meta.get(UNMETERED))
+
+
 def kept_costs(run: Run) -> dict[str, EpisodeCost]:
     """What each episode cost, by trace id: from the run's record if it fits, else computed and stored.
 
-    Empty where there is nothing to price. The user's own prices count, as in `ethogram cost`.
+    The user's own prices count, as in `ethogram cost`.
     """
+    entries = run.entries
+    if all(e.totals.tokens is None and e.totals.cost_usd is None for e in entries):  # nothing that could be priced
+        free = {e.head.trace_id: 0.0 if is_free(run, e) else None for e in entries}
+        return {e.head.trace_id: EpisodeCost(e.totals.model_calls or 0, free[e.head.trace_id], 0.0) for e in entries}
     prices = price_list()
-    ids = [e.head.trace_id for e in run.entries]
-    forgotten = [e.head.trace_id for e in run.entries if e.forgotten]
+    ids = [e.head.trace_id for e in entries]
+    forgotten = [e.head.trace_id for e in entries if e.forgotten]
     own = msgspec.json.encode(prices.own)
     release = _price_table()
     rule = digest(f"costs {VERSION}", release, own, "\n".join(ids), "\n".join(forgotten))
@@ -70,6 +88,18 @@ def kept_costs(run: Run) -> dict[str, EpisodeCost]:
         if small and not run.busy():  # what still grows is soon outdated
             run.files.publish(path, msgspec.json.encode(CostRecord(costs).signed()))
     return costs
+
+
+def known_costs(entries: Iterable[tuple[Run, Entry]]) -> list[float | None]:
+    """Dollars of some episodes, None where they are unknown: what every screen calls their cost."""
+    costs: dict[int, dict[str, EpisodeCost]] = {}
+    found = []
+    for run, entry in entries:
+        of_run = costs.get(id(run))
+        if of_run is None:
+            of_run = costs[id(run)] = kept_costs(run)
+        found.append(of_run[entry.head.trace_id].cost_usd)
+    return found
 
 
 def _price_table() -> str:

@@ -1,4 +1,4 @@
-"""What pricing reads of a run, and the small sums that its rows are made of."""
+"""The columns of a run that pricing reads, and the sums of its rows."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ import numpy as np
 
 from ethogram.arrays import column
 from ethogram.cost.resolved import OUTCOME_MISSING
-from ethogram.cost.usage import COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
+from ethogram.cost.usage import CALL_COLUMNS, COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
 from ethogram.store.segment import damage, open_texts, span_schema, text_schema
-from ethogram.trace import Scored, Totals, is_outcome_only
+from ethogram.trace import Scored, Totals
 from ethogram.trace.steps import inner_ids
 
 from .records import CostStep, CostUsage
 
 
 def read_steps(run: Run, chosen: list[Entry]) -> Steps:
-    """The steps of some episodes, as columns."""
+    """The steps of some episodes, as columns; raises `NotFound` where the run has no episode."""
     rows = gather(Lake([run]).spans(COLUMNS, _is_step_or_call))
     if rows is not None and len(chosen) < len(run.entries):
         rows = only(rows, {e.head.trace_id for e in chosen})
+    if not chosen:
+        raise NotFound(f"run {run.name!r} has no episode to price; see what is in it with: ethogram show {run.name}")
+    return _as_steps(run, rows)
+
+
+def read_calls(run: Run) -> Steps:
+    """The model calls of a run alone, as columns: what they cost can be told, not what went before them."""
+    return _as_steps(run, gather(Lake([run]).spans(CALL_COLUMNS, _is_call)))
+
+
+def _as_steps(run: Run, rows: Any) -> Steps:
     if rows is None or not rows.num_rows:
-        if any(is_outcome_only(e.head) for e in chosen):
-            return steps_of(gather([_no_spans()], keep_empty=True), lambda trace: set())
-        raise NotFound(f"run {run.name!r} has no steps to price; see what is in it with: ethogram show {run.name}")
+        return steps_of(gather([_no_spans()], keep_empty=True), lambda trace: set())
     entries = {e.head.trace_id: e for e in run.entries}
     return steps_of(rows, lambda trace: inner_ids(run.spans(entries[trace]), frozenset({"model"})))  # type: ignore[index]
 
@@ -42,11 +51,17 @@ def _no_spans() -> Any:
 
 
 def _is_step_or_call(batch: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.or_(batch.column("step").is_valid(), _is_call(batch))
+
+
+def _is_call(batch: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     model = column(["model"], pa.string())[0]  # `pa.scalar` imports pandas
-    return pc.or_(batch.column("step").is_valid(), pc.equal(batch.column("kind"), model))
+    return pc.equal(batch.column("kind"), model)
 
 
 def text_lengths(run: Run) -> Any:
@@ -69,14 +84,13 @@ def with_reasons(estimate: Estimate, reasons: Mapping[str, int]) -> Estimate:
 
 def recorded_cost(totals: Totals) -> float | None:
     """The cost that an episode without spans had recorded; a 0 for tokens that were used is not believed."""
-    used = (totals.input_tokens or 0) + (totals.cache_read_tokens or 0) + (totals.output_tokens or 0)
-    return None if totals.cost_usd == 0 and used else totals.cost_usd
+    return None if totals.cost_usd == 0 and totals.tokens else totals.cost_usd
 
 
-def is_resolved(entry: Entry) -> bool | None:
-    """Whether an episode was resolved; None where the outcome is missing."""
+def is_resolved(entry: Entry, success_at: float) -> bool | None:
+    """Whether an episode was resolved, with a score of `success_at` or more; None where the outcome is missing."""
     outcome = entry.head.outcome
-    return outcome.success() if isinstance(outcome, Scored) else None
+    return outcome.success(success_at) if isinstance(outcome, Scored) else None
 
 
 def name_of(names: list[str], code: int) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.arguments import at_least, check_level
 from ethogram.cost.prices import Rates
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
@@ -32,10 +33,9 @@ class CostOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        if not 0 < self.level < 1:
-            raise BadUsage(f"a level of {self.level:g} makes no sense; give one between 0 and 1, such as 0.95")
-        if self.volume is not None and not 0 <= self.volume < float("inf"):
-            raise BadUsage(f"a volume of {self.volume:g} runs a month makes no sense")
+        check_level(self.level)
+        if self.volume is not None:
+            at_least("volume", self.volume)
         for rate in (*self.routed_resolution, *([] if self.resolution is None else [self.resolution])):
             if not 0 < rate <= 1:
                 raise BadUsage(f"a resolution of {rate:g} makes no sense; give a share above 0 and up to 1")
@@ -186,7 +186,7 @@ class CostRouting(msgspec.Struct, kw_only=True):
 
 
 class CostReport(Result, kw_only=True):
-    """What it cost. `basis` is run or assumed; money is in dollars, and never stands for what is not known."""
+    """What it cost, in dollars. `basis` is run or assumed; an unknown cost is None, never 0."""
 
     presentation: ClassVar[Presentation] = Presentation(
         title="Costs",

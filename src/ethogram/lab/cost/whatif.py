@@ -1,4 +1,4 @@
-"""What is imagined: a month of runs, routing, and a report from assumptions alone."""
+"""Hypothetical costs: a month of attempts, routing, and a report from assumptions alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 
 from ethogram.cost.prices import PriceList, Quote
 from ethogram.cost.routing import Assumed, Route, break_even, parse_assumed, parse_route, routed_assumed, step_cost
-from ethogram.cost.settings import Prices, as_prices
+from ethogram.cost.settings import PriceSource, as_prices
 from ethogram.errors import BadUsage, NotFound
 from ethogram.estimate import Estimate
 
@@ -83,7 +83,7 @@ _DEFAULTS = CostOptions()
 def assumed_cost(
     assume: Assumed | str,
     *,
-    prices: Prices = None,
+    prices: PriceSource = None,
     model: str | None = None,
     as_of: date | None = _DEFAULTS.as_of,
     level: float = _DEFAULTS.level,

@@ -1,1 +1,1 @@
-"""How far apart are attempts? Two traces, all repeats of a task, two runs; the noise floor."""
+"""Distances between attempts: two traces, all repeats of a task, two runs; the noise floor."""

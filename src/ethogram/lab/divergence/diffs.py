@@ -1,4 +1,4 @@
-"""Two traces side by side: did the second do something else, from which step, and more than the first's own noise?"""
+"""Two traces side by side: the steps that differ, from which step on, and the distance against the noise floor."""
 
 from __future__ import annotations
 
@@ -9,23 +9,31 @@ import msgspec
 
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
-from ethogram.lab.home.reading import WordsPart, message_words, span_words
 from ethogram.lab.home.samples import need_trace
-from ethogram.lab.home.traces import find_trace
 from ethogram.lab.outcomes.names import task_name
+from ethogram.lab.trace.reading import WordsPart, message_words, span_words
+from ethogram.lab.trace.traces import find_trace
 from ethogram.measure.divergence import Divergence, first_aligned, repeat_distances
 from ethogram.measure.floor import AgainstFloor, NoiseFloor, against_floor, noise_floor, warning
-from ethogram.measure.manifestation import NO_STEPS, ControlFlow, Group, Manifestation, turns
+from ethogram.measure.manifestation import NO_STEPS, ControlFlow, Manifestation, ManifestationGroup, turns
 from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.measure.reading import Reading, read_positions
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
 from ethogram.store import Entry, Home, Run
 from ethogram.store.lake import FORK, REPLAY
-from ethogram.trace import Missing, Scored, Totals, Trace
+from ethogram.trace import Missing, Scored, Totals, Trace, metered
 from ethogram.trace.signature import traxr_signature
 
-from .readings import ReadingOptions, final_answer, load_readings, passed, tells_of_crash, unusable, usual_signature
+from .step_sequences import (
+    ReadingOptions,
+    final_answer,
+    load_readings,
+    passed,
+    tells_of_crash,
+    unusable,
+    usual_signature,
+)
 
 Overhead = float | Literal["unavailable"]
 MOST_RERUNS = 50
@@ -50,6 +58,7 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
     agent: str
     score: float | None
+    passed: bool | None
     missing: str | None
     answer: str | None
     crashed: bool
@@ -124,7 +133,7 @@ class DiffResult(Result, kw_only=True):
     answer_changed: bool | None
     recovered: bool | None
     manifestation: Manifestation
-    group: Group
+    group: ManifestationGroup
     rule: str
     token_overhead: Overhead
     within_noise_floor: bool | None
@@ -345,7 +354,9 @@ def _read(found: _Found, how: ReadingOptions) -> _One:
 
 def _run(one: _One) -> PairSide:
     outcome = passed(one.run, one.trace.head.outcome)
-    return PairSide(one.reading, one.answer, one.trace.totals, not one.sealed, one.crashed, outcome)
+    return PairSide(
+        one.reading, one.answer, metered(one.trace.head, one.trace.totals), not one.sealed, one.crashed, outcome
+    )
 
 
 def _side(one: _One, other: Reading) -> Side:
@@ -358,6 +369,7 @@ def _side(one: _One, other: Reading) -> Side:
         condition=head.condition,
         agent=head.agent,
         score=head.outcome.value if isinstance(head.outcome, Scored) else None,
+        passed=passed(one.run, head.outcome),
         missing=head.outcome.reason if isinstance(head.outcome, Missing) else None,
         answer=one.answer,
         crashed=one.crashed,

@@ -1,4 +1,4 @@
-"""All repeats of each task, or one run against a baseline run: how far apart, and is that more than noise?
+"""Distances between all repeats of each task, or between a run and a baseline run, compared with the noise floor.
 
 The noise floor is a function of the stored baseline run. It is kept with that run under the hash of what it was
 computed from (`floors.py`), so that it can neither grow stale nor disagree with the traces; the gate uses the same one.
@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from ethogram.arguments import at_least
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
@@ -20,23 +21,24 @@ from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.home.samples import sampled_run, traced_run
 from ethogram.measure.divergence import distances, upper
 from ethogram.measure.floor import NoiseFloor, against_floor, noise_floor, warning
-from ethogram.measure.kbyk import DRAWS, KbyK, Verdict, k_by_k
+from ethogram.measure.kbyk import DRAWS, DifferenceVerdict, KbyK, k_by_k
 from ethogram.measure.manifestation import (
     GROUPS,
     MANIFESTATIONS,
     NO_STEPS,
-    Group,
     Manifestation,
+    ManifestationGroup,
     prevalence,
 )
 from ethogram.measure.pair import PairSide, compare_pair
 from ethogram.result import Result
 from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run, home_of
+from ethogram.trace import metered
 
 from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
-from .readings import (
+from .step_sequences import (
     UNKNOWN_TASK,
     EpisodeReading,
     LoadedReadings,
@@ -83,7 +85,7 @@ class PairRow(msgspec.Struct, frozen=True, kw_only=True):
     crashed: bool
     recovered: bool | None
     manifestation: Manifestation
-    group: Group
+    group: ManifestationGroup
     rule: str
     token_overhead: Overhead
     within_noise_floor: bool | None
@@ -97,7 +99,7 @@ class DivergenceResult(Result, kw_only=True):
     """
 
     presentation: ClassVar[Presentation] = Presentation(
-        headline="{run}: the mean distance of two runs of a task is {mean_of_means}",
+        headline="{run}: the mean distance between two attempts at a task is {mean_of_means}",
         facts=("baseline", "verdict", "evidence", "p_value", "reading", "signature", "missing"),
         columns=(
             "task",
@@ -111,7 +113,7 @@ class DivergenceResult(Result, kw_only=True):
             "manifestation",
             "within_noise_floor",
         ),
-        drawing=Drawing("task", "mean", "mean distance of two runs", source="tasks"),
+        drawing=Drawing("task", "mean", "mean distance between two attempts", source="tasks"),
     )
 
     run: str
@@ -126,7 +128,7 @@ class DivergenceResult(Result, kw_only=True):
     unpaired: list[str]
     warnings: list[str]
     p_value: float | None = None
-    verdict: Verdict | None = None
+    verdict: DifferenceVerdict | None = None
     evidence: str | None = None
     comparison: KbyK | None = None
     pairs: list[PairRow] = []
@@ -169,8 +171,8 @@ def divergence(
 
     Example: `divergence("candidate", "main").verdict`
     """
-    if draws < 99:
-        raise BadUsage(f"{draws} draws cannot carry a p-value; give 99 or more")
+    at_least("draws", draws, 99)
+    at_least("seed", seed)
     if against_condition is not None and against is None:
         raise BadUsage("--against-condition needs the other run; name it with --against (it may be the same run)")
     lake = home_of(home)
@@ -225,7 +227,7 @@ def _repeats(run: Run, mine: LoadedReadings, how: ReadingOptions) -> DivergenceR
     floor = floor_of(groups, squares)
     told = _nameless(mine.missing)
     if not floor.measured:
-        alone = "no task has two runs by one agent under one condition: there is no pair"
+        alone = "no task has two attempts by one agent under one condition: there is no pair"
         told.append((warning(floor) or alone) if floor.without_steps else alone)
     return DivergenceResult(
         run=run.name,
@@ -344,12 +346,26 @@ def pair_row(
     own: np.ndarray[Any, np.dtype[np.float64]],
     how: ReadingOptions,
 ) -> PairRow:
-    """Everything that is said of one pair: a baseline episode and the other, and `own`, the floor of the first."""
+    """All facts about one pair: a baseline episode and the other, and `own`, the floor of the first."""
     (base, one), (run, two) = first, second
     (before, one_known), (after, two_known) = final_answer(base, one.entry), final_answer(run, two.entry)
     facts = compare_pair(
-        PairSide(one.reading, before, one.entry.totals, one_known, one.crashed, passed(base, one.entry.head.outcome)),
-        PairSide(two.reading, after, two.entry.totals, two_known, two.crashed, passed(run, two.entry.head.outcome)),
+        PairSide(
+            one.reading,
+            before,
+            metered(one.entry.head, one.entry.totals),
+            one_known,
+            one.crashed,
+            passed(base, one.entry.head.outcome),
+        ),
+        PairSide(
+            two.reading,
+            after,
+            metered(two.entry.head, two.entry.totals),
+            two_known,
+            two.crashed,
+            passed(run, two.entry.head.outcome),
+        ),
         by_lane=how.by_lane,
     )
     found, shown, overhead = facts.divergence, facts.showing, facts.token_overhead

@@ -1,4 +1,4 @@
-"""Distances of a run's repeats to each other, kept with the run that they were computed from.
+"""Distances between the repeats of a run, kept with the run that they were computed from.
 
 A record lies in the run's folder `derived` under the hash of its inputs: the rule of reading and the ids of the traces,
 group by group. A trace never changes under its id, so a record that is found under its name fits; another set of traces
@@ -24,7 +24,7 @@ from ethogram.store import DERIVED, Run
 from ethogram.trace.ids import digest
 from ethogram.trace.signature import SIGNATURES
 
-from .readings import EpisodeReading, ReadingOptions
+from .step_sequences import EpisodeReading, ReadingOptions
 
 VERSION = 2
 """Raised when a signature or the distance is defined anew: older records then fit no longer."""

@@ -1,1 +1,1 @@
-"""Did the damage do something? Results of paired experiments, and the operators there are."""
+"""Results of paired experiments, and the list of operators."""

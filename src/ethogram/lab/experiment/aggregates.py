@@ -171,7 +171,7 @@ def _reached(outcomes: Outcomes, condition: str, pairs: Sequence[ExperimentPair]
 
 
 def joined_outcomes(parts: Sequence[Outcomes]) -> Outcomes:
-    """Several sets of outcomes as one; attempts are numbered on, so that none stands for another."""
+    """Several sets of outcomes as one; attempts are renumbered so that none replaces another."""
     tasks = tuple(dict.fromkeys(t for o in parts for t in o.tasks))
     aligned = [o.only(tasks) for o in parts]
     offsets = np.cumsum([0, *(int(o.attempt.max(initial=-1)) + 1 for o in aligned[:-1])])

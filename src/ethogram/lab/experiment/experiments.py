@@ -1,4 +1,4 @@
-"""Did the damage do something? Results of a paired experiment, from its stored run: nothing is run again."""
+"""Results of a paired experiment, read from its stored run: nothing is run again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from ethogram.errors import BadUsage, Refused
 from ethogram.lab.divergence.divergence import PairRow, pair_row
 from ethogram.lab.divergence.floors import own_distances
-from ethogram.lab.divergence.readings import EpisodeReading, ReadingOptions, load_readings
+from ethogram.lab.divergence.step_sequences import EpisodeReading, ReadingOptions, load_readings
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.measure.divergence import repeat_distances, upper
 from ethogram.measure.floor import NoiseFloor, noise_floor, warning
@@ -39,7 +39,7 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
     conditions = {e.head.condition for e in found.entries}
     if CLEAN not in conditions:
         raise Refused(
-            f"no clean episode of the experiment {found.name!r} is done yet; go on with: {_go_on(found)}",
+            f"no clean episode of the experiment {found.name!r} is done yet; continue with: {_go_on(found)}",
             have=0,
             need=1,
             of="clean episodes",

@@ -1,4 +1,4 @@
-"""Which operators there are: built in, from installed packages, or from the user's own file."""
+"""The list of operators: built in, from installed packages, or from the user's own file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a paired experiment: its treatments, its pairs, and what they show together."""
+"""Records of a paired experiment: its treatments, its pairs, and results over pairs."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class OperatorTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExperimentResults(Result, kw_only=True):
-    """A paired experiment: every pair, what they show together, and the noise floor they are held against.
+    """A paired experiment: every pair, results over pairs, and the noise floor that they are compared with.
 
     `planned_pairs` counts what was to be compared; `missing` counts episodes without a score by reason. An agent that
     is `deterministic` does the same with the same seed, so that its floor need not be measured. `noise_floor_runs` is
@@ -191,7 +191,7 @@ class ExperimentResults(Result, kw_only=True):
         return self.aggregates[-1]
 
     def summary(self) -> str:
-        """The experiment in a few lines, what matters first; warnings stand at the top.
+        """The experiment in a few lines, the most important first; warnings are at the top.
 
         Example: `print(experiment.run().summary())`
         """

@@ -1,1 +1,1 @@
-"""Where is it safe? Stored explorations, their maps and what the parameters do."""
+"""Stored explorations: their maps, and the effects of their parameters."""

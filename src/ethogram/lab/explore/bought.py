@@ -1,4 +1,4 @@
-"""What an exploration bought: the outcomes at each point of each round, read from the ledger.
+"""Outcomes that an exploration bought at each point in each round, read from the ledger.
 
 The episodes of a world are batches of the ledger, or entries where their traces were kept; those of a suite are entries
 whose condition is the point. Explorations of earlier versions kept outcomes in notes beside the ledger.
@@ -97,10 +97,10 @@ def _single(
     order = {task: i for i, task in enumerate(tasks)}
     for head in (e.head for e in run.entries):
         number, own, point = head.meta.get(ROUND), named_point(head.task), named_point(head.condition)
-        if isinstance(number, int) and own is not None:
-            played.setdefault((number, own), {})[head.attempt] = head.outcome
-        elif point is not None and head.task in order:
+        if point is not None and head.task in order:
             of_suite.setdefault(point, {})[head.attempt * len(order) + order[head.task]] = head.outcome
+        elif isinstance(number, int) and own is not None:
+            played.setdefault((number, own), {})[head.attempt] = head.outcome
     return played, of_suite
 
 
@@ -110,7 +110,9 @@ def _of_notes(run: Run) -> Iterator[PointOutcomes]:
         try:
             yield decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+            raise Damaged(
+                f"{name} of run {run.name!r} cannot be read; run: ethogram verify", where=f"{run.path}/{name}"
+            ) from None
 
 
 def _targets(plans: Mapping[int, Proposal]) -> Iterator[tuple[int, int, int, int]]:

@@ -1,4 +1,4 @@
-"""Understanding an exploration: which parameters matter, what lies near a setting, one parameter against another."""
+"""Effects in an exploration: which parameters matter, neighbours of a setting, slices along parameters."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Effects(Result, kw_only=True):
 
 
 class NeighbourRow(msgspec.Struct, kw_only=True):
-    """A point one step away: what changes, its rate, and the difference from where one stands."""
+    """A point one step away: what changes, its rate, and the difference from the setting."""
 
     point: int
     change: dict[str, Any]

@@ -1,36 +1,52 @@
-"""A stored exploration: what was begun, which rounds are complete, which outcomes were recorded.
+"""A stored exploration: its start, its complete rounds, and their outcomes.
 
-A round is complete if and only if its `metrics.json` exists. Outcomes lie in the run's ledger; posteriors, metrics and
-summary can be derived from them at any time.
+The ledger is the record. It holds outcomes, and as documents `run_metadata.json` and each round's `round_pre.json`,
+`active_sampling_plan.json`, `metrics.json` and `round_post.json`; a round is complete if and only if its metrics are
+there. The files of these names are copies; `grid.npz`, `agent_results.csv`, `beta_posteriors.npz` and `summary.csv` are
+derived. Explorations of earlier versions hold outcomes in the ledger and documents in files only, until they go on.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from ethogram.decide.explore import Proposal, Tally
-from ethogram.decide.tube import AgainstTruth, Certainty, Status, TubeMetrics
+from ethogram.decide.tube import AgainstTruth, Certainty, RoundStatus, TubeMetrics
 from ethogram.errors import BadInput, Damaged, NotFound
-from ethogram.plan.grid import Grid, grid_from_columns
+from ethogram.plan.grid import Grid
 from ethogram.store import DERIVED, Home, Run, home_of
 from ethogram.store.batch import FAILURE, SUCCESS
+from ethogram.store.lake import EXPLORED
 from ethogram.trace import SUCCESS_AT, digest
 
 from .bought import PointOutcomes, bought
+from .documents import (
+    GRID,
+    METADATA,
+    METRICS,
+    PLAN,
+    POST,
+    POSTERIORS,
+    PRE,
+    RESULTS,
+    SUMMARY_CSV,
+    TABLES,
+    compact_json,
+    held_documents,
+)
+from .grid_file import arrays_of
 
 ROUNDS = "rounds"
 """The folder with a folder for each round."""
 STATE = f"{DERIVED}/strategy.npz"
 """What the strategy's last look began from: derived, and made anew by the next round."""
-GRID_JSON = "grid_json"
-"""The entry of `grid.npz` that holds the grid with its constraints; files of other programs have none."""
-ABOUT_GRID = ("grid_version", "n_points", "grid_digest", GRID_JSON)
-"""Entries of `grid.npz` that are no parameters."""
+_IN_FILES = "an earlier version kept plans and metrics in files only"
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,13 +92,13 @@ class PlanSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RoundMetrics(msgspec.Struct, frozen=True, kw_only=True):
-    """`metrics.json` of a round: its presence is the commit."""
+    """`metrics.json` of a round: its presence in the ledger is the commit."""
 
     round_id: str
     round_num: int
     run_uuid: str
     seed: int
-    status: Status
+    status: RoundStatus
     tube: TubeMetrics
     counts: Counts
     plan: PlanSize
@@ -122,27 +138,42 @@ class Rounds:
         self.run = run
         self._files, self._path = run.files, run.path
 
+    @cached_property
+    def documents(self) -> dict[str, bytes]:
+        """Documents that the ledger holds, by name; what an earlier version stored is in files only."""
+        return held_documents(self.run)
+
     def metadata(self) -> Metadata | None:
         """What was begun here, if anything."""
-        found: Metadata | None = self._json("run_metadata.json", Metadata)
+        found: Metadata | None = self._json(METADATA, Metadata)
         return found
 
     def grid_file(self) -> dict[str, Any] | None:
         """`grid.npz`, if there is one."""
-        return self._npz("grid.npz", "put the right grid there, or remove the file to have it written anew")
+        return self._npz(GRID, "put the right grid there, or remove the file to have it written anew")
 
     def committed(self) -> list[RoundMetrics]:
         """Metrics of all complete rounds, in order."""
         found = []
-        for name in self._files.names(f"{self._path}/{ROUNDS}"):
-            metrics = self._json(f"{ROUNDS}/{name}/metrics.json", RoundMetrics)
+        for name in self._folders():
+            metrics = self._json(f"{ROUNDS}/{name}/{METRICS}", RoundMetrics)
             if metrics is not None:
                 found.append(metrics)
         found.sort(key=lambda m: m.round_num)
         numbers = [m.round_num for m in found]
         if numbers != list(range(1, len(found) + 1)):
-            raise Damaged(f"rounds of {self.run.name!r} are missing: there are {numbers}; restore the missing folders")
+            raise Damaged(
+                f"rounds of {self.run.name!r} are missing: there are {numbers}, and {_IN_FILES}; restore the missing "
+                "folders"
+            )
+        if not found and self.has_outcomes() and not any(self._has_plan(name) for name in self._folders()):
+            raise Damaged(f"the rounds of {self.run.name!r} are missing, and {_IN_FILES}; restore its folder {ROUNDS}")
         return found
+
+    def has_outcomes(self) -> bool:
+        """Whether the ledger holds an episode."""
+        standing = self.run.standing
+        return bool(standing.live or standing.batches or standing.named(f"{EXPLORED}/"))
 
     def bought(
         self, metadata: Metadata, done: Sequence[RoundMetrics]
@@ -150,7 +181,7 @@ class Rounds:
         """What each complete round bought, in the order of its plan; and by point what the next one bought so far."""
         plans = {m.round_num: self.plan(m.round_num, metadata.run_uuid) for m in done}
         going = len(done) + 1
-        if self._files.exists(f"{self._path}/{_plan_file(going, metadata.run_uuid)}"):
+        if self._has_plan(round_id(going, metadata.run_uuid)):
             plans[going] = self.plan(going, metadata.run_uuid)
         found = bought(self.run, plans, metadata.tasks, metadata.success_at)
         rounds = []
@@ -172,7 +203,7 @@ class Rounds:
         if data is None:
             return 0, {}
         try:
-            state = _arrays(data, STATE, "")
+            state = arrays_of(data, STATE, "")
             seen = int(state.pop("seen"))
             fits = 0 < seen < len(tallies) and str(state.pop("digest")) == tally_digest(tallies[seen - 1])
         except (BadInput, KeyError, ValueError):
@@ -181,10 +212,12 @@ class Rounds:
 
     def plan(self, number: int, run_uuid: str) -> Proposal:
         """What a round bought or is buying, as its plan has it."""
-        name = _plan_file(number, run_uuid)
+        name = f"{ROUNDS}/{round_id(number, run_uuid)}/{PLAN}"
         plan = self._json(name, dict)
-        if plan is None or not isinstance(plan.get("selected"), list) or not isinstance(plan.get("episodes"), list):
-            raise Damaged(f"{name} of run {self.run.name!r} is missing or is no plan; restore it")
+        if plan is None:
+            raise Damaged(f"{name} of {self.run.name!r} is missing, and {_IN_FILES}; restore it")
+        if not isinstance(plan.get("selected"), list) or not isinstance(plan.get("episodes"), list):
+            raise Damaged(f"{name} of {self.run.name!r} is no plan; restore it")
         return Proposal(np.asarray(plan["selected"], dtype=np.int64), np.asarray(plan["episodes"], dtype=np.int64))
 
     def summary(self, rounds: Iterable[RoundMetrics]) -> list[dict[str, Any]]:
@@ -197,7 +230,7 @@ class Rounds:
         A crash between the posteriors and the commit leaves them one round ahead; `ahead` gives that round.
         """
         help_ = "move it away, and it is rebuilt from the committed rounds"
-        stored = self._npz("beta_posteriors.npz", help_)
+        stored = self._npz(POSTERIORS, help_)
         if stored is None:
             return
         for known in (tally, ahead()):
@@ -205,11 +238,30 @@ class Rounds:
                 return
         raise BadInput(f"beta_posteriors.npz of {self.run.name!r} is not what its committed rounds give; {help_}")
 
+    def check_metrics(self, done: Iterable[RoundMetrics]) -> None:
+        """The files `metrics.json` of complete rounds, where they are there, against the ledger."""
+        for metrics in done:
+            name = f"{ROUNDS}/{metrics.round_id}/{METRICS}"
+            data = self.text(name)
+            if data is not None and name in self.documents and compact_json(data) != self.documents[name]:
+                raise BadInput(
+                    f"{name} of {self.run.name!r} is not what its ledger holds; move it away, and it is written again"
+                )
+
+    def rebuilt(self) -> set[str]:
+        """Names of files that the next session writes again if they are missing."""
+        found = set(self.documents)
+        if self.metadata() is not None:
+            found.update(TABLES)
+        for metrics in self.committed():
+            found.update(f"{ROUNDS}/{metrics.round_id}/{name}" for name in (PRE, RESULTS, POST))
+        return found
+
     def consistent(self) -> list[str]:
         """Where `summary.csv` and the rounds' `metrics.json` disagree; nothing if all is well."""
         import csv
 
-        there = list(csv.DictReader(io.StringIO((self.text("summary.csv") or b"").decode())))
+        there = list(csv.DictReader(io.StringIO((self.text(SUMMARY_CSV) or b"").decode())))
         rounds = self.committed()
         problems = [] if len(there) == len(rounds) else [f"summary.csv has {len(there)} rows for {len(rounds)} rounds"]
         for row, metrics in zip(there, rounds, strict=False):
@@ -225,8 +277,19 @@ class Rounds:
         """A file of the run, if it is there."""
         return self._files.read(f"{self._path}/{name}") if self._files.exists(f"{self._path}/{name}") else None
 
+    def _folders(self) -> list[str]:
+        """Folders of rounds, whether the ledger or the disk has them."""
+        inside = f"{ROUNDS}/"
+        held = {name.removeprefix(inside).partition("/")[0] for name in self.documents if name.startswith(inside)}
+        return sorted(held | set(self._files.names(f"{self._path}/{ROUNDS}")))
+
+    def _has_plan(self, folder: str) -> bool:
+        name = f"{ROUNDS}/{folder}/{PLAN}"
+        return name in self.documents or self._files.exists(f"{self._path}/{name}")
+
     def _json(self, name: str, kind: type[Any]) -> Any:
-        data = self.text(name)
+        """A document of the ledger; if it holds none, the file of an earlier version."""
+        data = self.documents.get(name) or self.text(name)
         if data is None:
             return None
         try:
@@ -234,61 +297,21 @@ class Rounds:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             told = str(error).splitlines()[0]
             raise BadInput(
-                f"{name} of {self.run.name!r} cannot be read: {told}; restore it, or begin another run"
+                f"{name} of {self.run.name!r} cannot be read: {told}; restore it, or begin another run",
+                where=f"{name} of {self.run.name!r}",
             ) from None
 
     def _npz(self, name: str, help_: str) -> dict[str, Any] | None:
         data = self.text(name)
         if data is None:
             return None
-        return _arrays(data, f"{name} of {self.run.name!r}", help_)
+        return arrays_of(data, f"{name} of {self.run.name!r}", help_)
 
 
 def round_id(number: int, run_uuid: str) -> str:
-    """The folder of a round; the same for everybody who repeats the run."""
+    """The folder of a round; the same in every repetition of the run."""
     short = "".join(c for c in run_uuid if c.isalnum())[:8] or "run"
     return f"R{number:04d}_{short}"
-
-
-def _plan_file(number: int, run_uuid: str) -> str:
-    return f"{ROUNDS}/{round_id(number, run_uuid)}/active_sampling_plan.json"
-
-
-def grid_of_file(data: bytes, where: str) -> Grid:
-    """The grid of a `grid.npz`: of an exploration of ours, of the first version, or of a user's own."""
-    help_ = "write one array per parameter with numpy.savez, an entry per point"
-    stored = _arrays(data, where, help_)
-    values = {name: array.tolist() for name, array in stored.items() if name not in ABOUT_GRID}
-    if not values or any(stored[name].ndim != 1 or stored[name].dtype.kind not in "bifU" for name in values):
-        raise BadInput(f"{where} is not a grid; {help_}")
-    if GRID_JSON not in stored:
-        return grid_from_columns(values, where)
-    try:
-        found = msgspec.json.decode(str(stored[GRID_JSON]), type=Grid)
-    except msgspec.MsgspecError as error:
-        raise BadInput(
-            f"{GRID_JSON} of {where} cannot be read: {error}; remove the entry, or restore the file"
-        ) from None
-    if not same_grid(stored, found):
-        raise BadInput(f"the arrays of {where} are not the grid that its {GRID_JSON} describes; restore the file")
-    return found
-
-
-def same_grid(stored: Mapping[str, Any], grid: Grid) -> bool:
-    """Whether a `grid.npz` holds this grid; one without a digest of ours is compared value by value."""
-    levels = grid.levels()
-    if any(p.name not in stored for p in grid.parameters):
-        return False
-    for d, p in enumerate(grid.parameters):
-        mine, theirs = np.asarray(p.values)[levels[:, d]], np.asarray(stored[p.name])
-        if mine.shape != theirs.shape:
-            return False
-        if mine.dtype.kind in "if" and theirs.dtype.kind in "if":
-            if not np.allclose(mine, theirs, rtol=1e-6, atol=0):
-                return False
-        elif not np.array_equal(mine, theirs):
-            return False
-    return True
 
 
 def tally_digest(tally: Tally) -> str:
@@ -311,16 +334,6 @@ def csv_value(value: Any) -> str:
     if value is None:
         return ""
     return repr(value) if isinstance(value, float) else str(value)
-
-
-def _arrays(data: bytes, where: str, help_: str) -> dict[str, Any]:
-    """The arrays of a file of numpy's."""
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as found:
-            return {key: found[key] for key in found.files}
-    except Exception as error:  # zip and numpy raise many kinds
-        told = (str(error).splitlines() or [type(error).__name__])[0]
-        raise BadInput(f"{where} cannot be read ({told}); {help_}") from None
 
 
 def _is_posterior(stored: Mapping[str, Any], tally: Tally) -> bool:

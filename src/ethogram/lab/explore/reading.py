@@ -1,4 +1,4 @@
-"""A stored exploration, read once more: what its strategy believes after the last committed round."""
+"""A stored exploration, loaded again: the posterior of its strategy after the last committed round."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class KnownMap:
 
     @cached_property
     def surface(self) -> SharedSurface:
-        """The shared surface, whatever strategy chose the points."""
+        """The shared surface, for any strategy."""
         if isinstance(self.strategy, Shared):
             return self.strategy.surface
         surface = SharedSurface(self.problem)

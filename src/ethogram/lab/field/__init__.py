@@ -1,1 +1,1 @@
-"""Why does it fail? The behaviour field of a stored run."""
+"""The behaviour field of a stored run."""

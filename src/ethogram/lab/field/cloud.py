@@ -12,6 +12,7 @@ from ethogram.measure.field import Field
 from ethogram.measure.projection import project
 from ethogram.result import Result
 from ethogram.store import Home, Run
+from ethogram.trace import SUCCESS_AT
 
 from .files import FieldOptions, measure_traces, usable_names
 
@@ -59,7 +60,7 @@ def field_cloud(
         CloudPoint(
             trace_id=entry.head.trace_id,
             task=entry.head.task,
-            outcome="success" if whole.outcomes[i] >= 0.5 else "failure",
+            outcome="success" if whole.outcomes[i] >= SUCCESS_AT else "failure",
             x=float(flat.places[i, 0]) if flat.places.shape[1] > 0 else 0.0,
             y=float(flat.places[i, 1]) if flat.places.shape[1] > 1 else 0.0,
             values={n: float(v) for n, v in zip(flat.names, flat.standard[i], strict=True)},

@@ -45,7 +45,7 @@ class SpanRows(NamedTuple):
 
 
 class FileGroup(NamedTuple):
-    """Traces whose rows lie in the same files; `places` says where they stand among all."""
+    """Traces whose rows are in the same files; `places` are their positions among all traces."""
 
     files: list[SpanRows]
     traces: Sequence[str]
@@ -53,7 +53,7 @@ class FileGroup(NamedTuple):
     places: Ints
 
     def tally(self, homes: Mapping[str, Files]) -> StandardValues:
-        """What the steps of these traces tell."""
+        """Counts over the steps of these traces."""
         return standard_values(span_columns(self.files, COLUMNS, homes), self.traces, self.steps)
 
     def labels(self, homes: Mapping[str, Files], stones: Milestones) -> list[tuple[str, ...]]:
@@ -73,7 +73,7 @@ class StoredSteps:
         self._parts = [] if cluster is None else file_groups(self._whole, PART_ROWS)
 
     def tally(self) -> StandardValues:
-        """All dimensions that steps tell."""
+        """All dimensions that are computed from steps."""
         if self._cluster is None:
             return self._whole.tally(self._homes)
         found = self._cluster.map(_tally_there, [(part,) for part in self._parts])

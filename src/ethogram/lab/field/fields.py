@@ -1,4 +1,4 @@
-"""Why does it fail? The behaviour field of a stored run: width, convergence, separation, skew, stages, advice."""
+"""The behaviour field of a stored run: width, convergence, separation, skew, stages, advice."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
+from ethogram.arguments import at_least, check_level, choice_of
 from ethogram.cluster import Cluster, check_engine
 from ethogram.errors import BadUsage, NotFound, Refused
 from ethogram.estimate import Estimate
@@ -18,18 +19,19 @@ from ethogram.lab.explore.exploration import Rounds
 from ethogram.lab.home.samples import traced_run
 from ethogram.lab.outcomes.columns import chosen_entries
 from ethogram.measure.ablation import Ablation, ablate, conditions_of
-from ethogram.measure.chain import read_aloud
+from ethogram.measure.chain import Chain, summarise
 from ethogram.measure.columns import NO_LABEL
 from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
 from ethogram.measure.fieldtests import compare_fields
-from ethogram.measure.horizon import RULES, NotMonotone, Rule
-from ethogram.measure.metrics import FieldMetrics
+from ethogram.measure.horizon import RULES, MembershipRule, NotMonotone
+from ethogram.measure.metrics import FieldMetrics, FieldReport
 from ethogram.measure.milestones import Milestones
 from ethogram.measure.stages import HorizonReading, walk
 from ethogram.measure.standard import chosen
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
+from ethogram.trace import SUCCESS_AT
 
 from .files import (
     CorridorFile,
@@ -53,18 +55,16 @@ T = TypeVar("T")
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """How certain, by which rule, with how many draws from which seed."""
 
-    rule: Rule = "visited"
+    rule: MembershipRule = "visited"
     level: float = 0.95
     draws: int = 999
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.rule not in RULES:
-            raise BadUsage(f"there is no membership rule {self.rule!r}; use visited or reached")
-        if not 0.5 <= self.level < 1:
-            raise BadUsage(f"a level of {self.level:g} makes no sense; give for example 0.95")
-        if self.draws < 99:
-            raise BadUsage(f"{self.draws} draws cannot carry a p-value; give 99 or more")
+        choice_of("rule", self.rule, RULES)
+        check_level(self.level)
+        at_least("draws", self.draws, 99)
+        at_least("seed", self.seed)
 
 
 def field_of(
@@ -72,7 +72,7 @@ def field_of(
     *,
     home: Home | str | None = None,
     field: str | type[Field] | None = None,
-    rule: Rule = "visited",
+    rule: MembershipRule = "visited",
     reading: str = "steps",
     preset: str | None = None,
     dimensions: Sequence[str] = (),
@@ -90,20 +90,19 @@ def field_of(
     seed: int = 0,
     engine: str = "local",
 ) -> FieldResult:
-    """The field of a run, read aloud; compared with another run or a corridor, ablated, if asked.
+    """The field of a run, summarised in words; if asked, compared with another run or a corridor, or ablated.
 
-    `preset` and `dimensions` choose among the standard dimensions, `field` is one's own (a class, or `file.py:Class`);
-    `states` says how far a run has come, `rule` who belongs to a stage. `condition`, `agent` and `traces` choose
-    traces, `join` adds other runs. `against` is a run to compare with, `corridor` a file to hold the runs against,
-    `save_to` writes one. With the engine `ray` the files of the lake are read by the workers of a cluster; no number
-    depends on it.
+    `preset` and `dimensions` choose among the standard dimensions; `field` is your own (a class, or `file.py:Class`).
+    `states` names the stages of a task, `rule` says which attempts count at a stage. `condition`, `agent` and `traces`
+    choose traces, `join` adds other runs. `against` is a run to compare with, `corridor` a file to compare the attempts
+    with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers are the same.
 
     Raises `Refused` where fewer than two traces are scored, `BadUsage` for options that exclude each other.
 
-    Example: `field_of("night", preset="coding").dimensions["errors"].estimates["separation"]`
+    Example: `field("night", preset="coding").dimensions["errors"].estimates["separation"]`
     """
     if ablation and (against is not None or corridor is not None or save_to is not None):
-        raise BadUsage("an ablation stands alone; ask for a comparison or a corridor of one --condition apart")
+        raise BadUsage("--ablate cannot be combined with --against, --corridor or --save-corridor")
     ask = Ask(rule=rule, level=level, draws=draws, seed=seed)
     ruler = load_corridor(corridor) if isinstance(corridor, str | Path) else corridor
     stones = milestones_file(states) if isinstance(states, str | Path) else states
@@ -124,16 +123,9 @@ def field_of(
     whole = mine.field(names, tasks)
     _refuse_one(whole, runs[0])
     said, found = _quietly(lambda: _read(whole, ask))
-    result = FieldResult(
-        run=runs[0].name,
-        joined=[r.name for r in runs[1:]],
-        condition=condition,
-        field=how.name,
-        reading=how.reading,
-        missing=mine.missing,
-        left_out=left_out,
-        notes=[*mine.notes, *_mixture(mine), *said],
-        **found,
+    notes = [*mine.notes, *_mixture(mine), *said]
+    result = _result(
+        found, ask, how, runs=runs, condition=condition, missing=mine.missing, left_out=left_out, notes=notes
     )
     if other is not None:
         result.against = other.name
@@ -222,7 +214,7 @@ def _mixture(loaded: MeasuredTraces) -> list[str]:
 def _refuse_one(field: Field, run: Run) -> None:
     if field.K < 2:
         raise Refused(
-            f"run {run.name!r} has one scored trace, and one trace says nothing of how behaviour varies; "
+            f"run {run.name!r} has only one scored trace, so its variation is unknown; "
             "run each task several times (ethogram run -k 10)",
             have=field.K,
             need=2,
@@ -241,38 +233,64 @@ def _quietly(work: Callable[[], T]) -> tuple[list[str], T]:
     return list(dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, NotMonotone))), found
 
 
-def _read(field: Field, ask: Ask) -> dict[str, Any]:
+class _Reading(NamedTuple):
     """Everything about one field, in both readings."""
-    chain = read_aloud(field, rule=ask.rule, alpha=round(1 - ask.level, 9), draws=ask.draws, seed=ask.seed)
+
+    report: FieldReport
+    chain: Chain
+    horizons: list[HorizonRow]
+    mean_outcome: float
+
+
+def _read(field: Field, ask: Ask) -> _Reading:
+    chain = summarise(field, rule=ask.rule, alpha=round(1 - ask.level, 9), draws=ask.draws, seed=ask.seed)
     report = field.metrics().report(level=ask.level, draws=ask.draws, seed=ask.seed)
-    return {
-        "rule": ask.rule,
-        "level": ask.level,
-        "K": report.K,
-        "d": report.d,
-        "tasks": report.tasks,
-        "successes": report.successes,
-        "failures": report.failures,
-        "mean_outcome": float(np.mean(field.outcomes)),
-        "width": report.width,
-        "convergence": report.convergence,
-        "dimensions": {
-            d.name: DimensionRow(
-                mean=d.mean, variance=d.variance, separation=d.separation, skew=d.skew, description=d.description,
-                estimates=d.estimates, p=d.p, adjusted=d.adjusted,
-            )
-            for d in report.dimensions
-        },
-        "horizons": _horizons(field, ask),
-        "estimates": report.estimates,
-        "advice": chain.advice,
-        "advice_text": chain.advice_text,
-        "chain": chain,
-        "constant": list(report.constant),
-        "test_method": report.test_method,
-        "draws": report.draws,
-        "seed": ask.seed,
-    }  # fmt: skip
+    return _Reading(report, chain, _horizons(field, ask), float(np.mean(field.outcomes)))
+
+
+def _result(
+    found: _Reading,
+    ask: Ask,
+    how: FieldOptions,
+    *,
+    runs: Sequence[Run],
+    condition: str | None,
+    missing: dict[str, int],
+    left_out: dict[str, str],
+    notes: list[str],
+) -> FieldResult:
+    """The report with what was asked; a result is no report: it names dimensions by keys, and is no frozen record."""
+    report, chain = found.report, found.chain
+    return FieldResult(
+        run=runs[0].name,
+        joined=[r.name for r in runs[1:]],
+        condition=condition,
+        field=how.name,
+        reading=how.reading,
+        rule=ask.rule,
+        level=ask.level,
+        K=report.K,
+        d=report.d,
+        tasks=report.tasks,
+        successes=report.successes,
+        failures=report.failures,
+        mean_outcome=found.mean_outcome,
+        width=report.width,
+        convergence=report.convergence,
+        dimensions={d.name: msgspec.convert(d, DimensionRow, from_attributes=True) for d in report.dimensions},
+        horizons=found.horizons,
+        estimates=report.estimates,
+        advice=chain.advice,
+        advice_text=chain.advice_text,
+        chain=chain,
+        missing=missing,
+        left_out=left_out,
+        constant=list(report.constant),
+        notes=notes,
+        draws=report.draws,
+        seed=report.seed,
+        test_method=report.test_method,
+    )
 
 
 def _horizons(field: Field, ask: Ask) -> list[HorizonRow]:
@@ -285,21 +303,14 @@ def _horizon(part: Field, reading: HorizonReading) -> HorizonRow:
     plain = FieldMetrics(part).summary()["dimensions"] if part.K else {}
     keys = ("mean", "variance", "separation", "skew")
     return HorizonRow(
-        state=reading.state,
-        rule=reading.rule,
-        K=reading.K,
-        successes=reading.successes,
+        **msgspec.structs.asdict(reading),
         mean_outcome=float(np.mean(part.outcomes)) if part.K else None,
-        width=reading.width,
-        convergence=reading.convergence,
-        drift=reading.drift,
         dimensions={name: PlainDimension(**{k: values[k] for k in keys}) for name, values in plain.items()},
-        estimates=reading.estimates,
     )
 
 
 def _corridor(field: Field, runs: Sequence[Run]) -> Corridor:
-    if not bool((field.outcomes >= 0.5).any()):
+    if not bool((field.outcomes >= SUCCESS_AT).any()):
         raise Refused(
             f"run {runs[0].name!r} has no success, and a corridor is made of successes; choose another run",
             have=0,

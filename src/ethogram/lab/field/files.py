@@ -1,4 +1,4 @@
-"""What a field is made of: the user's own class, milestones in YAML, corridors in JSON, and runs as trajectories."""
+"""Inputs of a field: the user's own class, milestones in YAML, corridors in JSON, and runs as trajectories."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from ethogram.cluster import Cluster
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.columns import success_at
+from ethogram.lab.cost.kept import known_costs
 from ethogram.lab.outcomes.names import task_name, without_task
 from ethogram.measure.corridor import Corridor
 from ethogram.measure.field import Field
@@ -174,7 +174,7 @@ def measure_traces(
     if cls is not None:
         _through_own(loaded, kept, cls, how)
     else:
-        _through_columns(loaded, StoredSteps(kept, cluster), how)
+        _through_columns(loaded, kept, how, cluster)
     return loaded
 
 
@@ -211,7 +211,7 @@ def milestones_file(path: str | Path) -> Milestones:
     try:
         return milestones_from(data)
     except BadInput as error:
-        raise BadInput(f"{place.name}: {error}", where=str(place)) from None
+        raise BadInput(f"{place.name}: {error.cli_message}", where=str(place)) from None
 
 
 class CorridorFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,7 +308,7 @@ def _refuse_twice(entries: Sequence[Entry]) -> None:
 
 def _threshold(runs: Sequence[Run], notes: list[str]) -> float:
     """From which score on a run is a success; where suites differ from the default, scores become passes."""
-    said = sorted({success_at(r) for r in runs})
+    said = sorted({r.success_at for r in runs})
     if len(said) > 1:
         raise BadUsage(
             f"these runs call a success by different scores ({', '.join(map(str, said))}); measure them apart"
@@ -319,6 +319,7 @@ def _threshold(runs: Sequence[Run], notes: list[str]) -> float:
 
 
 def _score(entry: Entry, threshold: float) -> float:
+    """What a field takes as the outcome, so that `SUCCESS_AT` parts successes from failures in it."""
     assert isinstance(entry.head.outcome, Scored)
     value = entry.head.outcome.value
     return value if threshold == SUCCESS_AT else float(value >= threshold)
@@ -343,7 +344,7 @@ def _through_own(
             field.add(trajectory, outcome, task=task_name(entry.head), episode=entry.head.trace_id)
         except EthogramError as error:
             raise BadInput(
-                f"{how.name} on trace {entry.head.trace_id} (task {entry.head.task!r}): {error}",
+                f"{how.name} on trace {entry.head.trace_id} (task {entry.head.task!r}): {error.cli_message}",
                 where=f"trace {entry.head.trace_id}",
             ) from error
         except Exception as error:  # it is the user's code
@@ -355,11 +356,14 @@ def _through_own(
     loaded.own = field
 
 
-def _through_columns(loaded: MeasuredTraces, columns: StoredSteps, how: FieldOptions) -> None:
+def _through_columns(
+    loaded: MeasuredTraces, kept: Sequence[tuple[Run, Entry]], how: FieldOptions, cluster: Cluster | None
+) -> None:
     """The standard dimensions and states, from the columns of the lake."""
     how.names  # noqa: B018 - a name that is wrong should cost no reading
-    entries = loaded.entries
-    loaded.standard = of_tally(columns.tally(), [e.head for e in entries], [e.totals for e in entries])
+    entries, columns = loaded.entries, StoredSteps(kept, cluster)
+    costs = np.array(known_costs(kept), dtype=np.float64)
+    loaded.standard = of_tally(columns.tally(), [e.head for e in entries], [e.totals for e in entries], costs)
     stones = how.states
     if stones is None:
         if len(entries) > MOST_LABELLED:

@@ -1,4 +1,4 @@
-"""What the question after a field is answered with."""
+"""Results of a field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ethogram.measure.ablation import Ablation
 from ethogram.measure.chain import Chain
 from ethogram.measure.corridor import Adherence, Alarm, CorridorGap
 from ethogram.measure.fieldtests import FieldComparison
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
+from ethogram.measure.stages import HorizonReading
 from ethogram.measure.standard import PRESETS, TOOL_CLASSES, dimensions, of_preset
 from ethogram.result import Result
 
@@ -38,19 +39,11 @@ class DimensionRow(PlainDimension, frozen=True, kw_only=True):
     adjusted: float | None
 
 
-class HorizonRow(msgspec.Struct, frozen=True, kw_only=True):
+class HorizonRow(HorizonReading, frozen=True, kw_only=True):
     """The trajectories that visited, or reached, a state. Plain keys are the essay's, `estimates` the default."""
 
-    state: str
-    rule: Rule
-    K: int
-    successes: int
     mean_outcome: float | None
-    width: float | None
-    convergence: float | str | None
-    drift: float | None
     dimensions: dict[str, PlainDimension]
-    estimates: dict[str, Estimate]
 
 
 class CorridorCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,14 +54,14 @@ class CorridorCheck(msgspec.Struct, frozen=True, kw_only=True):
     K: int
     dimensions: list[str]
     not_compared: dict[str, str]
-    rule: Rule
+    rule: MembershipRule
     gaps: tuple[CorridorGap, ...]
     adherence: tuple[Adherence, ...]
     alarm: Alarm
 
 
 class FieldResult(Result, kw_only=True):
-    """A behaviour field, read aloud. `left_out` names dimensions without a value here, `missing` traces, by reason."""
+    """A behaviour field. `left_out` names dimensions without a value here, `missing` traces, by reason."""
 
     presentation: ClassVar[Presentation] = Presentation(
         headline="{run}: {K} traces of {tasks} tasks, {successes} succeeded, {failures} failed. {advice_text}",
@@ -82,7 +75,7 @@ class FieldResult(Result, kw_only=True):
     condition: str | None
     field: str
     reading: str
-    rule: Rule
+    rule: MembershipRule
     level: float
     K: int
     d: int
@@ -113,7 +106,7 @@ class FieldResult(Result, kw_only=True):
 
     @property
     def one_class(self) -> bool:
-        """Whether all scored traces ended alike, so that nothing can part success from failure."""
+        """Whether all scored traces have the same outcome, so that successes and failures cannot be compared."""
         return self.successes == 0 or self.failures == 0
 
     def rows(self) -> list[dict[str, Any]]:
@@ -131,7 +124,7 @@ class StandardDimension(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StandardTable(Result, kw_only=True):
-    """The standard dimensions, the presets that choose among them, and the words by which tools are told apart."""
+    """The standard dimensions, the presets that choose among them, and the words that classify tools."""
 
     preset: str | None
     dimensions: list[StandardDimension]

@@ -1,4 +1,4 @@
-"""The successes of a stored run as a corridor, without a file."""
+"""A corridor from the successes of a stored run, without a file."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Did my change break it, may it ship? Comparison, the gate's verdict, tasks that moved, runs that are needed."""
+"""Two runs compared: the comparison, the gate's verdict, tasks that moved, attempts that are needed."""

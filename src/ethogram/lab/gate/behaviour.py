@@ -1,4 +1,4 @@
-"""Does the candidate also behave otherwise? Information beside the gate's verdict."""
+"""Whether behaviour changed; informational, does not affect the gate's verdict."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ethogram.store import Home, Run
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """Did it also behave otherwise? The behavioural noise floor of the baseline, and the candidate against it.
+    """Whether behaviour changed: the noise floor of the baseline's behaviour, and the candidate compared with it.
 
-    Information beside the verdict: a version may pass and still have changed its ways.
+    Informational, does not affect the verdict: a version may pass although its behaviour changed.
     """
 
     noise_floor: NoiseFloor
@@ -25,7 +25,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 def behaviour_of(
     base: str | Run, candidate: str | Run, *, common_tasks: bool = False, home: Home | str | None = None
 ) -> Behaviour:
-    """The candidate's behaviour against the variation of the baseline's own repeats, whatever the pass rates say."""
+    """Compare the candidate's behaviour with the variation between repeats of the baseline."""
     found = divergence(candidate, base, common_tasks=common_tasks, home=home)
     return Behaviour(
         noise_floor=found.noise_floor,

@@ -1,4 +1,4 @@
-"""Did my change break it? Two stored runs on the same tasks."""
+"""Comparison of two stored runs on the same tasks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.arguments import check_level, choice_of
 from ethogram.decide import compare as decided
-from ethogram.decide.compare import Comparison, Design
+from ethogram.decide.compare import DESIGNS, Comparison, Design
 from ethogram.decide.layers import LayerComparison as LayerComparison
 from ethogram.decide.layers import compare_layers
 from ethogram.display import Drawing, Presentation
@@ -20,7 +21,7 @@ from ethogram.store import Home, Run
 from ethogram.store.ledger import gc_paused
 
 from .moved import Arm, MovedTask, moved_tasks, with_traces
-from .versions import SuiteVersions, comparable_tasks, suite_versions
+from .versions import SuiteVersions, comparable_tasks, refuse_itself, suite_versions
 
 
 class CompareResult(Comparison, kw_only=True):
@@ -77,6 +78,8 @@ def compare(
 
     Example: `compare("main", "new-prompt").verdict`
     """
+    check_level(level)
+    choice_of("design", design, DESIGNS)
     with gc_paused():
         one, two, arms = load_pair(
             base,
@@ -138,6 +141,8 @@ def load_pair(
     """Two runs and their outcomes; runs of different versions of a suite are refused, or with `common_tasks` cut to
     the tasks that are the same in both."""
     one, two = sampled_run(base, home), sampled_run(candidate, home)
+    if agents[0] == agents[1]:
+        refuse_itself(one, two)
     only = comparable_tasks(one, two, common_tasks=common_tasks)
     before, after = (
         load_outcomes(run, condition=condition, agent=agent, metrics=metrics)

@@ -1,4 +1,4 @@
-"""Tasks that moved, attempted again: what fresh attempts alone confirm blocks a version."""
+"""Tasks that moved, attempted again: only what the new attempts confirm is a regression."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
+from ethogram.display.shorten import shortened_list
 from ethogram.errors import Damaged, NotFound
 from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import exact, multiplicity
@@ -94,11 +95,9 @@ def blocking(confirmations: Sequence[Confirmation]) -> str | None:
     broken = [c for c in confirmations if c.confirmed and not c.allowed]
     if not broken:
         return None
-    named = ", ".join(f"{c.task} ({c.base:.2g} → {c.again:.2g} in {c.attempts} fresh attempts)" for c in broken[:5])
-    more = f" and {len(broken) - 5} more" if len(broken) > 5 else ""
-    return (
-        f"fresh attempts confirm that {'a task' if len(broken) == 1 else f'{len(broken)} tasks'} broke: {named}{more}"
-    )
+    named = [f"{c.task} ({c.base:.2g} → {c.again:.2g} in {c.attempts} fresh attempts)" for c in broken]
+    which = "a task" if len(broken) == 1 else f"{len(broken)} tasks"
+    return f"fresh attempts confirm that {which} broke: {shortened_list(named, 5)}"
 
 
 def check_allowed(allowed: Sequence[str], tasks: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""One verdict for a whole suite, and every task by itself: for tests, where each has a name that people watch."""
+"""One verdict for a whole suite, and one for each task: for tests, which people follow by name."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import math
 import msgspec
 
 from ethogram.decide.gate import GateSettings, not_attempted
+from ethogram.display.shorten import shortened_list
 from ethogram.store import Home, Run
 from ethogram.store.lake import TASK_DIGESTS
 
 from .comparison import load_pair
 from .confirming import Confirmation, confirm_moved
-from .gating import GateResult, Needed, call_regression, gate_runs, needed_metrics
+from .gating import call_regression, gate_runs, needed_metrics
+from .results import GateResult, Needed
 
 SHOWN = 5
 """How many tasks a sentence names."""
@@ -82,10 +84,9 @@ def gate_each_task(
 
 
 def _broken_words(broken: list[Confirmation]) -> str:
-    named = ", ".join(f"{t.task} ({t.base:.2g} → {t.again:.2g} in {t.attempts} attempts)" for t in broken[:SHOWN])
-    more = f" and {len(broken) - SHOWN} more" if len(broken) > SHOWN else ""
+    named = [f"{t.task} ({t.base:.2g} → {t.again:.2g} in {t.attempts} attempts)" for t in broken]
     who = "a task got worse by itself" if len(broken) == 1 else f"{len(broken)} tasks got worse by themselves"
-    return f"{who}: {named}{more}"
+    return f"{who}: {shortened_list(named, SHOWN)}"
 
 
 def _least_attempts(alpha: float) -> int:

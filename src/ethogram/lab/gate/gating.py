@@ -1,111 +1,37 @@
-"""May it ship? The gate's verdict on two stored runs."""
+"""Gate: a pass / regression / undecided verdict on a candidate run, from two stored runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from ethogram.decide import gate as decided
 from ethogram.decide import planner
-from ethogram.decide.compare import TaskChange, missing_bounds, shared_tasks, task_changes
-from ethogram.decide.gate import GatePlan, Judgement, Verdict
-from ethogram.decide.gate import GateSettings as GateSettings
-from ethogram.decide.gate import Look as Look
+from ethogram.decide.compare import missing_bounds, shared_tasks, task_changes
+from ethogram.decide.gate import GatePlan, GateSettings, Judgement
 from ethogram.decide.gate_plan import planning_rates
-from ethogram.decide.layers import LayerComparison
 from ethogram.decide.missing import MissingRule
-from ethogram.decide.monitor import Watch, watch
-from ethogram.display import Drawing, Presentation
+from ethogram.decide.monitor import watch
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes.columns import load_outcomes
-from ethogram.measure.noise import OutcomeFloor, outcome_floor
+from ethogram.measure.catalogue import OUTCOME
+from ethogram.measure.noise import outcome_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
-from ethogram.result import Result
 from ethogram.store import Home, Run
 
-from .behaviour import Behaviour
 from .comparison import layers_between, load_pair
 from .confirming import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
-from .leaning import Leaning, leaning_of
-from .moved import Arm, MovedTask, moved_tasks, with_traces
+from .leaning import leaning_of
+from .moved import Arm, moved_tasks, with_traces
 from .planning import price_of
-from .quarantine import Quarantined as Quarantined
-from .quarantine import about_quarantine
-from .quarantine import read_quarantine as read_quarantine
-from .versions import SuiteVersions, refuse_unrecorded, suite_versions
-
-
-class Needed(msgspec.Struct, frozen=True, kw_only=True):
-    """What it takes to decide: how many more runs at most, how many until the next look, and their price."""
-
-    runs: int | None
-    next_look_runs: int | None
-    cost_usd: float | None
-    baseline_runs: int | None = None
-    why: str | None = None
-
-
-class GateEvidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What the verdict rests on."""
-
-    why: str
-    looks: list[Look]
-    planned_looks: int
-    decided_at: int | None
-    power: float
-    noise_floor: OutcomeFloor
-    bounds: tuple[float, float] | None
-    missing_base: dict[str, int]
-    missing_candidate: dict[str, int]
-    moved: list[TaskChange]
-    watched: list[Watch] | None = None
-    e_value: float | None = None
-    anytime_p: float | None = None
-
-
-class GateResult(Result, kw_only=True):
-    """The verdict with its evidence; `difference` is candidate minus base, `agent` whose episodes were chosen.
-
-    `layers` is information beside the verdict: one look at all recorded attempts, for the metric `success`. `judge` is
-    there where a judge gave the outcomes: a verdict that leans on one without proof is held back. `suite` tells which
-    versions of the suite were run, where they are known.
-    """
-
-    presentation: ClassVar[Presentation] = Presentation(
-        headline="{verdict}: {candidate_run} against {base_run}",
-        facts=("margin", "base_agent", "agent"),
-        columns=("look", "runs", "scored", "coverage", "change", "worst_case", "decision"),
-        drawing=Drawing(kind="looks"),
-    )
-
-    base_run: str
-    candidate_run: str
-    verdict: Verdict
-    settings: GateSettings
-    margin: float
-    difference: Estimate
-    evidence: GateEvidence
-    needed: Needed
-    quarantined: list[Quarantined]
-    tasks: list[MovedTask] = []
-    confirmations: list[Confirmation] = []
-    behaviour: Behaviour | None = None
-    warnings: list[str] = []
-    base_agent: str | None = None
-    agent: str | None = None
-    layers: LayerComparison | None = None
-    judge: Leaning | None = None
-    suite: SuiteVersions | None = None
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per look."""
-        return [msgspec.to_builtins(look) for look in self.evidence.looks]
-
+from .promise import as_promised, promise_of
+from .quarantine import Quarantined, about_quarantine, read_quarantine
+from .results import GateEvidence, GateResult, Needed
+from .versions import refuse_unrecorded, suite_versions
 
 _DEFAULTS = GateSettings()
 
@@ -142,7 +68,13 @@ def gate(
     if it has another name; tasks in `quarantine` (a YAML file, or a list) do not count. `allow` names tasks that may be
     confirmed to have broken without blocking. Runs of different versions of a suite are refused, unless `common_tasks`
     keeps only tasks that are the same in both. `trust_judge` takes outcomes that a judge gave as they are. `monitor`
-    watches without planned looks. The other keywords are the fields of `GateSettings`, which explains them.
+    watches without planned looks.
+
+    What is promised of `metric`: `alpha` is how often an unchanged version is called a regression, `margin` the drop
+    that must not slip through (a share of the mean, but for success and score), `power` how often it is found. `every`
+    is the passes between looks; below `min_coverage` nothing is decided; a `missing` attempt is `bounds`, `failure` or
+    `ignore`. `fresh` plans two new versions from the rates of `pilot`; `confirm` tries tasks that moved again;
+    `session_sd` is by how much sessions differ; `ahead` passes are put in order together, informative tasks first.
 
     Raises `BadUsage` for a value that makes no sense and `NotFound` for a run that does not exist. Too few attempts are
     not an error: the verdict is then `undecided`, and `needed` says how many more runs would decide.
@@ -214,17 +146,17 @@ def gate_runs(
     shared = shared_tasks(before, after)
     resting = read_quarantine(quarantine) if isinstance(quarantine, str | Path) else list(quarantine)
     away = {q.task for q in resting if not q.expired}
-    begun = _begun(one, two)
+    begun = promise_of(one, two)
     planned = begun.tasks if begun is not None and begun.tasks is not None and not common_tasks else shared
     tasks = tuple(t for t in planned if t not in away)
     if not tasks:
         raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
     check_allowed(allow, before.tasks)
     absent = [t for t in before.tasks if t not in {*planned, *away}]
-    settings = settings if monitor or begun is None else _as_begun(one, begun, settings)
+    settings = settings if monitor or begun is None else as_promised(one, begun, settings)
     if monitor:
         result = _watched(one, two, before, after, settings, tasks, resting, absent)
-    elif not settings.fresh and not before.only(tasks).attempts.any():
+    elif not settings.fresh and not _is_attempted(before.only(tasks), settings.metric):
         result = _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
     else:
         plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
@@ -246,7 +178,7 @@ def gate_runs(
 
 
 def block(result: GateResult, confirmations: list[Confirmation]) -> None:
-    """Put confirmations into a result: what fresh attempts confirm is a regression, whatever the looks say."""
+    """Add confirmations to a result: a drop that new attempts confirm is a regression, whatever the looks say."""
     result.confirmations = confirmations
     broken = blocking(confirmations)
     if broken is not None:
@@ -254,14 +186,14 @@ def block(result: GateResult, confirmations: list[Confirmation]) -> None:
 
 
 def call_regression(result: GateResult, broken: str) -> None:
-    """Turn a result into a regression, whatever its looks say; `broken` says why."""
+    """Turn a result into a regression, even if its looks do not say so; `broken` says why."""
     result.evidence = msgspec.structs.replace(result.evidence, why=f"{broken}; the looks: {result.evidence.why}")
     result.verdict = "regression"
     result.needed = Needed(runs=0, next_look_runs=0, cost_usd=0.0)
 
 
 def hold_back(result: GateResult, runs: Sequence[Run], *, trust_judge: bool) -> None:
-    """Turn a verdict that leans on a judge without proof into `undecided`, and say what the raw verdicts said.
+    """Turn a verdict that relies on an uncalibrated judge into `undecided`, and keep the verdict that it replaces.
 
     A pass needs proof that the judge is right; a regression stands unless the judge is known to be bad.
     """
@@ -282,44 +214,9 @@ def hold_back(result: GateResult, runs: Sequence[Run], *, trust_judge: bool) -> 
     result.needed = Needed(runs=None, next_look_runs=None, cost_usd=None, why=labels)
 
 
-META = "gate"
-"""Where a run that a gate bought keeps what was promised when it began."""
-
-
 def _closed(run: Run) -> bool:
     """Whether no more will come: an imported log that nobody is adding to at this moment."""
     return run.info.kind != "run" and not run.busy()
-
-
-class Promise(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run that a gate buys remembers: all that its looks were planned from.
-
-    `quarantined` are the tasks that did not count, `baseline` how many scored attempts a stored baseline had, `tasks`
-    those that the plan was made for: a run that stopped early has not attempted all of them.
-    """
-
-    base: str
-    settings: GateSettings
-    quarantined: list[str] | None = None
-    baseline: int | None = None
-    tasks: list[str] | None = None
-
-    def text(self) -> str:
-        """As it is kept."""
-        return msgspec.json.encode(self).decode()
-
-    def broken(self, now: Promise) -> str | None:
-        """What is otherwise now, in words; what an older run did not keep is not held against it."""
-        told = []
-        for name in ("base", "quarantined", "baseline"):
-            was, new = getattr(self, name), getattr(now, name)
-            if was != new and (was is not None or name == "base"):
-                told.append(f"{name} was {was if was != [] else 'empty'} and is {new if new != [] else 'empty'}")
-        for name in self.settings.__struct_fields__:
-            was, new = getattr(self.settings, name), getattr(now.settings, name)
-            if was != new:
-                told.append(f"{name} was {was} and is {new}")
-        return "; ".join(told) or None
 
 
 def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Home | str | None) -> Outcomes:
@@ -329,22 +226,6 @@ def planning_outcomes(settings: GateSettings, before: Outcomes | None, home: Hom
     if settings.pilot is None:
         return outcomes_of([])
     return load_outcomes(settings.pilot, home=home, metrics=[settings.metric])
-
-
-def _begun(one: Run, two: Run) -> Promise | None:
-    """What a gate promised when it bought the candidate's attempts, if it did so against this base."""
-    text = two.info.meta.get(META)
-    begun = None if text is None else msgspec.json.decode(str(text), type=Promise)
-    return begun if begun is not None and begun.base == one.name else None
-
-
-def _as_begun(one: Run, begun: Promise, settings: GateSettings) -> GateSettings:
-    """What a gate bought is judged as it was bought, whatever is asked now: afresh, in that order, alpha shared."""
-    old = begun.settings
-    settings = msgspec.structs.replace(settings, confirm=old.confirm, ahead=old.ahead)
-    if META not in one.info.meta or not old.fresh:
-        return settings
-    return msgspec.structs.replace(settings, fresh=True, pilot=old.pilot)
 
 
 def gate_result(
@@ -358,10 +239,10 @@ def gate_result(
 ) -> GateResult:
     """The judgement as it is shown and stored; the tasks that moved are named by all recorded attempts."""
     before, after = (o.only(plan.tasks) for o in outcomes)
-    recorded = task_changes(before, after, settings.metric, "benjamini-hochberg")
+    recorded = task_changes(before, after, settings.metric)
     if found.looks:
         after = after.upto(np.array(found.attempts, dtype=np.int64))
-    changes = task_changes(before, after, settings.metric, "benjamini-hochberg")
+    changes = task_changes(before, after, settings.metric)
     floor = outcome_floor(before, settings.metric)
     warnings = [floor.why] if floor.why and plan.stored else []
     if not plan.reachable:
@@ -385,8 +266,8 @@ def gate_result(
             power=plan.power,
             noise_floor=floor,
             bounds=missing_bounds(before, after) if settings.metric == "success" else None,
-            missing_base=before.missing(),
-            missing_candidate=after.missing(),
+            missing_base=before.missing(settings.metric),
+            missing_candidate=after.missing(settings.metric),
             moved=[t for t in changes if t.moved],
         ),
         needed=_needed(before, after, plan, found, settings),
@@ -394,6 +275,11 @@ def gate_result(
         tasks=moved_tasks(recorded, settings.metric, regression=found.verdict == "regression"),
         warnings=warnings,
     )
+
+
+def _is_attempted(base: Outcomes, name: str) -> bool:
+    """Whether the baseline has attempts to hold a candidate against: scored ones, where the metric needs a score."""
+    return bool((base.scored if name in OUTCOME else base.ended).any())
 
 
 def _without_baseline(
@@ -408,7 +294,7 @@ def _without_baseline(
         verdict="undecided",
         settings=settings,
         margin=settings.margin,
-        difference=Estimate(value=None, of="tasks", missing=before.missing(), why=why),
+        difference=Estimate(value=None, of="tasks", missing=before.missing(settings.metric), why=why),
         evidence=GateEvidence(
             why=why,
             looks=[],
@@ -417,8 +303,8 @@ def _without_baseline(
             power=0.0,
             noise_floor=outcome_floor(before, settings.metric),
             bounds=missing_bounds(before, after) if settings.metric == "success" else None,
-            missing_base=before.missing(),
-            missing_candidate=after.missing(),
+            missing_base=before.missing(settings.metric),
+            missing_candidate=after.missing(settings.metric),
             moved=[],
         ),
         needed=Needed(runs=None, next_look_runs=None, cost_usd=None, why="run the baseline first"),
@@ -441,7 +327,7 @@ def _watched(
     if found.verdict == "pass" and objection is not None:
         found = msgspec.structs.replace(found, verdict="undecided", why=f"{found.why}; but {objection}")
     first, second = before.only(tasks), after.only(tasks)
-    changes = task_changes(first, second, settings.metric, "benjamini-hochberg")
+    changes = task_changes(first, second, settings.metric)
     return GateResult(
         base_run=one.name,
         candidate_run=two.name,
@@ -457,8 +343,8 @@ def _watched(
             power=settings.power,
             noise_floor=outcome_floor(first, settings.metric),
             bounds=missing_bounds(first, second) if settings.metric == "success" else None,
-            missing_base=first.missing(),
-            missing_candidate=second.missing(),
+            missing_base=first.missing(settings.metric),
+            missing_candidate=second.missing(settings.metric),
             moved=[t for t in changes if t.moved],
             watched=found.history,
             e_value=found.history[-1].e if found.history else None,

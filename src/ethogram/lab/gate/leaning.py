@@ -1,7 +1,7 @@
-"""Does a verdict of the gate lean on a judge that nobody has reason to trust?
+"""Whether a verdict of the gate relies on a judge that was not calibrated.
 
 Scores that a judge gave are not what people would say. A gate on the verdicts of a judge with a small J sees J times
-the true drop, so an unnoticed regression passes. Such a verdict is held back, unless the user says otherwise.
+the true drop, so an unnoticed regression passes. Such a verdict becomes `undecided`, unless --trust-judge is given.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ethogram.trace import Scored
 MODEL_GRADED = ("model_graded", "model:", "panel:")
 """How the names of scores begin that a model gave, where a log does not say so otherwise."""
 
-Standing = Literal["trusted", "few_labels", "uncalibrated", "refused"]
+JudgeStanding = Literal["trusted", "few_labels", "uncalibrated", "refused"]
 
 
 class Leaning(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +32,7 @@ class Leaning(msgspec.Struct, frozen=True, kw_only=True):
 
     score: str
     judge: str
-    standing: Standing
+    standing: JudgeStanding
     why: str
     labels: int
     j: Estimate | None
@@ -69,16 +69,18 @@ def leaning_of(runs: Sequence[Run], metric: str) -> Leaning | None:
     )
 
 
-def _standing(score: str, made: Calibration) -> tuple[Standing, str]:
+def _standing(score: str, made: Calibration) -> tuple[JudgeStanding, str]:
     says = f"the outcomes are the verdicts of a judge ({score})"
     cost = (
-        "" if made.gate_multiplier is None else f"; raw verdicts would need {made.gate_multiplier:.1f} times the runs"
+        ""
+        if made.gate_multiplier is None
+        else f"; raw verdicts would need {made.gate_multiplier:.1f} times the attempts"
     )
     if not made.labels or made.j.value is None:
         return "uncalibrated", f"{says} that no labels by hand were compared with; see ethogram calibrate"
     seen = f"{says} with J = {made.j} "
     if made.j.value < MIN_J:
-        return "refused", f"{seen}below {MIN_J:g}{cost or '; no number of runs makes up for it'}"
+        return "refused", f"{seen}below {MIN_J:g}{cost or '; no number of attempts makes up for it'}"
     if made.labels < MIN_LABELS or not made.automate:
         return "few_labels", f"{seen}which is not settled yet{cost}; {made.why}"
     return "trusted", f"{seen}{cost.lstrip('; ')}"

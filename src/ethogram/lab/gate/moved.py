@@ -1,4 +1,4 @@
-"""The tasks that moved between two runs, each with one failing attempt: its trace, its reason, where it went astray."""
+"""The tasks that moved between two runs, each with one failing attempt: its trace, its reason, its first difference."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _first_difference(failing: Trace, passing: Trace) -> FirstDifference:
 
 
 def what_checks_said(trace: Trace, success_at: float) -> str:
-    """What the checks that failed said, a verifier's words before anybody else's; empty where none said anything."""
+    """The messages of failed checks, a verifier's first; empty where there is none."""
     newest = {label.name: label for label in trace.labels if label.span_id is None}
     failed = [x for x in newest.values() if _fails(x, success_at)]
     told = [x for x in failed if x.source == "verifier"] or failed

@@ -1,4 +1,4 @@
-"""How many runs does a decision take, and what do they cost? From a pilot run, or from assumptions."""
+"""The number of attempts that a decision needs, and their cost, from a pilot run or from assumptions."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import ClassVar
 import msgspec
 import numpy as np
 
+from ethogram.arguments import at_least
 from ethogram.decide import planner
 from ethogram.decide.gate_plan import planning_rates
 from ethogram.decide.planner import ComparisonPlan, PlanSettings
@@ -21,7 +22,7 @@ class PlanResult(ComparisonPlan, kw_only=True):
     """Runs and dollars of a comparison that is not yet run."""
 
     presentation: ClassVar[Presentation] = Presentation(
-        headline="at most {runs} runs of {tasks} tasks to see a drop of {drop}",
+        headline="at most {runs} attempts at {tasks} tasks to detect a drop of {drop}",
         facts=("pilot", "power", "alpha", "cost_usd", "expected_if_dropped", "expected_if_unchanged", "fixed_runs"),
         hidden=("looks",),
         drawing=Drawing(
@@ -65,11 +66,12 @@ def plan_runs(
     The tasks' pass rates come from the run `pilot`, or without one from `tasks`, their mean `rate` and its `spread`.
     `drop` is the drop to detect; None asks for the drop that `max_runs` or `max_usd` can detect. `stored` is the number
     of attempts per task that the baseline has already (0: both versions are run), `every` the passes between looks,
-    `usd_per_run` what one run costs (by default what the pilot recorded), `seed` that of the simulation which checks
-    the plan. Raises `BadUsage` for a value that makes no sense.
+    `usd_per_run` what one run costs (by default what those of the pilot cost), `seed` that of the simulation which
+    checks the plan. Raises `BadUsage` for a value that makes no sense.
 
     Example: `plan_runs(drop=0.1, stored=20, usd_per_run=0.05).runs`
     """
+    at_least("seed", seed)
     settings = PlanSettings(
         drop=drop,
         alpha=alpha,
@@ -101,7 +103,7 @@ def plan_runs(
 
 
 def price_of(outcomes: Outcomes) -> float | None:
-    """The mean recorded cost of an episode, None where no log said."""
+    """The mean cost of an episode, None where none is known."""
     known = outcomes.figures.get("cost")
     if known is None or np.all(np.isnan(known)):
         return None

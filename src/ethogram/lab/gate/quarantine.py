@@ -1,4 +1,4 @@
-"""Tasks that do not count yet: the quarantine list, and what people should know of it."""
+"""The quarantine list: tasks that do not count yet, and notes about them."""
 
 from __future__ import annotations
 
@@ -60,5 +60,5 @@ def about_quarantine(resting: list[Quarantined], outcomes: tuple[Outcomes, Outco
     away = len({q.task for q in resting if not q.expired} & known)
     share = away / max(counted + away, 1)
     if share > 0.2:
-        told.append(f"{share:.0%} of the tasks are in quarantine: the verdict speaks only of the rest")
+        told.append(f"{share:.0%} of the tasks are in quarantine: the verdict is only about the rest")
     return told

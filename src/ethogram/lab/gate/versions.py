@@ -1,4 +1,4 @@
-"""Which versions of a suite two runs ran: scores of different versions mean different things and are not mixed."""
+"""Versions of a suite in two runs: scores of different versions are not mixed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RanSuite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SuiteVersions(msgspec.Struct, frozen=True, kw_only=True):
-    """The suites of two runs; `same` tasks have equal content in both, None where a run does not tell.
+    """The suites of two runs; `same` tasks have equal content in both, None where unknown.
 
     `differ` is what changed from the first to the second, empty where nothing did.
     """
@@ -44,7 +44,7 @@ class SuiteVersions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def ran_suite(run: Run) -> RanSuite | None:
-    """The suite that a run was made with; None for logs that tell of none."""
+    """The suite that a run was made with; None for logs without one."""
     plan = run.info.plan
     known = plan.get("suite_digest")
     if not known:
@@ -66,7 +66,7 @@ def golden_mark_of(plan: dict[str, Any]) -> GoldenMark | None:
 
 
 def suite_versions(one: Run, two: Run) -> SuiteVersions | None:
-    """Which versions two runs ran; None where one of them tells of no suite."""
+    """The suite versions of two runs; None where one of them has no suite."""
     base, candidate = ran_suite(one), ran_suite(two)
     if base is None or candidate is None:
         return None
@@ -78,6 +78,12 @@ def suite_versions(one: Run, two: Run) -> SuiteVersions | None:
     changes = digest_changes(*digests)
     same = len(_same(*digests))
     return SuiteVersions(base=base, candidate=candidate, same=same, differ=_words(changes))
+
+
+def refuse_itself(one: Run, two: Run) -> None:
+    """Refuse to compare a run with itself; raises `BadUsage`."""
+    if one.path == two.path and one.files.address == two.files.address:
+        raise BadUsage(f"run {one.name!r} would be compared with itself; name two runs")
 
 
 def comparable_tasks(one: Run, two: Run, *, common_tasks: bool) -> frozenset[str] | None:
@@ -98,7 +104,7 @@ def comparable_tasks(one: Run, two: Run, *, common_tasks: bool) -> frozenset[str
         raise BadUsage(f"{said}: {versions.differ}; scores of different versions are not compared; {helps}")
     if versions.same is None:
         old = next(run.name for run in (one, two) if not _digests(run))
-        raise BadUsage(f"{said}: run {old!r} does not tell the content of its tasks; run it again to compare")
+        raise BadUsage(f"{said}: run {old!r} does not record the content of its tasks; run it again to compare")
     if not versions.same:
         raise BadUsage(f"{said}: no task is the same in both; {versions.differ}")
     return _same(_digests(one), _digests(two))

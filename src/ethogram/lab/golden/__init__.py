@@ -1,1 +1,1 @@
-"""Which tasks may a score rest on? Golden sets: frozen, versioned, checked for contamination and for health."""
+"""Golden sets: frozen, versioned suites, checked for contamination and for health."""

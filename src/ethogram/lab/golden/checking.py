@@ -1,4 +1,4 @@
-"""May a score still rest on this golden set? Unrecorded changes, contamination, and the health of every task."""
+"""The check of a golden set: unrecorded changes, contamination, and the health of every task."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def check_golden(
     tell: Callable[[str], None] | None = None,
     home: Home | str | None = None,
 ) -> GoldenCheck:
-    """Look at a golden set: what changed without a version, where its words stand, and how its tasks do.
+    """Check a golden set: unrecorded changes, contamination, and the health of its tasks.
 
     `corpus` are files and folders that a model may have been trained or prompted with, `traces` runs of something else,
     whose messages count as such texts too. `runs` are the runs that health is read from, by default all of the home
@@ -117,12 +117,12 @@ def decided(result: GoldenCheck) -> GoldenCheck:
         alarms.append(f"the suite changed without a new version: {result.unrecorded}")
     places = [c.where for c in result.contamination.canaries]
     if places:
-        alarms.append(f"the canary stands in {places[0]}" + (f" and {len(places) - 1} more" if places[1:] else ""))
+        alarms.append(f"the canary was found in {places[0]}" + (f" and {len(places) - 1} more" if places[1:] else ""))
     overlaps = [o for o in result.contamination.overlaps if o.verdict == "contaminated"]
     if overlaps:
         first = overlaps[0]
         more = f" and {len(overlaps) - 1} more" if overlaps[1:] else ""
-        alarms.append(f"the {first.part} of {first.task} stands in {first.where}{more}")
+        alarms.append(f"the {first.part} of {first.task} was found in {first.where}{more}")
     if result.probe is not None and result.probe.remembers:
         known = [row.task for row in result.probe.rows if row.remembered]
         what = f"{len(known)} of {len(result.probe.rows)} tasks" if known else "the canary"
@@ -134,5 +134,5 @@ def decided(result: GoldenCheck) -> GoldenCheck:
         result.verdict, result.why = "no alarm", "nothing of the set was found where it must not be"
     else:
         result.verdict = "not measured"
-        result.why = "nothing was looked through: give --corpus, --traces or --probe, or run the suite"
+        result.why = "nothing was searched: give --corpus, --traces or --probe, or run the suite"
     return result

@@ -1,4 +1,4 @@
-"""Has a model seen the golden set? Its canary and its words, looked for in texts, prompts and what models said."""
+"""Contamination of a golden set: its canary and its texts, searched in corpora, prompts and replies."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ OverlapVerdict = Literal["contaminated", "suspect", "clean", "not measured"]
 
 
 class CanaryFound(msgspec.Struct, frozen=True, kw_only=True):
-    """The canary of the set stands somewhere: in a file, or in what a model said."""
+    """A place where the canary of the set was found: a file, or a reply of a model."""
 
     where: str
     kind: Literal["file", "reply"]
 
 
 class TextOverlap(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a task's text stands elsewhere, in runs of `n` words; `part` is its prompt or its reference."""
+    """How much of a task's text was found elsewhere, in sequences of `n` words; `part` is its prompt or reference."""
 
     task: str
     part: Literal["prompt", "reference"]
@@ -114,7 +114,7 @@ class ContaminationSearch:
                 self.search.feed(text, f"system prompt of {name}")
 
     def other_run(self, run: Run) -> None:
-        """Look through a run of something else: all its messages are texts in which a task should not stand."""
+        """Search a run of other tasks: none of its messages should contain a task."""
         for trace, name in self._traces(run):
             for message in trace.messages:
                 self.search.feed(message.text, name)
@@ -160,9 +160,9 @@ def task_texts(task: Task) -> dict[str, str]:
 def _overlap(task: str, part: str, found: WordsFound | None, short: int | None, measured: bool) -> TextOverlap:
     where: Literal["prompt", "reference"] = "prompt" if part == "prompt" else "reference"
     if found is None or not measured:
-        why = "nothing was looked through: give --corpus or --traces, or run the suite"
+        why = "nothing was searched: give --corpus or --traces, or run the suite"
         if short is not None:
-            why = f"its {short} words may stand anywhere by chance; {LEAST_WORDS} are needed"
+            why = f"{short} words are too few to be specific; {LEAST_WORDS} are needed"
         return TextOverlap(
             task=task, part=where, verdict="not measured", found=None, of=None, n=None, where=None, first=None, why=why
         )

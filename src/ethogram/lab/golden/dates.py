@@ -1,4 +1,4 @@
-"""When a change is made, and by whom."""
+"""The date and the author of a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def now() -> str:
 
 
 def person(by: str | None) -> str:
-    """Who makes a change: as told, else the user of this machine."""
+    """The author of a change: the given name, else the user of this machine."""
     if by:
         return by
     try:

@@ -1,4 +1,4 @@
-"""Incidents that a golden task guards: none of them stays closed once that task is gone."""
+"""Incidents guarded by a golden task: they are reopened when the task is removed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What stored runs say of every task of a golden set: read from ledgers, and from traces only where verdicts differ."""
+"""Results of stored runs on every task of a golden set: from ledgers, and from traces only where verdicts differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from ethogram.decide.golden import TaskRuns
 from ethogram.judge import KINDS
-from ethogram.lab.outcomes.columns import success_at
+from ethogram.lab.cost.kept import kept_costs
 from ethogram.plan import Check, Suite, Task
 from ethogram.store import Entry, Home, Run
 from ethogram.store.lake import FORK, REPLAY, TASK_DIGESTS
@@ -29,6 +29,7 @@ class _Attempt(NamedTuple):
     run: Run
     passed: bool
     place: int
+    usd: float | None
 
 
 def runs_with(suite: Suite, home: Home, chosen: Sequence[str] = ()) -> list[RanTasks]:
@@ -69,11 +70,12 @@ def counted_runs(tasks: Iterable[str], ran: Sequence[RanTasks]) -> list[TaskRuns
 def _attempts(ran: Sequence[RanTasks]) -> dict[str, list[_Attempt]]:
     attempts: dict[str, list[_Attempt]] = defaultdict(list)
     for place, (run, tasks) in enumerate(ran):
-        threshold = success_at(run)
+        threshold, costs = run.success_at, kept_costs(run)
         for entry in run.entries:
             head = entry.head
             if head.task in tasks and not head.condition and isinstance(head.outcome, Scored):
-                attempts[head.task].append(_Attempt(entry, run, head.outcome.success(threshold), place))
+                usd = costs[head.trace_id].cost_usd
+                attempts[head.task].append(_Attempt(entry, run, head.outcome.success(threshold), place, usd))
     return attempts
 
 
@@ -85,8 +87,8 @@ def _of_task(task: str, attempts: Sequence[_Attempt], runs: int, contradictions:
         task=task,
         passed=np.bincount(place, weights=passed, minlength=runs).astype(np.float64),
         attempts=np.bincount(place, minlength=runs).astype(np.float64),
-        usd=_column([a.entry.totals.cost_usd for a in attempts]),
-        seconds=_column([_seconds(a.entry) for a in attempts]),
+        usd=_column([a.usd for a in attempts]),
+        seconds=_column([a.entry.head.seconds for a in attempts]),
         alike=alike,
         contradicted=contradicted,
     )
@@ -94,11 +96,6 @@ def _of_task(task: str, attempts: Sequence[_Attempt], runs: int, contradictions:
 
 def _column(values: Sequence[float | None]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
-
-
-def _seconds(entry: Entry) -> float | None:
-    head = entry.head
-    return None if head.start_ns is None or head.end_ns is None else (head.end_ns - head.start_ns) / 1e9
 
 
 def _contradictions(task: Task, attempts: Sequence[_Attempt]) -> tuple[int, int]:

@@ -98,7 +98,7 @@ def _read(place: _Place) -> tuple[GoldenSet | None, str | None]:
     try:
         golden = read_golden(golden_path(path))
     except EthogramError as error:
-        return None, str(error)
+        return None, error.cli_message
     if golden is None:
         return None, f"{golden_path(path)} is gone; restore it from your repository"
     if golden.suite != place.name:

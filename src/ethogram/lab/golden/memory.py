@@ -1,4 +1,4 @@
-"""Does a model know the tasks by heart? Its replies to their beginnings, held against what it was not given.
+"""A model's replies to the beginnings of tasks, compared with the parts that it was not given.
 
 A rest has words of its own: runs of five that stand neither in the beginning nor in any other task. A model that writes
 half of them has read the task before; one that has not cannot.
@@ -24,7 +24,7 @@ EXCERPT = 200
 
 
 class ProbeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One text whose beginning was given to a model: how much of what it was not given stands in its reply.
+    """One text whose beginning was given to a model: how much of the rest its reply contains.
 
     `own` are runs of five words that stand neither in the beginning nor in any other task. `remembered` is None where
     no reply came.
@@ -69,13 +69,13 @@ def probe_suite(golden: GoldenSet, chosen: Mapping[str, Beginning]) -> Suite:
 
 
 def knows_canary(golden: GoldenSet, reply: str | None) -> bool | None:
-    """Whether a reply completes the canary, of which the first half was given; None where no reply came."""
+    """Whether a reply completes the canary, given its first half; None where there is no reply."""
     key = golden.canary.partition(" ")[2]
     return None if reply is None else key[len(key) // 2 :] in reply
 
 
 def probe_row(task: str, cut: Beginning, reply: str | None) -> ProbeRow:
-    """One reply, held against the rest of its text."""
+    """One reply, compared with the rest of its text."""
     if reply is None:
         return ProbeRow(task=task, own=len(cut.own), reproduced=None, remembered=None, reply="", why="no reply came")
     count = reproduced(cut, reply)

@@ -1,4 +1,4 @@
-"""From a trace of production to a golden task: what was asked, what tools gave, and a check that fails the failure."""
+"""From a trace of production to a golden task: the request, the results of tools, and a check that fails this trace."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ import msgspec
 from ethogram.capture.fixture import Fixture, fixture_of
 from ethogram.decide.incident import guard_problem
 from ethogram.errors import BadUsage, EthogramError
-from ethogram.lab.home.traces import find_trace
 from ethogram.lab.incident.closing import PROMOTED
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
 from ethogram.lab.outcomes.scoring import final_words, own_suite, score_trace, typed_check
+from ethogram.lab.trace.traces import find_trace
 from ethogram.plan import Check, Task
 from ethogram.plan.golden import GoldenSet
 from ethogram.result import Result
@@ -57,7 +56,7 @@ class PromoteResult(Result, kw_only=True):
 
 
 class WantedCheck(msgspec.Struct, frozen=True, kw_only=True):
-    """What the new task is to hold, as the user said it; None is left to the trace."""
+    """The user's settings for the new task; None is taken from the trace."""
 
     id: str | None = None
     reference: str | None = None
@@ -113,7 +112,7 @@ def promote(
     loaded, golden = unchanged_golden(suite)
     if wanted.reference is None and wanted.expected is None and not wanted.checks:
         raise BadUsage(
-            "a failing trace does not tell what is right: give a passing trace with --reference TRACE, the answer with "
+            "a failing trace does not show what is right: give a passing trace with --reference TRACE, the answer with "
             "--expected, or a check with --check KIND=SETTINGS"
         )
     failing = _source(trace, run, lake)
@@ -151,7 +150,7 @@ def promote(
 
 def _narrow(failing: _Source) -> str:
     """What a fixture of the failure alone cannot do, and the passing attempt that could be taken over, if there is."""
-    task, limit = task_name(failing.entry.head), success_at(failing.run)
+    task, limit = task_name(failing.entry.head), failing.run.success_at
     passed = (
         e.head.trace_id.removeprefix("b2:")[:12]
         for e in failing.run.entries
@@ -173,7 +172,7 @@ def _source(trace: str, run: str | None, home: Home) -> _Source:
 def _reference(trace: str, home: Home) -> _Source:
     source = _source(trace, None, home)
     outcome = source.entry.head.outcome
-    if not (isinstance(outcome, Scored) and outcome.success(success_at(source.run))):
+    if not (isinstance(outcome, Scored) and outcome.success(source.run.success_at)):
         told = f"score {outcome.value:g}" if isinstance(outcome, Scored) else "no score"
         raise BadUsage(f"the reference {trace!r} did not pass ({told}): name a trace that did, or give --expected")
     return source
@@ -315,7 +314,7 @@ def _asked(source: _Source) -> str:
         return source.task.prompt
     words = next((m.text for m in source.trace.messages if m.role == "user" and m.text.strip()), None)
     if words is None:
-        raise BadUsage("the trace does not tell what the agent was asked; give it with --question")
+        raise BadUsage("the trace does not record what the agent was asked; give it with --question")
     if is_marked(words):
         raise BadUsage("what the agent was asked was redacted when it was stored; give it with --question")
     return words

@@ -130,7 +130,7 @@ def remove_task(
     assert golden is not None
     assert why is not None
     if task not in golden.tasks:
-        raise NotFound.named(f"task in the golden set {golden.suite!r}", task, list(golden.tasks))
+        raise NotFound.named("task", task, list(golden.tasks), where=f"the golden set {golden.suite!r}")
     changes = changes_since(golden, loaded.suite)
     gone = task in changes.removed
     others = msgspec.structs.replace(changes, removed=[t for t in changes.removed if t != task])
@@ -196,7 +196,7 @@ def _cut(loaded: LoadedSuite, task: str) -> Path:
     cut = cut_task(loaded, task)
     if cut is None:
         raise BadUsage(
-            f"task {task!r} stands in Python or in a form that is not edited here; take it out by hand, then repeat "
+            f"task {task!r} cannot be edited here (Python, or another form); remove it by hand, then repeat "
             "this command"
         )
     return cut

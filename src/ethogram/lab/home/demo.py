@@ -1,4 +1,4 @@
-"""The whole story on recorded logs that ship with the product: import them, look, ask."""
+"""The demonstration: import recorded logs that ship with the product, look at them, analyse them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from shlex import quote
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.logs.imports import ImportResult, import_logs
+from ethogram.lab.trace.traces import TraceTree, show_trace
 from ethogram.result import Result
 from ethogram.store import Home, home_of
+from ethogram.trace import SUCCESS_AT
 
 from .queries import QueryResult, sql
 from .runs import EpisodeRow, RunSummary, show_run
-from .traces import TraceTree, show_trace
 
 RUN = "demo"
 QUERY = """SELECT tool, count(*) AS calls, count(*) FILTER (status = 'error') AS errors
@@ -97,7 +98,7 @@ def _run_name(lake: Home) -> str:
 
 def _telling(row: EpisodeRow) -> tuple[bool, int]:
     """A scored failure with many errors says most."""
-    return row.score is not None and row.score < 0.5, row.totals.errors or 0
+    return row.score is not None and row.score < SUCCESS_AT, row.totals.errors or 0
 
 
 def _next(run: str, shown: RunSummary, where: str) -> list[str]:

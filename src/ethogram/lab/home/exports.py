@@ -1,4 +1,4 @@
-"""Out again: a run as Parquet, CSV, our JSON lines, ATIF, OTLP JSON or an Inspect log."""
+"""Export of a run as Parquet, CSV, our JSON lines, ATIF, OTLP JSON or an Inspect log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ethogram.capture.writers import Writer, plugged_writers
 from ethogram.errors import BadInput, BadUsage, EthogramError
 from ethogram.plugins import Plugged
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Lake, Run, episode_table, home_of
+from ethogram.store import Entry, Home, Lake, Run, episode_table, run_of
 from ethogram.store.segment import SPAN_COLUMNS, span_schema, text_schema
 from ethogram.store.tables import label_table
 from ethogram.trace import Trace
@@ -33,7 +33,7 @@ class ExportResult(Result, kw_only=True):
 
 
 def export_run(
-    run: str = "latest",
+    run: str | Run = "latest",
     to: str = "parquet",
     *,
     out: str | Path | None = None,
@@ -49,8 +49,7 @@ def export_run(
     Example: `export_run("night", "csv", out="night-csv")`
     """
     writer = None if to in FORMATS else _plugged(to)
-    lake = home_of(home)
-    found = lake.resolve(run)
+    found = run_of(run, home)
     entries = [e for e in found.entries if not e.forgotten]
     if traces:
         entries = list({e.head.trace_id: e for e in map(found.find, traces)}.values())

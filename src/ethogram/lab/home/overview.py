@@ -11,11 +11,10 @@ from ethogram.lab.outcomes.columns import facts_of, load_outcomes
 from ethogram.measure.reliability import estimate_reliability
 from ethogram.store import Run
 from ethogram.store.episodes import Episodes
+from ethogram.trace import TOKEN_PARTS
 
 from .runs import run_cost, run_outcomes
 from .samples import sampled_run
-
-TOKENS = ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens")
 
 
 class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,15 +47,15 @@ def run_overview(run: Run) -> RunOverview:
     try:
         return _filled(run, begun)
     except EthogramError as error:
-        return msgspec.structs.replace(begun, problem=str(error))
+        return msgspec.structs.replace(begun, problem=error.cli_message)
 
 
 def _filled(run: Run, begun: RunOverview) -> RunOverview:
     outcomes = run_outcomes(run)
     scored = outcomes.pop("scored", 0)
-    rows = run.episodes([*TOKENS, "seconds"])
+    rows = run.episodes([*TOKEN_PARTS, "seconds"])
     costs = kept_costs(run)
-    known = [rows.figures[name][~(rows.figures[name] != rows.figures[name])] for name in TOKENS]
+    known = [rows.figures[name][~(rows.figures[name] != rows.figures[name])] for name in TOKEN_PARTS]
     seconds = rows.figures["seconds"]
     timed = seconds[~(seconds != seconds)]
     return msgspec.structs.replace(
@@ -69,7 +68,7 @@ def _filled(run: Run, begun: RunOverview) -> RunOverview:
         agents=tuple(name for name in rows.names["agent"] if name),
         model=facts_of(run)["model"],
         pass_rate=_pass_rate(run, scored),
-        cost_usd=run_cost(run, list(costs.values())),
+        cost_usd=run_cost(run, costs),
         at_least_usd=sum(c.at_least_usd for c in costs.values()),
         tokens=int(sum(column.sum() for column in known)) if any(column.size for column in known) else None,
         seconds=float(timed.mean()) if timed.size else None,
@@ -92,4 +91,4 @@ def _pass_rate(run: Run, scored: int) -> Estimate:
         outcomes = load_outcomes(sampled_run(run), condition=clean)
         return estimate_reliability(outcomes, [1]).pass_at["1"]
     except EthogramError as error:
-        return Estimate(value=None, why=str(error))
+        return Estimate(value=None, why=error.cli_message)

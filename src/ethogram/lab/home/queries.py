@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, ClassVar
 
+from ethogram.arguments import at_least
 from ethogram.display import Drawing, Presentation
 from ethogram.result import Result
-from ethogram.store import Home, Lake, home_of
+from ethogram.store import Home, Lake, Run, home_of
 
 
 class QueryResult(Result, kw_only=True):
@@ -32,13 +34,16 @@ class QueryResult(Result, kw_only=True):
 def sql(
     query: str, *, runs: Sequence[str] | None = None, home: Home | str | None = None, limit: int | None = None
 ) -> QueryResult:
-    """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`.
+    """The answer to one SELECT over `runs`, `episodes`, `spans`, `texts`, `labels`, `messages`, `metrics`.
 
-    `runs` limits it to some runs, `limit` the rows that are returned. Raises `BadUsage` for a query that DuckDB refuses
-    or that is more than a SELECT.
+    `metrics` has what `compare` reads of each episode, `episodes` what its log recorded. `runs` limits it to some runs,
+    `limit` the rows that are returned. Raises `BadUsage` for a query that DuckDB refuses or that is more than a
+    SELECT.
 
     Example: `sql("SELECT task, avg(score) FROM episodes GROUP BY task").to_df()`
     """
+    if limit is not None:
+        at_least("limit", limit)
     table = arrow(query, runs=runs, home=home, limit=limit)
     more = limit is not None and table.num_rows > limit
     if more:
@@ -80,4 +85,14 @@ def arrow(
     """The same as an Arrow table."""
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
-    return Lake(chosen).sql(query, limit)
+    return Lake(chosen, MORE_VIEWS).sql(query, limit)
+
+
+def _metrics(runs: Sequence[Run]) -> Any:
+    from ethogram.lab.outcomes.metric_view import metric_table  # needs what measures
+
+    return metric_table(runs)
+
+
+MORE_VIEWS: Mapping[str, Callable[[Sequence[Run]], Any]] = MappingProxyType({"metrics": _metrics})
+"""Views of what follows from the lake, beside those of what it holds."""

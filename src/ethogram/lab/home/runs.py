@@ -1,9 +1,9 @@
-"""Looking at runs: which there are, what is in one; removing one."""
+"""Runs of a home: list them, show one, remove one."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -15,7 +15,7 @@ from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally
 from ethogram.store.lake import EXPLORED, METERS, SOURCES
-from ethogram.trace import UNMETERED, UNSEEN, Missing, Scored, Totals, is_outcome_only
+from ethogram.trace import UNMETERED, UNSEEN, Missing, Scored, Totals, is_outcome_only, metered
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -59,7 +59,8 @@ class TaskRow(msgspec.Struct, kw_only=True):
 
 
 class EpisodeRow(msgspec.Struct, kw_only=True):
-    """One episode of a run."""
+    """One episode of a run. `totals` are what was recorded; `tokens`, `seconds` and `cost_usd` are the metrics, which
+    are unknown where a part of them is."""
 
     trace_id: str
     task: str
@@ -69,6 +70,7 @@ class EpisodeRow(msgspec.Struct, kw_only=True):
     score: float | None
     missing: str | None
     totals: Totals
+    tokens: int | None
     seconds: float | None
     forgotten: str | None = None
     cost_usd: float | None = None
@@ -182,7 +184,7 @@ def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> Ru
     scored = reasons.pop(SCORED, 0)
     formats = Counter(e.head.origin.format for e in entries if e.head.origin)
     lost, skipped = _losses(found)
-    tasks = _tasks(entries, found.batches)
+    tasks = _tasks(entries, found.batches, found.success_at)
     note = without_task(t.task for t in tasks)
     costs = kept_costs(found)
     return RunSummary(
@@ -200,12 +202,12 @@ def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> Ru
         formats=dict(sorted(formats.items())),
         totals=_sum(e.totals for e in entries),
         tasks=tasks,
-        traces=[_row(e, costs.get(e.head.trace_id)) for e in entries],
+        traces=[_row(e, costs[e.head.trace_id]) for e in entries],
         skipped=skipped,
         lost=dict(sorted(lost.items())),
         bytes=sum(f.bytes for f in found.standing.files),
         notes=[n for n in (note, _without_traces(found)) if n],
-        cost_usd=run_cost(found, list(costs.values())),
+        cost_usd=run_cost(found, costs),
         at_least_usd=sum(c.at_least_usd for c in costs.values()),
     )
 
@@ -230,14 +232,22 @@ def _losses(run: Run) -> tuple[Counter[str], int]:
     return lost, skipped
 
 
-def run_cost(run: Run, costs: list[EpisodeCost]) -> float | None:
-    """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded."""
+def run_cost(run: Run, costs: Mapping[str, EpisodeCost]) -> float | None:
+    """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded.
+
+    An episode without a recorded call adds nothing.
+    """
     meters = run.info.plan.get(METERS)
-    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs)
-    complete = complete and not any(UNSEEN in str(e.head.meta.get(UNMETERED) or "") for e in run.entries)
-    if not complete or any(c.cost_usd is None for c in costs):
+    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs.values())
+    if not complete or any(costs[e.head.trace_id].cost_usd is None and _may_have_cost(e) for e in run.entries):
         return None
-    return sum(c.at_least_usd for c in costs)
+    return sum(c.at_least_usd for c in costs.values())
+
+
+def _may_have_cost(entry: Entry) -> bool:
+    head, totals = entry.head, entry.totals
+    unseen = UNSEEN in str(head.meta.get(UNMETERED) or "")
+    return bool(totals.model_calls or entry.forgotten or unseen or is_outcome_only(head))
 
 
 def run_outcomes(run: Run) -> Counter[str]:
@@ -251,12 +261,8 @@ def run_outcomes(run: Run) -> Counter[str]:
     return found
 
 
-def _row(entry: Entry, cost: EpisodeCost | None) -> EpisodeRow:
+def _row(entry: Entry, cost: EpisodeCost) -> EpisodeRow:
     head = entry.head
-    told = head.meta.get("seconds") if is_outcome_only(head) else None
-    seconds = float(told) if isinstance(told, int | float) else None
-    if head.start_ns is not None and head.end_ns is not None:
-        seconds = (head.end_ns - head.start_ns) / 1e9
     return EpisodeRow(
         trace_id=head.trace_id,
         task=head.task,
@@ -266,13 +272,14 @@ def _row(entry: Entry, cost: EpisodeCost | None) -> EpisodeRow:
         score=head.outcome.value if isinstance(head.outcome, Scored) else None,
         missing=head.outcome.reason if isinstance(head.outcome, Missing) else None,
         totals=entry.totals,
-        seconds=seconds,
+        tokens=metered(head, entry.totals).tokens,
+        seconds=head.seconds,
         forgotten=entry.forgotten,
-        cost_usd=cost.cost_usd if cost is not None and (cost.calls or entry.forgotten) else None,
+        cost_usd=cost.cost_usd,
     )
 
 
-def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...]) -> list[TaskRow]:
+def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...], success_at: float) -> list[TaskRow]:
     rows: dict[str, TaskRow] = {}
     sums: Counter[str] = Counter()
     for batch in batches:
@@ -289,7 +296,7 @@ def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...]) -> list[TaskR
         row.attempts += 1
         if isinstance(outcome, Scored):
             row.scored += 1
-            row.successes += outcome.success()
+            row.successes += outcome.success(success_at)
             sums[task] += outcome.value  # type: ignore[assignment]
             row.mean = sums[task] / row.scored
         else:

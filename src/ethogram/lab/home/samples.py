@@ -1,4 +1,4 @@
-"""Runs whose episodes may be counted: answers of a record, whole or up to a step, do not show how an agent varies."""
+"""Runs whose episodes may be counted: replays and forks repeat recorded answers and are no samples."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def sampled_run(run: Run | str, home: Home | str | None = None) -> Run:
         )
     if found.info.kind == FORK:
         raise BadUsage(
-            f"run {found.name!r} goes on from a step of recorded traces, so its episodes are no samples of tasks; "
-            f"ethogram fork tells what they say, and ethogram show {found.name} lists them"
+            f"run {found.name!r} continues recorded traces, so its episodes are no samples of tasks; "
+            f"ethogram fork shows their effect, and ethogram show {found.name} lists them"
         )
     return found
 

@@ -1,4 +1,4 @@
-"""Whether a run holds a text: looked for in the words of its traces, in bounded memory and time."""
+"""Whether a run holds a text: searched in its traces, in bounded memory and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MOST_SECONDS = 20.0
 
 
 def holds_words(run: Run, text: str, *, seconds: float = MOST_SECONDS) -> bool | None:
-    """Whether any text of a run holds these words, whatever their case; None where the time did not suffice.
+    """Whether any text of a run contains these words, ignoring case; None where the time ran out.
 
     Stops at the first text that holds them. Raises `Sealed` or `Damaged` where texts cannot be read.
 

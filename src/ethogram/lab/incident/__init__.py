@@ -1,1 +1,1 @@
-"""What went wrong in production? Who owns it, how to go back, and which golden task guards against it now."""
+"""Incidents of production: owner, rollback, and the golden task that guards against each."""

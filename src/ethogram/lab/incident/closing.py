@@ -1,4 +1,4 @@
-"""Closing an incident: only with a golden task that fails the recorded failure, so that it cannot come back unseen."""
+"""Closing an incident: needs a golden task that fails the recorded failure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from ethogram.decide.incident import Incident, IncidentEvent, IncidentGuard, gua
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.lab.golden.dates import now, person
 from ethogram.lab.golden.versions import unchanged_golden
-from ethogram.lab.home.traces import find_trace
 from ethogram.lab.outcomes.scoring import score_trace
+from ethogram.lab.trace.traces import find_trace
 from ethogram.plan import Task
 from ethogram.store import Home, home_of
 from ethogram.store.incidents import append_event
@@ -61,7 +61,7 @@ def close_incident(
         )
     loaded, golden = unchanged_golden(suite)
     if task not in golden.tasks:
-        raise NotFound.named(f"task in the golden set {golden.suite!r}", task, list(golden.tasks))
+        raise NotFound.named("task", task, list(golden.tasks), where=f"the golden set {golden.suite!r}")
     wanted = loaded.suite.task(task)
     score, said = _guarding(lake, found, wanted, loaded)
     event = IncidentEvent(

@@ -1,4 +1,4 @@
-"""Opening an incident: from one failing trace to a dated record of what happened, who owns it and how to go back."""
+"""Opening an incident: from one failing trace to a dated record with its owner and its rollback."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ethogram.decide.incident import (
 )
 from ethogram.errors import BadUsage, NotFound
 from ethogram.judge.findings import FAILURE_CLASSES
+from ethogram.lab.cost.kept import known_costs
 from ethogram.lab.gate.moved import what_checks_said
 from ethogram.lab.golden.dates import now, person
-from ethogram.lab.home.traces import find_trace
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
+from ethogram.lab.trace.traces import find_trace
 from ethogram.lab.why.facts import facts_for
 from ethogram.lab.why.gathered import gather_findings, step_text
 from ethogram.lab.why.owners import OTHER, owners_of
@@ -29,7 +29,7 @@ from ethogram.measure.reading import read_positions
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.store.incidents import new_incident
 from ethogram.store.lake import FORK, REPLAY
-from ethogram.trace import Missing, Scored, Trace
+from ethogram.trace import Missing, Scored, Trace, metered
 
 from .playbook import rollback_for
 from .records import IncidentResult, read_incident, stored_event
@@ -64,7 +64,7 @@ def open_incident(
     if entry.forgotten:
         raise BadUsage(f"the trace {trace!r} is no longer kept ({entry.forgotten}), so it is no evidence")
     outcome = entry.head.outcome
-    if isinstance(outcome, Scored) and outcome.success(success_at(found)) and not why.strip():
+    if isinstance(outcome, Scored) and outcome.success(found.success_at) and not why.strip():
         raise BadUsage(
             f"the trace {trace!r} passed its checks (score {outcome.value:g}); if it failed all the same, say in words "
             "what its checks did not see, with --why"
@@ -114,28 +114,24 @@ def _facts(
         owner=owner or owners.owner,
         try_=owners.try_,
         step=step,
-        said=what_checks_said(trace, success_at(run)),
+        said=what_checks_said(trace, run.success_at),
         outcome=f"score {outcome.value:g}" if isinstance(outcome, Scored) else f"no score: {outcome.reason}",
         evidence=_evidence(home, run, entry, trace, passing),
-        cost=_cost(entry),
+        cost=_cost(run, entry),
         rollback=rollback,
         rollback_why=rollback_why,
     )
 
 
-def _cost(entry: Entry) -> FailureCost:
-    totals, head = entry.totals, entry.head
-    parts = (totals.input_tokens, totals.cache_read_tokens, totals.cache_write_tokens, totals.output_tokens)
-    known = [p for p in parts if p is not None]
-    timed = head.start_ns is not None and head.end_ns is not None
-    seconds = ((head.end_ns or 0) - (head.start_ns or 0)) / 1e9 if timed else None
-    return FailureCost(usd=totals.cost_usd, tokens=sum(known) if known else None, seconds=seconds)
+def _cost(run: Run, entry: Entry) -> FailureCost:
+    (usd,) = known_costs([(run, entry)])
+    return FailureCost(usd=usd, tokens=metered(entry.head, entry.totals).tokens, seconds=entry.head.seconds)
 
 
 def _evidence(home: Home, run: Run, entry: Entry, trace: Trace, passing: str | None) -> EvidencePair:
     own = EvidencePair(failing=entry.head.trace_id, failing_run=run.name)
     outcome = entry.head.outcome
-    if passing is None and isinstance(outcome, Scored) and outcome.success(success_at(run)):
+    if passing is None and isinstance(outcome, Scored) and outcome.success(run.success_at):
         return msgspec.structs.replace(
             own, why="its checks passed this one too, so they prove nothing of others; name one with --passing"
         )
@@ -185,7 +181,7 @@ def nearest_passing(home: Home, run: Run, entry: Entry) -> tuple[Run, Entry] | N
     own = read_positions(run.trace(entry))
     task = task_name(entry.head)
     for candidate in (run, *others):
-        threshold = success_at(candidate)
+        threshold = candidate.success_at
         passing = [
             e
             for e in candidate.entries

@@ -1,4 +1,4 @@
-"""The playbook: for each class of failure the command that takes a bad version back, written before it is needed.
+"""The playbook: for each class of failure, the command that rolls a bad version back.
 
     # playbook.yaml
     loop:

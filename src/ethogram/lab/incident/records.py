@@ -1,4 +1,4 @@
-"""Incidents as they lie in the home: read into records, written redacted."""
+"""Stored incidents: read into records, written redacted."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What judges said of a run: shares of runs per item of a rubric, scores, and where each "no" stands."""
+"""Verdicts of judges on a run: shares of attempts per item of a rubric, scores, and the step of each "no"."""

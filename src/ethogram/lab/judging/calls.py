@@ -1,4 +1,4 @@
-"""Calls that judges made of models, as they are stored with a run: what was asked of which model, and what it cost."""
+"""Model calls of judges, as they are stored with a run: request, model and cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of an answer about judged runs."""
+"""Results about judged runs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class JudgeUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JudgeResult(Result, kw_only=True):
-    """What a judge said of a run.
+    """The verdicts of a judge on a run.
 
     `judged` traces were judged now, `kept` before with the same version, and `left` are not judged: `stopped` says why
     where a cap ended it, `skipped` lists traces that could not be. `score` is the mean over runs of the share of items

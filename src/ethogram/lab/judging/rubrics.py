@@ -37,5 +37,5 @@ def read_rubric(wanted: str | Path | Rubric = "standard") -> Rubric:
     try:
         found = rubric_from(data)
     except BadInput as error:
-        raise BadInput.at(place.name, str(error)) from None
+        raise BadInput.at(place.name, error.cli_message) from None
     return found if isinstance(data, dict) and "name" in data else Rubric(name=place.stem, items=found.items)

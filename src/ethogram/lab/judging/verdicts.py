@@ -1,4 +1,4 @@
-"""Stored verdicts: what a judge said of each trace, and what that makes of a run."""
+"""Stored verdicts of a judge on each trace, and their summary over a run."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from ethogram.errors import EthogramError, NotFound
+from ethogram.errors import EthogramError
 from ethogram.estimate import Estimate
 from ethogram.judge.rubric import RUBRIC_LABEL, Rubric, RubricItem, is_rubric_label
 from ethogram.lab.outcomes.names import task_name
 from ethogram.stats import shares
-from ethogram.store import Entry, Home, Run, run_of
+from ethogram.store import Entry, Run
 from ethogram.trace import Label, SpanId, TraceId
 
 from .results import CitedNo, JudgedItem, JudgeResult, ScoreCount
-from .rubrics import read_rubric
 
 MOST_EXAMPLES = 5
 
@@ -32,16 +31,6 @@ Verdicts = dict[TraceId, dict[tuple[str, SpanId | None], Label]]
 """The newest label of each name and span, by trace."""
 
 
-def judge_versions(run: Run) -> dict[JudgeVersion, int]:
-    """The judges of a run and how many traces each judged; the newest last."""
-    counts: dict[JudgeVersion, set[TraceId]] = {}
-    for label in run.labels():
-        if label.name == RUBRIC_LABEL and label.source == "judge":
-            key = JudgeVersion(label.by, label.version)
-            counts[key] = counts.pop(key, set()) | {label.trace_id}
-    return {key: len(traces) for key, traces in counts.items()}
-
-
 def verdicts_by(run: Run, judge: JudgeVersion) -> Verdicts:
     """All labels of one judge in one version."""
     found: Verdicts = {}
@@ -49,29 +38,6 @@ def verdicts_by(run: Run, judge: JudgeVersion) -> Verdicts:
         if label.source == "judge" and (label.by, label.version) == judge and is_rubric_label(label.name):
             found.setdefault(label.trace_id, {})[label.name, label.span_id] = label
     return found
-
-
-def judged_run(
-    run: str | Run = "latest",
-    *,
-    rubric: str | Rubric = "standard",
-    judge: str | None = None,
-    home: Home | str | None = None,
-) -> JudgeResult:
-    """What a judge has said of a stored run; nothing is judged anew.
-
-    `judge` chooses by name (`rule`, `model:NAME`); by default the one that judged last. Raises `NotFound` where nobody
-    judged the run.
-
-    Example: `judged_run("night").items[0].yes`
-    """
-    found = run_of(run, home)
-    known = judge_versions(found)
-    fitting = [key for key in known if judge is None or key.by == judge]
-    if not fitting:
-        who = f" by {judge!r}" if judge else ""
-        raise NotFound(f"run {found.name!r} was not judged{who}; judge it with: ethogram judge {found.name}")
-    return judge_result(found, read_rubric(rubric), fitting[-1], found.entries)
 
 
 def judge_result(run: Run, rubric: Rubric, judge: JudgeVersion, entries: Sequence[Entry]) -> JudgeResult:
@@ -105,22 +71,7 @@ def share_over_runs(values: Iterable[tuple[str, float]], missing: Mapping[str, i
     for task, value in values:
         tasks.setdefault(task, []).append(value)
     hits, of = [sum(own) for own in tasks.values()], [len(own) for own in tasks.values()]
-    total = sum(of)
-    if not total:
-        why = "no run has a verdict"
-        return Estimate(value=None, level=level, n=0, of="runs", missing=dict(missing), why=why)
-    ends = shares.clustered_share(hits, of, level)
-    value = sum(hits) / total
-    return Estimate(
-        value=value,
-        low=min(float(ends.low), value),
-        high=max(float(ends.high), value),
-        level=level,
-        method="wilson-neff",
-        n=total,
-        of="runs",
-        missing=dict(missing),
-    )
+    return shares.share_estimate(hits, of, level, "runs", missing=missing, nothing="no attempt has a verdict")
 
 
 def _score(labels: Mapping[tuple[str, SpanId | None], Label]) -> float | None:

@@ -12,7 +12,7 @@ from ethogram.store import Entry, Redactor, Run
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Head, Label, Origin, Outcome, Ref, TraceId
 
-Judge = Callable[[Head, Sequence[Label], SourceReport], Outcome | None]
+OutcomeSource = Callable[[Head, Sequence[Label], SourceReport], Outcome | None]
 """The outcome that the user asked to take from the labels of a trace, if any."""
 
 
@@ -32,7 +32,9 @@ class Waiting(msgspec.Struct):
     complete: bool = True
 
 
-def annotate(run: Run, waiting: Sequence[Waiting], register: Register, judge: Judge, redactor: Redactor) -> None:
+def annotate(
+    run: Run, waiting: Sequence[Waiting], register: Register, judge: OutcomeSource, redactor: Redactor
+) -> None:
     """Add the labels of all sources to their traces at once, and say in each report what could not be added."""
     run.forget_cache()
     entries = {e.head.trace_id: e for e in run.entries}

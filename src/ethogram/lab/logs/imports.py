@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +16,6 @@ from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import Reader, reader, recognise
 from ethogram.capture.register import Register, mark_of
-from ethogram.capture.register import read_files as read_files
 from ethogram.capture.rows import sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
@@ -30,14 +27,14 @@ from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Missing, Origin, Outcome, TraceId
 
 from .annotating import Waiting, annotate
-from .supply import Supply, supply
+from .source_names import clean_name, redacted_report, run_name, stems_of
+from .value_source import value_source
 
-Progress = Callable[[str, int, int], None]
+ImportProgress = Callable[[str, int, int], None]
 """Called with a source's name, the bytes just read, and its size."""
 
 
 TABLE = "table"
-_ENDING = re.compile(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,6}$")
 
 
 class ImportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +98,7 @@ def import_logs(
     paths: str | Path | Sequence[str | Path],
     *,
     home: Home | str | None = None,
-    progress: Progress | None = None,
+    progress: ImportProgress | None = None,
     run: str | None = _DEFAULTS.run,
     format: str | None = _DEFAULTS.format,
     task_from: str | None = _DEFAULTS.task_from,
@@ -145,7 +142,7 @@ def read_logs(
     options: ImportOptions,
     *,
     home: Home | str | None = None,
-    progress: Progress | None = None,
+    progress: ImportProgress | None = None,
 ) -> ImportResult:
     """`import_logs` with its options in one record."""
     lake = home_of(home)
@@ -178,15 +175,15 @@ def rare_collections() -> Iterator[None]:
 class _Import:
     """One import into one run."""
 
-    def __init__(self, home: Home, options: ImportOptions, progress: Progress | None) -> None:
+    def __init__(self, home: Home, options: ImportOptions, progress: ImportProgress | None) -> None:
         self.home = home
         self.options = options
         self.progress = progress
         self.columns = parse_columns(options.columns) if options.columns else {}
         format = options.format or (TABLE if self.columns else None)
         self.reader: Reader | None = reader(format) if format else None
-        self.task: Supply | None = supply(options.task_from, "task") if options.task_from else None
-        self.outcome: Supply | None = supply(options.outcome_from, "outcome") if options.outcome_from else None
+        self.task = value_source(options.task_from, "task") if options.task_from else None
+        self.outcome = value_source(options.outcome_from, "outcome") if options.outcome_from else None
         self.policy = policy_from(options.redact, options.patterns)
         self.superseded = 0
         self.created = False
@@ -196,7 +193,7 @@ class _Import:
     def read(self, paths: Sequence[str | Path]) -> ImportResult:
         """Read all paths and report."""
         redactor = self.home.redactor(self.policy)
-        run = self._run(self.options.run or _run_name(paths[0], redactor))
+        run = self._run(self.options.run or run_name(paths[0], redactor))
         self.register = Register(run)
         result, stored = ImportResult(run=run.name), False
         try:
@@ -238,8 +235,8 @@ class _Import:
         stray: list[SourceReport] = []
 
         def report(where: str, why: str) -> None:
-            name = _clean_name(where, writer.redactor)
-            stray.append(_redacted(SourceReport(source=name, skipped=[Skipped(where, why)]), writer.redactor))
+            name = clean_name(where, writer.redactor)
+            stray.append(redacted_report(SourceReport(source=name, skipped=[Skipped(where, why)]), writer.redactor))
 
         for path in paths:
             name = Path(path).name
@@ -260,7 +257,7 @@ class _Import:
         """Find the names of files without a secret, very many in one search."""
         for start in range(0, len(names) if "source" not in redactor.policy.fields else 0, NAMES_TOGETHER):
             some = names[start : start + NAMES_TOGETHER]
-            words = [(name, word) for name in some for word in (name, *_stems(name))]
+            words = [(name, word) for name in some for word in (name, *stems_of(name))]
             suspects = {words[i][0] for i in redactor.suspects([word for _, word in words])}
             self.plain_names.update(name for name in some if name not in suspects)
 
@@ -282,16 +279,16 @@ class _Import:
 
         The report is kept in the home, so it is redacted as the log is.
         """
-        name = source.name if source.name in self.plain_names else _clean_name(source.name, writer.redactor)
+        name = source.name if source.name in self.plain_names else clean_name(source.name, writer.redactor)
         report = SourceReport(source=name)
         annotations: list[Annotation] = []
         taken = self._take_in(source, writer, report, annotations)
         if taken is None:
-            return _redacted(report, writer.redactor)
+            return redacted_report(report, writer.redactor)
         if annotations:
             self.waiting.append(Waiting(*taken, report, annotations))
             return None
-        _redacted(report, writer.redactor)
+        redacted_report(report, writer.redactor)
         self.register.finish(*taken, report, writer, self.options.columns or "")
         return report
 
@@ -303,7 +300,7 @@ class _Import:
         if self.waiting:
             annotate(run, self.waiting, self.register, self._outcome, writer.redactor)
         for waiting in self.waiting:
-            report = _redacted(waiting.report, writer.redactor)
+            report = redacted_report(waiting.report, writer.redactor)
             if waiting.complete:
                 self.register.finish(waiting.origin, waiting.mark, report, writer)
             yield report
@@ -324,7 +321,7 @@ class _Import:
             origin = Origin(found.format, report.source, source.digest)
             before = self.register.finished(origin, self.options.columns or "")
             if before is not None:
-                report.unchanged = before
+                report.repeat(before)
                 report.end()
                 return None
             if self.progress is not None:
@@ -349,7 +346,7 @@ class _Import:
             annotations.extend(intake.annotations)
             report.end()
         except Unreadable as error:
-            report.skip(report.source, str(error))
+            report.skip(report.source, error.cli_message)
             return None
         except OSError as error:
             report.skip(report.source, f"cannot be read: {error.strerror or error}")
@@ -390,21 +387,6 @@ class _Import:
         return verdict
 
 
-def _redacted(report: SourceReport, redactor: Redactor) -> SourceReport:
-    """The report itself, with its words redacted: reasons and field names quote what they complain of."""
-    if redactor.idle:
-        return report
-    report.columns = redactor.redact(report.columns, "meta").text
-    report.notes = [redactor.redact(note, "meta").text for note in report.notes]
-    report.skipped = [
-        Skipped(_clean_name(s.where, redactor), redactor.redact(s.why, "error").text) for s in report.skipped
-    ]
-    lost, report.lost = report.lost, {}
-    for field, count in lost.items():
-        report.lose(redactor.redact(field, "meta").text, count)
-    return report
-
-
 def _add(result: ImportResult, report: SourceReport) -> None:
     result.files.append(report)
     result.traces += report.traces
@@ -432,69 +414,3 @@ def _unknown(source: Source) -> str:
         return why_no_table(sample)
     unknown = "no reader recognises this content; name its format with --format if you know it"
     return source.damage or why_no_sample(peek_at(source)) or unknown
-
-
-def _stems(name: str) -> list[str]:
-    """What stands before each dot in the parts of a name."""
-    return [part[:dot] for part in name.split("/") for dot, sign in enumerate(part) if sign == "." and dot]
-
-
-def _clean_name(name: str, redactor: Redactor) -> str:
-    """The name of a source, redacted; an ending such as `.json` must not hide what stands before it."""
-    if "source" not in redactor.policy.fields and redactor.are_clean([name, *_stems(name)]):
-        return name
-    parts = redactor.redact(name, "source").text.split("/")
-    for number, part in enumerate(parts):
-        stem, dot, ending = part.rpartition(".")
-        while stem:
-            redacted = redactor.redact(stem, "source")
-            if redacted.findings:
-                parts[number] = f"{redacted.text}{dot}{ending}"
-                break
-            stem, dot, more = stem.rpartition(".")
-            ending = f"{more}.{ending}"
-    return "/".join(parts)
-
-
-def _run_name(path: str | Path, redactor: Redactor) -> str:
-    """A name after the file; what is secret in that is as secret in the name of a run."""
-    stem = "stdin" if str(path) == "-" else _clean_name(Path(path).absolute().name, redactor)
-    while not Path(path).is_dir() and (ending := _ENDING.search(stem)):  # of `gpt-4.1.json.gz` the `.1` is no ending
-        stem = stem[: ending.start()]
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:80]
-    return "import" if name in ("", "latest") else name
-
-
-def watch_logs(
-    paths: str | Path | Sequence[str | Path],
-    options: ImportOptions,
-    *,
-    home: Home | str | None = None,
-    seconds: float = 2.0,
-    rounds: int | None = None,
-) -> Iterator[ImportResult]:
-    """Import again and again as files appear and grow; only what changed is read. Ends after `rounds`, or never."""
-    many = [Path(p) for p in ([paths] if isinstance(paths, str | Path) else paths)]
-    seen: dict[Path, tuple[int, int]] = {}
-    count = 0
-    while rounds is None or count < rounds:
-        count += 1
-        changed = [p for p in _files(many) if _stamp(p) != seen.get(p)]
-        if changed:
-            seen.update({p: stamp for p in changed if (stamp := _stamp(p)) is not None})
-            yield read_logs(many, options, home=home)
-        if rounds is None or count < rounds:
-            time.sleep(seconds)
-
-
-def _files(paths: Sequence[Path]) -> Iterator[Path]:
-    for path in paths:
-        yield from sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
-
-
-def _stamp(path: Path) -> tuple[int, int] | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns

@@ -19,8 +19,8 @@ from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Origin, Ref, Span, TraceId, text_ref
 
 
-class Found(msgspec.Struct, kw_only=True):
-    """How often one kind of secret stands in one field; `examples` are marks, never the secrets."""
+class PreviewedSecret(msgspec.Struct, kw_only=True):
+    """How often one kind of secret was found in one field; `examples` are marks, never the secrets."""
 
     kind: str
     field: str
@@ -35,7 +35,7 @@ class RedactionPreview(Result, kw_only=True):
     sources: int
     texts: int
     chars: int
-    found: list[Found]
+    found: list[PreviewedSecret]
     skipped: list[str]
 
     def rows(self) -> list[dict[str, Any]]:
@@ -108,11 +108,13 @@ def preview_redaction(
                 origin = Origin(found.format, source.name, source.digest)
                 found.read(source, Intake(open_sink, origin, SourceReport(source=source.name)))
             except Unreadable as error:
-                tell(str(error))
+                tell(error.cli_message)
             except OSError as error:
                 tell(f"{source.name}: cannot be read: {error.strerror or error}")
     rows = [
-        Found(kind=kind, field=field, count=c.total(), distinct=len(c), examples=[m for m, _ in c.most_common(3)])
+        PreviewedSecret(
+            kind=kind, field=field, count=c.total(), distinct=len(c), examples=[m for m, _ in c.most_common(3)]
+        )
         for (kind, field), c in sorted(marks.items())
     ]
     return RedactionPreview(sources=count, texts=seen[0], chars=seen[1], found=rows, skipped=skipped)

@@ -1,1 +1,1 @@
-"""Is my agent reliable? Outcomes of a stored run as columns, pass@k and pass^k, scoring without running."""
+"""Outcomes of a stored run as columns, pass@k and pass^k, scoring without running."""

@@ -1,4 +1,4 @@
-"""From a stored run to its outcomes as columns: the one way in for everything that counts passes."""
+"""Outcomes of a stored run as columns: everything that counts passes reads them here."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.cost.kept import known_costs
 from ethogram.lab.home.samples import sampled_run
-from ethogram.measure.catalogue import OUTCOME, Metric, metric
+from ethogram.measure.catalogue import OUTCOME, Metric, metric, metrics
 from ethogram.measure.columns import Floats
 from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 from ethogram.store.episodes import FIGURES, Episodes
 from ethogram.store.lake import EXTENSIONS
-from ethogram.trace import SUCCESS_AT, Head
+from ethogram.trace import Head
 
 from .names import natural, task_name
 
 UNKNOWN = "unknown"
+_COUNTED = frozenset(FIGURES) - {"cost_usd"}
+"""Columns that are taken as the ledger has them; what an episode cost is priced."""
 
 
 def load_outcomes(
@@ -32,11 +35,11 @@ def load_outcomes(
     agent: str | None = None,
     metrics: Sequence[str] = (),
 ) -> Outcomes:
-    """The outcomes of a run, with these metrics; a run with several conditions must be told which is meant."""
+    """The outcomes of a run, with these metrics; for a run with several conditions one must be chosen."""
     found = sampled_run(run, home)
     wanted_metrics = [m for m in map(metric, metrics) if m.name not in OUTCOME]
     needs = {column for m in wanted_metrics for column in m.needs}
-    rows = found.episodes(sorted(needs & set(FIGURES)))
+    rows = found.episodes(sorted(needs & _COUNTED))
     chosen = _choose(found.name, rows, condition, agent)
     held, task = np.unique(rows.task[chosen], return_inverse=True)
     names = [rows.names["task"][i] for i in held]
@@ -61,13 +64,24 @@ def load_outcomes(
         figures=_measured(wanted_metrics, _columns(found, rows, chosen, needs)),
         seed=rows.seed[chosen],
         at_ns=rows.at_ns[chosen],
-        success_at=success_at(found),
+        success_at=found.success_at,
     )
 
 
-def success_at(run: Run) -> float:
-    """From which score on an episode is a success, as the run's suite says."""
-    return float(run.info.plan.get("success_at", SUCCESS_AT))
+def episode_metrics(run: Run) -> dict[str, Floats]:
+    """Every metric of every episode, in the order of `Run.entries`, then of those of batches; NaN where it is unknown,
+    and where the function of a plug-in fails."""
+    kinds = metrics().values()
+    needs = {column for kind in kinds for column in kind.needs}
+    rows = run.episodes(sorted(needs & _COUNTED))
+    columns = _columns(run, rows, np.arange(len(rows)), needs)
+    found = {}
+    for kind in kinds:
+        try:
+            found[kind.name] = kind.measured(columns)
+        except BadInput:
+            found[kind.name] = np.full(len(rows), np.nan)
+    return found
 
 
 def facts_of(run: Run) -> dict[str, str]:
@@ -93,19 +107,23 @@ def _choose(run: str, rows: Episodes, condition: str | None, agent: str | None) 
     """The rows of one agent under one condition; a run that holds several conditions must be told which."""
     agents, conditions = rows.names["agent"], rows.names["condition"]
     if agent is not None and agent not in agents:
-        raise NotFound.named(f"agent in run {run!r}", agent, sorted(filter(None, agents)))
+        raise NotFound.named("agent", agent, sorted(filter(None, agents)), where=f"run {run!r}")
     theirs = np.arange(len(rows)) if agent is None else np.flatnonzero(rows.agent == agents.index(agent))
     held = sorted(conditions[i] for i in np.unique(rows.condition[theirs]))
     if condition is None:
         if len(held) > 1:
             shown = ", ".join(repr(c) for c in held[:6]) + (", …" if len(held) > 6 else "")
             raise BadUsage(
-                f"run {run!r} holds {len(held)} conditions ({shown}); choose one with --condition, "
-                "for their mixture is no behaviour of anything"
+                f"run {run!r} holds {len(held)} conditions ({shown}); choose one with --condition: "
+                "results of different conditions are not pooled"
             )
         return theirs
     if condition not in held:
-        raise NotFound.named(f"condition in run {run!r}", condition, held)
+        if held == [""]:
+            raise NotFound(
+                f"run {run!r} has no conditions; leave out --condition", what="condition", name=condition, where=run
+            )
+        raise NotFound.named("condition", condition, held, where=f"run {run!r}")
     return theirs[rows.condition[theirs] == conditions.index(condition)]
 
 
@@ -161,12 +179,22 @@ def _measured(metrics: Sequence[Metric], columns: Mapping[str, Floats]) -> dict[
 
 
 def _columns(run: Run, rows: Episodes, chosen: Any, needs: set[str]) -> dict[str, Floats]:
-    """The columns that metrics need: of the outcome, of the ledger, and what only the steps of the traces tell."""
+    """The columns that metrics need: of the outcome, of the ledger, what model calls cost, and what steps tell."""
     value = rows.value[chosen]
-    columns = {"score": value, "success": np.where(np.isnan(value), np.nan, value >= success_at(run))}
-    columns |= {name: rows.figures[name][chosen] for name in needs & set(FIGURES)}
+    columns = {"score": value, "success": np.where(np.isnan(value), np.nan, value >= run.success_at)}
+    columns |= {name: rows.figures[name][chosen] for name in needs & _COUNTED}
+    if "cost_usd" in needs:
+        columns["cost_usd"] = _costs(run, len(rows))[chosen]
     unread = needs - columns.keys()
     return columns | _from_steps(run, chosen, unread) if unread else columns
+
+
+def _costs(run: Run, rows: int) -> Floats:
+    """Dollars of every episode; NaN where they are unknown, as those of batches are."""
+    costs = np.full(rows, np.nan)
+    known = known_costs((run, entry) for entry in run.entries)
+    costs[: len(known)] = np.array(known, dtype=np.float64)
+    return costs
 
 
 def _from_steps(run: Run, chosen: Any, names: set[str]) -> dict[str, Floats]:
@@ -178,7 +206,8 @@ def _from_steps(run: Run, chosen: Any, names: set[str]) -> dict[str, Floats]:
     own = [(row, entries[i]) for row, i in enumerate(chosen.tolist()) if i < len(entries)]
     own = [(row, entry) for row, entry in own if entry.spans and entry.totals.steps]
     tallied = StoredSteps([(run, entry) for _, entry in own]).tally()
-    found = of_tally(tallied, [e.head for _, e in own], [e.totals for _, e in own])
+    costs = np.array(known_costs((run, entry) for _, entry in own), dtype=np.float64)
+    found = of_tally(tallied, [e.head for _, e in own], [e.totals for _, e in own], costs)
     out = {}
     for name in names & found.values.keys():
         out[name] = np.full(len(chosen), np.nan)

@@ -1,4 +1,4 @@
-"""Labels by hand: who says what of a trace, or of one of its steps, and why. Added, never edited; the newest counts."""
+"""Labels by hand on a trace or a step, with author and reason. Added, never edited; the newest counts."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ from ethogram.judge.byhand import CLASS_LABEL, NO_CLASS, named_classes, step_of_
 from ethogram.judge.findings import FAILURE_CLASSES
 from ethogram.lab.calibration.samples import Sample, draw_audit, draw_sample, sampled_items
 from ethogram.lab.calibration.verdicts import RUBRIC
-from ethogram.lab.home.traces import split_place
+from ethogram.lab.trace.traces import split_place
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, home_of, run_of
 from ethogram.store.rescore import append_outcomes
 from ethogram.trace import Label, Param, Ref, Scored, SpanId, short_id
 
-from .columns import success_at
 from .labels_csv import OUTCOME, csv_rows, trace_finder
 from .names import task_name
 from .scoring import redactor_of
@@ -52,7 +51,7 @@ class HandLabel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelResult(Result, kw_only=True):
-    """What was labelled now, and what stands in the run.
+    """The labels that were added, and all labels of the run.
 
     `labelled` labels were added. `left` traces have no label of the name by hand; of failure classes only traces that
     did not succeed count, and with a `sample` those that it drew. `labels` are the newest per trace and step. `sheet`
@@ -86,7 +85,7 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 def label_run(
-    run: str = "latest",
+    run: str | Run = "latest",
     trace: str | None = None,
     value: str | None = None,
     *,
@@ -113,7 +112,7 @@ def label_run(
     Example: `label_run("night", "4f1c22:10", "loop", why="the same search three times")`
     """
     lake = home_of(home)
-    found = lake.resolve(run)
+    found = run_of(run, lake)
     if trace is not None and value is None:
         raise BadUsage(f"trace {trace!r} needs a value, e.g.: ethogram label {found.name} {trace} loop --why '…'")
     said: list[_Said] = []
@@ -225,7 +224,7 @@ def _label(run: Run, said: _Said, skipped: list[Skipped], *, strict: bool) -> La
     except BadUsage as error:
         if strict:
             raise
-        skipped.append(Skipped(said.entry.head.trace_id, str(error)))
+        skipped.append(Skipped(said.entry.head.trace_id, error.cli_message))
         return None
     return Label(
         trace_id=said.entry.head.trace_id,
@@ -297,7 +296,7 @@ def _left_of(run: Run, sample: Sample, by: str | None) -> list[_Asked]:
 def _left(run: Run, name: str) -> list[_Asked]:
     """Traces without a label of this name by hand."""
     done = {x.trace_id for x in run.labels() if x.name == name and x.source == "hand"}
-    threshold = success_at(run)
+    threshold = run.success_at
     left = []
     for entry in run.entries:
         outcome = entry.head.outcome

@@ -1,4 +1,4 @@
-"""Labels in a CSV: its rows with their places, and the trace that each row speaks of."""
+"""Labels in a CSV: its rows, and the trace of each row."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.lab.logs.supply import source_names
+from ethogram.lab.logs.value_source import source_names
 from ethogram.store import Entry
 
-Row = dict[str, str]
-Finder = Callable[[Row], tuple[Entry | None, str | None]]
+LabelRow = dict[str, str]
+Finder = Callable[[LabelRow], tuple[Entry | None, str | None]]
 VALUE, OUTCOME = "value", "outcome"
 _KEYS = ("trace", "source", "task")
 _COLUMNS = "either 'trace', or 'source', or 'task' and 'attempt'; and"
 
 
-def csv_rows(path: Path, column: str | None = None) -> Iterator[tuple[str, Row]]:
+def csv_rows(path: Path, column: str | None = None) -> Iterator[tuple[str, LabelRow]]:
     """Rows with their places and what `column` says as `value`; a file that cannot be labels is refused as a whole.
 
     By default that column is `value`, or `outcome` where there is no `value`.
@@ -42,7 +42,7 @@ def csv_rows(path: Path, column: str | None = None) -> Iterator[tuple[str, Row]]
 
 
 def trace_finder(entries: Sequence[Entry]) -> Finder:
-    """A function from a row to the trace that it speaks of: none, exactly one, or a reason why that is not clear."""
+    """A function from a row to its trace: none, exactly one, or the reason why it is ambiguous."""
     by_task: dict[tuple[str, str], list[Entry]] = {}
     by_source: dict[str, list[Entry]] = {}
     ids = [(e.head.trace_id.removeprefix("b2:"), e) for e in entries]
@@ -53,7 +53,7 @@ def trace_finder(entries: Sequence[Entry]) -> Finder:
         for name in source_names(entry.head):
             by_source.setdefault(name, []).append(entry)
 
-    def find(row: Row) -> tuple[Entry | None, str | None]:
+    def find(row: LabelRow) -> tuple[Entry | None, str | None]:
         wanted = row.get("trace", "").removeprefix("b2:")
         if wanted:
             found = [exact[wanted]] if wanted in exact else [e for trace, e in ids if trace.startswith(wanted)]

@@ -33,7 +33,7 @@ SPOILED = "blame"
 """Who scored an episode that the agent ended itself and nobody could judge."""
 _AS_EXPECTED = "same_calls"
 
-Calls = Callable[[Entry], Category | None]
+CallCategory = Callable[[Entry], Category | None]
 """How the calls of an episode differ from the expected ones that its log keeps."""
 
 
@@ -83,13 +83,13 @@ def layers_result(run: Run, scores: LayerScores, level: float) -> LayersResult:
 
 
 def load_layers(run: Run, outcomes: Outcomes, *, condition: str | None = None, agent: str | None = None) -> LayerScores:
-    """What each layer says of the episodes of `outcomes`, which were loaded from this run by the same choice."""
+    """The scores of each layer for the episodes of `outcomes`, which were loaded from this run by the same choice."""
     known = set(outcomes.tasks)  # a comparison of two versions of a suite leaves tasks out
     entries = [e for e in chosen_entries(run, condition, agent) if task_name(e.head) in known]
     return place_scores(run, entries, outcomes, lambda entry: _calls(run, entry))
 
 
-def place_scores(run: Run, entries: Sequence[Entry], outcomes: Outcomes, calls: Calls) -> LayerScores:
+def place_scores(run: Run, entries: Sequence[Entry], outcomes: Outcomes, calls: CallCategory) -> LayerScores:
     """The same for entries that stand beside the first rows of `outcomes`, in their order."""
     told = _verdicts(run)
     rows = outcomes.value.size

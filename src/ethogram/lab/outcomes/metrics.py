@@ -73,7 +73,7 @@ def _means(run: Run, kinds: Sequence[Metric], condition: str | None, level: floa
         outcomes = load_outcomes(run, condition=condition, metrics=[kind.name for kind in kinds])
     except BadInput as error:
         if len(kinds) == 1:
-            return [Estimate(value=None, level=level, n=0, of="tasks", why=str(error))]
+            return [Estimate(value=None, level=level, n=0, of="tasks", why=error.cli_message)]
         # the function of a plug-in may have failed: then the other metrics are none the worse
         return [mean for kind in kinds for mean in _means(run, [kind], condition, level)]
     return [arm_mean(outcomes, kind.name, level) for kind in kinds]

@@ -1,4 +1,4 @@
-"""How tasks are named and in which order they stand."""
+"""Names of tasks, and their order."""
 
 from __future__ import annotations
 

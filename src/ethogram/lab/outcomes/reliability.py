@@ -1,4 +1,4 @@
-"""Is my agent reliable? pass@k and pass^k of a stored run, with what a headline must not be read without."""
+"""pass@k and pass^k of a stored run, with the notes that belong to them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.arguments import at_least, check_level, choice_of
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.lab.home.samples import sampled_run
 from ethogram.measure import reliability as measured
-from ethogram.measure.reliability import Convention, Reliability, Target
+from ethogram.measure.reliability import Convention, Reliability
+from ethogram.stats.passk import Target
 from ethogram.store import Home, Run
 from ethogram.store.ledger import gc_paused
 
@@ -20,7 +22,7 @@ from .names import without_task
 
 
 class ReliabilityResult(Reliability, kw_only=True):
-    """Reliability of one run; `facts` are model, temperature and scaffold, `unknown` where nobody said.
+    """Reliability of one run; `facts` are model, temperature and scaffold, or `unknown`.
 
     `same_tasks` is false where some k is over fewer tasks than another: then pass^k may rise along k.
     """
@@ -70,10 +72,17 @@ def reliability(
     default the population from 20 tasks on. `naive` adds the biased plug-in estimates.
 
     Gives estimates with intervals; one that cannot be given has no value and says why. Raises `NotFound` for a run that
-    does not exist, `BadUsage` where `condition` or `agent` must choose.
+    does not exist, `BadUsage` for a bad value, and where `condition` or
+    `agent` must choose.
 
     Example: `reliability("night", [1, 4]).pass_hat["4"].low`
     """
+    check_level(level)
+    choice_of("missing", missing, measured.CONVENTIONS)
+    if target is not None:
+        choice_of("target", target, measured.TARGETS)
+    for k in ks:
+        at_least("ks", k, 1)
     found = sampled_run(run, home)
     with gc_paused():
         outcomes = load_outcomes(found, condition=condition, agent=agent, metrics=["steps", "errors"])

@@ -18,25 +18,23 @@ from ethogram.capture.intake import Skipped
 from ethogram.capture.verdicts import outcome_of
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError, NotFound
-from ethogram.judge import CHECKS, CheckResult, Evidence, Verdict, combine, definition, label_names
+from ethogram.judge import CHECKS, CheckResult, CheckScore, Evidence, combine, definition, label_names
 from ethogram.judge.settings import settings_of
 from ethogram.lab.home.runs import TaskRow
-from ethogram.lab.logs.supply import supply
+from ethogram.lab.logs.value_source import value_source
+from ethogram.measure.outcomes import UNJUDGED
 from ethogram.plan import Check, Suite, Task
 from ethogram.result import Result
-from ethogram.store import Entry, Home, Redactor, Run, home_of
+from ethogram.store import Entry, Home, Redactor, Run, home_of, run_of
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
 from ethogram.suite.load import LoadedSuite, load_suite
 from ethogram.suite.tasks import build_check
-from ethogram.trace import SUCCESS_AT, Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
+from ethogram.trace import Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
 
 from .labels_csv import OUTCOME, csv_rows, trace_finder
 from .names import natural, task_name
-
-RESCORED = frozenset({"unscored", "infrastructure.verifier"})
-"""Reasons for a missing outcome that checks may replace; of all others the episode itself was spoiled."""
 
 
 class ScoreResult(Result, kw_only=True):
@@ -63,7 +61,7 @@ class ScoreResult(Result, kw_only=True):
 
 
 def rescore(
-    run: str = "latest",
+    run: str | Run = "latest",
     *,
     suite: str | Path | LoadedSuite | None = None,
     labels_csv: str | Path | None = None,
@@ -84,7 +82,7 @@ def rescore(
     Example: `rescore("night", suite="suite/").scored`
     """
     lake = home_of(home)
-    found = lake.resolve(run)
+    found = run_of(run, lake)
     column: str | None = None
     form, _, rest = (outcome_from or "").partition(":")
     if form == "csv" and rest:
@@ -142,7 +140,9 @@ def own_suite(run: Run) -> str | None:
 def redactor_of(run: Run, home: Home) -> Redactor:
     """The redactor that a run's texts passed through: its policy, and the key of the home that it lies in."""
     policy = policy_from(run.info.redaction)
-    if isinstance(run.files, LocalFiles) and run.files is not home.files:
+    if run.files is not home.files and "/" in run.path:  # opened in another home
+        home = Home(run.files, run.keys)
+    elif run.files is not home.files and isinstance(run.files, LocalFiles):  # opened as a folder
         own = Home(LocalFiles(run.files.root.parent), run.keys)
         home = own if own.files.exists("redaction.key") else home
     return home.redactor(policy)
@@ -154,6 +154,7 @@ class _Scoring:
     def __init__(self, run: Run, redactor: Redactor) -> None:
         self.run = run
         self.redactor = redactor
+        self.success_at = run.success_at
         self.outcomes: dict[TraceId, Outcome] = {}
         self.labels: list[Label] = []
         self.skipped: list[Skipped] = []
@@ -176,7 +177,8 @@ class _Scoring:
             if task is None:
                 self.unmatched[head.task or "unknown"] += 1
                 continue
-            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in RESCORED):
+            self.success_at = loaded.suite.success_at
+            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in UNJUDGED):
                 continue
             known = self.before.get(head.trace_id, {})
             results, crashed = self._results(task, loaded.root, entry, known)
@@ -188,7 +190,7 @@ class _Scoring:
         checks = tuple(map(typed_check, written))
         for entry in self.run.entries:
             head = entry.head
-            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in RESCORED):
+            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in UNJUDGED):
                 continue
             task = Task(id=task_name(head), checks=checks)
             results, crashed = self._results(task, Path(), entry, self.before.get(head.trace_id, {}))
@@ -209,7 +211,7 @@ class _Scoring:
                 kind=check.kind,
                 definition=definition(check.kind, check.settings, task.expected),
                 required=check.required,
-                verdict=Verdict(None, "this check looks at the workspace, which is gone"),
+                verdict=CheckScore(None, "this check looks at the workspace, which is gone"),
             )
             if check.kind in CHECKS:
                 if evidence is None:
@@ -217,13 +219,15 @@ class _Scoring:
                 try:
                     result = msgspec.structs.replace(result, verdict=CHECKS[check.kind](evidence, check.settings))
                 except Exception as error:  # whatever a suite's own code raises says nothing about the agent
-                    result = msgspec.structs.replace(result, verdict=Verdict(None, f"{type(error).__name__}: {error}"))
+                    result = msgspec.structs.replace(
+                        result, verdict=CheckScore(None, f"{type(error).__name__}: {error}")
+                    )
                     if name == task.outcome or (task.outcome is None and check.required):
                         crashed = crashed or Missing("infrastructure.verifier", f"{name}: {result.verdict.why}"[:500])
             before = known.get((result.name, result.by))
             if result.verdict.score is None and before is not None and isinstance(before.value, int | float):
                 # the same demands were answered when more was there to see
-                kept = Verdict(float(before.value), "as it was judged when the episode ended")
+                kept = CheckScore(float(before.value), "as it was judged when the episode ended")
                 result = msgspec.structs.replace(result, verdict=kept)
             results.append(result)
         return results, crashed
@@ -281,7 +285,7 @@ class _Scoring:
 
     def by_supply(self, spec: str) -> None:
         """Take outcomes from a meta value or a name; traces about which these say nothing keep what they have."""
-        find = supply(spec, "outcome")
+        find = value_source(spec, "outcome")
         known = len(self.outcomes)
         for entry in self.run.entries:
             value = find(self.run.head(entry), ())
@@ -303,7 +307,7 @@ class _Scoring:
             return BadUsage(f"{spec!r} scores no trace of run {self.run.name!r}: {self.skipped[0].why}")
         if form == "meta":
             keys = sorted({key for entry in self.run.entries for key in entry.head.meta})
-            return NotFound.named(f"meta value in run {self.run.name!r}", rest, keys)
+            return NotFound.named("meta value", rest, keys, where=f"run {self.run.name!r}")
         return BadUsage(f"{spec!r} scores no trace of run {self.run.name!r}: it fits none of their sources")
 
     def by_label(self, name: str) -> None:
@@ -311,7 +315,7 @@ class _Scoring:
         for label in self.labels:
             self.newest.setdefault(label.name, {})[label.trace_id] = label
         if name not in self.newest:
-            raise NotFound.named(f"label in run {self.run.name!r}", name, sorted(self.newest))
+            raise NotFound.named("label", name, sorted(self.newest), where=f"run {self.run.name!r}")
         for entry in self.run.entries:
             trace = entry.head.trace_id
             found = self.newest[name].get(trace)
@@ -328,11 +332,11 @@ class _Scoring:
         before = {e.head.trace_id: e for e in self.run.entries}
         changed = {trace: new for trace, new in self.outcomes.items() if new != self._outcome(before[trace], new)}
         fresh = [x for x in self.labels if not self._is_known(x)]
-        append_outcomes(self.run, changed, fresh, self.redactor)
+        notes, another = self._notes(), self.success_at != self.run.success_at
+        append_outcomes(self.run, changed, fresh, self.redactor, success_at=self.success_at if another else None)
         entries = self.run.entries
-        threshold = suite.success_at if suite is not None else SUCCESS_AT
         missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
-        tasks = _task_rows(entries, threshold)
+        tasks = _task_rows(entries, self.run.success_at)
         return ScoreResult(
             run=self.run.name,
             scored=len(entries) - missing.total(),
@@ -345,17 +349,23 @@ class _Scoring:
             unmatched=sorted(self.unmatched),
             skipped=self.skipped,
             tasks=tasks,
-            notes=self._notes(threshold),
+            notes=notes,
         )
 
-    def _notes(self, threshold: float) -> list[str]:
-        """What a reader of the new scores might not expect: another scale than 0 to 1, and traces that got no score."""
+    def _notes(self) -> list[str]:
+        """What a reader of the new scores might not expect: another threshold, another scale than 0 to 1, and traces
+        that got no score."""
         notes = []
+        if self.success_at != self.run.success_at:
+            notes.append(
+                f"the run now counts a score of {self.success_at:g} or more as a success, as the suite says; "
+                f"it was {self.run.success_at:g}"
+            )
         most = max((o.value for o in self.outcomes.values() if isinstance(o, Scored)), default=0.0)
         if most > 1:
             notes.append(
-                f"scores go up to {most:g}, and {threshold:g} or more counts as a success; where that is not meant, "
-                "score with values from 0 to 1, such as those of a CSV (--labels)"
+                f"scores go up to {most:g}, and {self.success_at:g} or more counts as a success; where that is not "
+                "meant, score with values from 0 to 1, such as those of a CSV (--labels)"
             )
         bare = [o for o in self.outcomes.values() if isinstance(o, Missing) and o.reason == "unscored"]
         if bare:

@@ -1,1 +1,1 @@
-"""Why does it fail? What rules find in traces, counted in failures against successes of the same tasks."""
+"""Causes of failure: findings of rules in traces, counted in failures against successes of the same tasks."""

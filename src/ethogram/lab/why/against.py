@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from ethogram.measure import contrasts, decisions
-from ethogram.measure.contrasts import ContrastRuns, Event, EventContrast
+from ethogram.measure.contrasts import ContrastEvent, ContrastRuns, EventContrast
 from ethogram.measure.decisions import Choice
 
 from .causes import Causes
 from .gathered import VERIFIER, AllFindings, Seen, never_called
-from .results import Against, CauseChange, Change
+from .results import Against, CauseChange, CauseTrend
 from .words import what_it_is
 
 MOST_CHANGES = 20
@@ -69,12 +69,12 @@ def compare_causes(now: AllFindings, before: AllFindings, name: str, tested: Cau
     )
 
 
-def _event(name: str, seen: dict[int, Seen], place: dict[tuple[int, int], int]) -> Event:
+def _event(name: str, seen: dict[int, Seen], place: dict[tuple[int, int], int]) -> ContrastEvent:
     rows = [place[side, r] for side, one in seen.items() for r in one.rows if (side, r) in place]
-    return Event(name, np.array(sorted(rows), dtype=np.int64))
+    return ContrastEvent(name, np.array(sorted(rows), dtype=np.int64))
 
 
-def _change(up: EventContrast, down: EventContrast) -> Change:
+def _change(up: EventContrast, down: EventContrast) -> CauseTrend:
     if up.is_cause:
         return "grew" if up.succeeded_with else "new"
     if down.is_cause:

@@ -19,7 +19,7 @@ from ethogram.measure.decisions import Choice, step_of, step_words
 from ethogram.store import Run
 from ethogram.trace import Trace, digest
 
-from .causes import Group, Tested
+from .causes import CauseGroup, Tested
 from .gathered import NEVER, AllFindings, Seen
 
 MOST_READ = 8
@@ -42,7 +42,7 @@ class OtherWay(NamedTuple):
     chosen: str
 
 
-def alternatives(run: Run, found: AllFindings, group: Group) -> Iterator[OtherWay]:
+def alternatives(run: Run, found: AllFindings, group: CauseGroup) -> Iterator[OtherWay]:
     """Other ways for attempts that show a cause, one for each attempt that has any.
 
     The event under which the cause is named goes first; where it has none, the events beside it are asked in turn.

@@ -1,4 +1,4 @@
-"""One task: where its attempts part, how each branch ends, which choice is worth what, and forks that tried it."""
+"""One task: where its attempts diverge, how each branch ends, the value of each choice, and forks that tested it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ethogram.store import Home, Run, home_of
 from ethogram.trace import Missing, Scored
 
 from .forks import StoredFork, stored_forks
-from .gathered import AllFindings, Row
+from .gathered import AllFindings, EventRow
 from .results import Cause
 from .why import read_why
 
@@ -117,7 +117,7 @@ def _branch(stem: Stem, found: AllFindings, level: float) -> TreeBranch:
     )
 
 
-def _rate(rows: Sequence[Row], level: float) -> Estimate:
+def _rate(rows: Sequence[EventRow], level: float) -> Estimate:
     """Attempts at one task are draws of one rate, whatever branch they take."""
     scored = [row for row in rows if row.failed is not None]
     absent = {"unscored": len(rows) - len(scored)} if len(scored) < len(rows) else {}
@@ -137,7 +137,7 @@ def _rate(rows: Sequence[Row], level: float) -> Estimate:
     )
 
 
-def _attempt(row: Row, path: Sequence[str]) -> TaskAttempt:
+def _attempt(row: EventRow, path: Sequence[str]) -> TaskAttempt:
     head, outcome = row.entry.head, row.entry.head.outcome
     return TaskAttempt(
         trace=head.trace_id,

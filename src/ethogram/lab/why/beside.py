@@ -1,4 +1,4 @@
-"""An attempt for reading: where to begin, what the checks said, and the passing attempt that is nearest to it.
+"""One attempt for reading: where to begin, what the checks said, and the nearest passing attempt.
 
 Both are aligned step by step; their words are read from the traces themselves.
 """
@@ -13,7 +13,6 @@ import msgspec
 
 from ethogram.errors import NotFound
 from ethogram.lab.gate.moved import what_checks_said
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural, task_name
 from ethogram.measure.decisions import step_words
 from ethogram.measure.divergence import diverge
@@ -56,7 +55,7 @@ class AttemptBeside(msgspec.Struct, frozen=True, kw_only=True):
     causes and leads that it shows.
 
     `own` and `other` are aligned steps of this attempt and of the passing one, one sign for each pair: that of a diff
-    from the passing attempt to this one; `≈` is the same call with other arguments, `≠` the same call with another
+    from the passing attempt to this one; `≈` is the same call with different arguments, `≠` the same call with another
     result, or, where nothing else differs, other words of the model. `differs` is the first pair that is not the same,
     and `first` says so in words.
     """
@@ -142,10 +141,10 @@ class BesideReader:
         if wanted.state != "failed":
             return known
         if (entry.totals.steps or 0) > MOST_STEPS:
-            note = f"it has more than {MOST_STEPS:,} steps: hold it beside another with: ethogram diff"
+            note = f"it has more than {MOST_STEPS:,} steps: compare it with another by: ethogram diff"
             return msgspec.structs.replace(known, note=note)
         trace = self.run.trace(entry)
-        known = msgspec.structs.replace(known, said=what_checks_said(trace, success_at(self.run)))
+        known = msgspec.structs.replace(known, said=what_checks_said(trace, self.run.success_at))
         own = read_positions(trace)
         near = self._nearest(wanted, own)
         return known if near is None else self._aligned(known, trace, own, near)
@@ -213,13 +212,13 @@ def _difference(pair: tuple[RowSign, int | None, int | None], trace: Trace, othe
     sign, theirs, mine = pair
     passing = step_words(other.steps[theirs]) if theirs is not None else ""
     if mine is None:
-        return f"the one that passed has a step here that this one has not: {passing}"
+        return f"the one that passed has a step here that this one does not have: {passing}"
     what = step_words(trace.steps[mine])
     if sign == "≈":
-        return f"step {mine} calls {what} with other arguments"
+        return f"step {mine} calls {what} with different arguments"
     if sign == "≠":
-        return f"step {mine}: the same call of {what} has another result"
-    there = f"where the one that passed has {passing}" if passing else "which the one that passed has not"
+        return f"step {mine}: the same call of {what} has a different result"
+    there = f"where the one that passed has {passing}" if passing else "which the one that passed does not have"
     return f"step {mine}: {what}, {there}"
 
 
@@ -243,7 +242,7 @@ def _says_other(trace: Trace, mine: int | None, other: Trace, theirs: int | None
 
 def _attempts_of(run: Run, told: WhyResult) -> list[_Attempt]:
     by_id = {t.trace: t for t in told.traces}
-    threshold = success_at(run)
+    threshold = run.success_at
     return [
         _Attempt(e, task_name(e.head), _state(e, threshold), by_id.get(e.head.trace_id))
         for e in run.entries
@@ -267,7 +266,7 @@ def _passing_attempts(
         if one.state == "passed":
             found.setdefault((one.task, one.entry.head.condition), []).append(_Passing(run, one.entry))
     if base is not None:
-        threshold = success_at(base)
+        threshold = base.success_at
         others: dict[tuple[str, str], list[_Passing]] = {}
         for entry in base.entries:
             if entry.forgotten is None and _state(entry, threshold) == "passed":

@@ -11,7 +11,7 @@ import numpy as np
 
 from ethogram.measure import contrasts, decisions
 from ethogram.measure.columns import Ints
-from ethogram.measure.contrasts import ContrastRuns, Event, EventContrast, Family
+from ethogram.measure.contrasts import ContrastEvent, ContrastFamily, ContrastRuns, EventContrast
 from ethogram.measure.decisions import Choice, DecisionPoint
 
 from .gathered import VERIFIER, AllFindings, Seen, never_called
@@ -37,7 +37,7 @@ class Tested(NamedTuple):
     seen: Seen | Choice
     rows: frozenset[int]
     contrast: EventContrast
-    event: Event
+    event: ContrastEvent
     step: float | None
 
     @property
@@ -54,19 +54,19 @@ class Tested(NamedTuple):
 
     @property
     def strength(self) -> int:
-        """How much it says where no test decides: 0 names a mistake, 1 tells of trouble, 2 is an event."""
+        """The rank of a finding where no test decides: 0 a mistake, 1 a sign of trouble, 2 an event."""
         return 2 if not self.is_failure_sign else 1 if self.source == "event" else 0
 
     @property
     def is_failure_sign(self) -> bool:
-        """Whether it tells of trouble by itself, whatever the outcomes say."""
+        """Whether it is a sign of failure by itself, without the outcomes."""
         if isinstance(self.seen, Choice):
             return False
         kind = self.seen.name.partition(":")[0]
         return kind in TROUBLE if self.source == "event" and self.seen.cls is None else kind != AS_EXPECTED
 
 
-class Group(NamedTuple):
+class CauseGroup(NamedTuple):
     """A cause and the events that add nothing to it."""
 
     head: Tested
@@ -77,10 +77,10 @@ class Causes(NamedTuple):
     """All that was tested, causes in order, leads in order, and the choices with their intervals."""
 
     tested: list[Tested]
-    causes: list[Group]
-    leads: list[Group]
+    causes: list[CauseGroup]
+    leads: list[CauseGroup]
     points: list[DecisionPoint]
-    family: Family
+    family: ContrastFamily
     runs: ContrastRuns
     mixed: int
 
@@ -121,8 +121,8 @@ def _runs(found: AllFindings, scored: Sequence[int]) -> ContrastRuns:
     return ContrastRuns(failed, np.array(group, dtype=np.int64), np.array(task, dtype=np.int64))
 
 
-def _event(seen: Seen, place: dict[int, int]) -> Event:
-    return Event(seen.name, np.array([place[r] for r in seen.rows if r in place], dtype=np.int64))
+def _event(seen: Seen, place: dict[int, int]) -> ContrastEvent:
+    return ContrastEvent(seen.name, np.array([place[r] for r in seen.rows if r in place], dtype=np.int64))
 
 
 def _mixed_rows(runs: ContrastRuns) -> Ints:
@@ -164,14 +164,14 @@ def _never_worse(contrast: EventContrast) -> bool:
     return contrast.lift is not None and contrast.lift <= 1
 
 
-def _grouped(causes: list[Tested], runs: ContrastRuns) -> list[Group]:
+def _grouped(causes: list[Tested], runs: ContrastRuns) -> list[CauseGroup]:
     """The strongest first; each of the others goes under the first one that leaves nothing of it."""
     causes = sorted(causes, key=lambda t: (t.contrast.p or 0.0, -t.contrast.excess, t.contrast.name))
-    groups: list[Group] = []
+    groups: list[CauseGroup] = []
     for one in causes:
         home = next((g for g in groups if _adds_nothing(one, g.head, runs)), None)
         if home is None:
-            groups.append(Group(one, []))
+            groups.append(CauseGroup(one, []))
         else:
             home.also.append(one)
     mixed = frozenset(_mixed_rows(runs).tolist())
@@ -179,14 +179,14 @@ def _grouped(causes: list[Tested], runs: ContrastRuns) -> list[Group]:
     return sorted(named, key=lambda g: (-g.head.contrast.excess, g.head.contrast.p or 0.0, g.head.contrast.name))
 
 
-def grouped_leads(leads: list[Tested]) -> list[Group]:
-    """Leads in their order; one that the same runs show at the same step as an earlier one stands under that."""
-    groups: list[Group] = []
+def grouped_leads(leads: list[Tested]) -> list[CauseGroup]:
+    """Leads in their order; one that the same attempts show at the same step as an earlier lead is listed under it."""
+    groups: list[CauseGroup] = []
     for one in leads:
         alike = (g for g in groups if _overlap(one.shown_in, g.head.shown_in) >= SAME_RUNS)
         home = next((g for g in alike if one.step is not None and one.step == g.head.step), None)
         if home is None:
-            groups.append(Group(one, []))
+            groups.append(CauseGroup(one, []))
         else:
             home.also.append(one)
     return groups
@@ -197,7 +197,7 @@ def _adds_nothing(one: Tested, head: Tested, runs: ContrastRuns) -> bool:
     return p is None or p > ADDS_NOTHING
 
 
-def _named(group: Group, mixed: frozenset[int]) -> Group:
+def _named(group: CauseGroup, mixed: frozenset[int]) -> CauseGroup:
     """The group under its earliest event among those that happen in the same runs, the most telling first.
 
     Only runs of tasks with both outcomes were compared, so only these tell whether two events are one.
@@ -209,7 +209,7 @@ def _named(group: Group, mixed: frozenset[int]) -> Group:
     ]
     head = min(alike, key=_earliness)
     rest = [t for t in (strongest, *group.also) if t is not head]
-    return Group(head, rest)
+    return CauseGroup(head, rest)
 
 
 def _earliness(tested: Tested) -> tuple[int, float, int, float]:

@@ -1,16 +1,17 @@
-"""The experiment that would settle whether a cause is one, as a command, with its price."""
+"""The experiment that tests a cause, as a command, with its price."""
 
 from __future__ import annotations
 
 import shlex
 from statistics import fmean
 
+from ethogram.lab.cost.kept import kept_costs
 from ethogram.store import Home, Run
 from ethogram.store.redact import is_marked
 from ethogram.trace import short_id
 
 from .alternatives import alternatives
-from .causes import Group
+from .causes import CauseGroup
 from .gathered import AllFindings
 from .results import SettlingExperiment
 from .scoring import home_option
@@ -19,7 +20,7 @@ PAIRS = 20
 """Continuations of one trace with the change, and without it."""
 
 
-def experiment_for(run: Run, found: AllFindings, group: Group, home: Home) -> SettlingExperiment:
+def experiment_for(run: Run, found: AllFindings, group: CauseGroup, home: Home) -> SettlingExperiment:
     """A fork of a failed run that shows the cause; else a gate for a changed agent; nothing for logs of others."""
     if not runs_again(run):
         why = "the run names no suite and agent that could be run again; ethogram fork takes both (--suite, --agent)"
@@ -64,6 +65,6 @@ def runs_again(run: Run) -> bool:
 
 
 def run_price(run: Run) -> float | None:
-    """What one run costs: the mean of those that say it, None where none does."""
-    known = [e.totals.cost_usd for e in run.entries if e.totals is not None and e.totals.cost_usd is not None]
+    """What one run costs: the mean of those whose cost is known, None where none is."""
+    known = [c.cost_usd for c in kept_costs(run).values() if c.cost_usd is not None]
     return fmean(known) if known else None

@@ -1,4 +1,4 @@
-"""What is known beside the traces of a run: its suite's expected calls, else what the logs themselves keep."""
+"""Facts beside the traces of a run: the expected calls of its suite, else those that the logs keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks that a home holds of some traces, and what their changes did to success: read, not run."""
+"""Stored forks of some traces, and the effects of their changes on success: read, not run."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ethogram.decide.fork import Effect, ForkPlan, find_effect
+from ethogram.decide.fork import EffectVerdict, ForkPlan, find_effect
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.store import Home, Run
 from ethogram.store.lake import FORK
 from ethogram.trace import Missing, Scored
@@ -35,7 +34,7 @@ class StoredFork(msgspec.Struct, frozen=True, kw_only=True):
     unchanged_passed: int
     changed_passed: int
     effect: Estimate
-    verdict: Effect
+    verdict: EffectVerdict
     why: str
 
 
@@ -77,7 +76,7 @@ def _stored(run: Run, promise: Mapping[str, Any], one: Mapping[str, Any]) -> Sto
 def _outcomes(run: Run, condition: str, missing: Counter[str]) -> Iterator[float | None]:
     """Outcomes of attempts 0, 1, … of an arm, up to the first that was not run."""
     ended = {e.head.attempt: e.head.outcome for e in run.entries if e.head.condition == condition}
-    threshold = success_at(run)
+    threshold = run.success_at
     for attempt in range(len(ended)):
         outcome = ended.get(attempt)
         if outcome is None:

@@ -1,4 +1,4 @@
-"""One pass over the traces of a run: what rules find in each, kept as row numbers and a few examples.
+"""One pass over the traces of a run: findings of rules in each, kept as row numbers and a few examples.
 
 A trace is opened, read and let go, so memory grows with the number of findings, not with the size of the log.
 """
@@ -27,7 +27,6 @@ from ethogram.judge.findings import (
     known_facts,
 )
 from ethogram.judge.reading import TraceWords
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
 from ethogram.measure.decisions import step_words
 from ethogram.store import Entry, Run
@@ -42,7 +41,7 @@ CALLED = "called:"
 NEVER = "never_called:"
 
 
-class Row(NamedTuple):
+class EventRow(NamedTuple):
     """One run: which trace, which attempts are alike, and how it ended; None where nobody scored it."""
 
     entry: Entry
@@ -100,7 +99,7 @@ class AllFindings(NamedTuple):
     """All runs of a question and what they show; `paths` are the signatures of their steps, `words` say what each
     signature is."""
 
-    rows: list[Row]
+    rows: list[EventRow]
     seen: dict[str, Seen]
     paths: list[tuple[str, ...]]
     words: dict[str, str]
@@ -110,7 +109,7 @@ class AllFindings(NamedTuple):
 
 def gather_findings(run: Run, entries: Iterable[Entry], facts: Callable[[Trace], Facts] = known_facts) -> AllFindings:
     """What rules find in these runs; those whose traces are gone, or that infrastructure ended, are counted apart."""
-    threshold = success_at(run)
+    threshold = run.success_at
     found = AllFindings([], {}, [], {}, {}, 0)
     unread, missing = 0, Counter[str]()
     for entry in entries:
@@ -125,7 +124,7 @@ def gather_findings(run: Run, entries: Iterable[Entry], facts: Callable[[Trace],
         trace = run.trace(entry)
         try:
             words = TraceWords(trace)
-            own = findings(words, facts(trace))
+            own = findings(words, threshold, facts(trace))
             blamed = blamed_step(words, own)
         except Sealed:
             own, blamed, unread = [], None, unread + 1
@@ -142,7 +141,7 @@ def _note(
     said = _said_by_hand(trace)
     step = blamed.step if blamed is not None else None
     found.rows.append(
-        Row(
+        EventRow(
             entry=entry,
             task=task_name(head),
             group=(task_name(head), head.condition, head.agent),
@@ -175,7 +174,7 @@ def _said_by_hand(trace: Trace) -> Override | None:
 
 
 def never_called(found: AllFindings) -> list[Seen]:
-    """For every tool that some runs call and some do not: the runs that never call it."""
+    """For every tool that some attempts call and some do not: the attempts that never call it."""
     everyone = set(range(len(found.rows)))
     out = []
     for name, seen in found.seen.items():
@@ -220,7 +219,7 @@ def _time(trace: Trace, step: int | None) -> int | None:
     return trace.head.start_ns
 
 
-def chosen_examples(seen: Seen, rows: list[Row], failed_only: bool) -> list[Example]:
+def chosen_examples(seen: Seen, rows: list[EventRow], failed_only: bool) -> list[Example]:
     """Up to three, of different tasks where there are enough."""
     kept = [(row, e) for row, e in seen.examples if not failed_only or rows[row].failed]
     tasks: set[str] = set()

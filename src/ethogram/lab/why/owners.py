@@ -1,4 +1,4 @@
-"""Who owns a class of failure, and what to try first: a table of our own, overridden by `owners.toml`.
+"""Owners of failure classes, and what to try first: a built-in table, overridden by `owners.toml`.
 
     [loop]
     owner = "runtime team"
@@ -51,7 +51,8 @@ DEFAULTS: dict[str, Owner] = {
         owner="harness", try_="detect the third identical call, stop it, and tell the model what it already tried"
     ),
     "budget": Owner(
-        owner="harness", try_="look at what used up the budget; raise the cap only if successful runs come close to it"
+        owner="harness",
+        try_="look at what used up the budget; raise the cap only if successful attempts come close to it",
     ),
     "infrastructure": Owner(owner="platform", try_="repair or retry the service, then run these attempts again"),
     OTHER: Owner(owner="agent", try_="read the examples beside a successful attempt of the same task"),

@@ -1,4 +1,4 @@
-"""Attempts to read first where no rule explains them: where to begin, what was said of them, what to hold beside."""
+"""Attempts to read first where no rule explains them: where to begin, what was said of them, what to compare with."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from contextlib import suppress
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Run
 from ethogram.trace import Scored
@@ -42,7 +41,7 @@ def read_first(run: Run, told: WhyResult, most: int = MOST_READ) -> list[ReadFir
     passing: dict[tuple[str, str], str] = {}
     for entry in run.entries:
         outcome = entry.head.outcome
-        if isinstance(outcome, Scored) and outcome.success(success_at(run)) and not entry.forgotten:
+        if isinstance(outcome, Scored) and outcome.success(run.success_at) and not entry.forgotten:
             passing.setdefault((task_name(entry.head), entry.head.condition), entry.head.trace_id)
     found = []
     for one in list(_by_turns(t for t in told.traces if not t.explained and t.trace not in shown))[:most]:

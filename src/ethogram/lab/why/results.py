@@ -1,4 +1,4 @@
-"""What `ethogram why` answers with."""
+"""Results of `ethogram why`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
     "Against",
     "Cause",
     "CauseChange",
-    "Change",
+    "CauseTrend",
     "ClassRow",
     "DecisionPoint",
     "Example",
@@ -33,12 +33,12 @@ __all__ = [
 
 CauseSource = Literal["reference", "class", "template", "decision", "event"]
 """Where the evidence comes from, the most telling first; `decision` is a choice at a decision point."""
-Change = Literal["new", "grew", "unsure", "shrank", "gone"]
+CauseTrend = Literal["new", "grew", "unsure", "shrank", "gone"]
 """`unsure`: neither more nor less frequent by the test, which does not say that nothing changed."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
-    """One place to read: a trace, a step of it (None: the whole trace), and the words that stand there."""
+    """One place to read: a trace, a step of it (None: the whole trace), and its text."""
 
     trace: str
     step: int | None
@@ -121,7 +121,7 @@ class Cause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True):
-    """What the verifier said of failed runs: it describes a failure, and explains none."""
+    """A message of the verifier on failed attempts: it describes a failure and does not explain it."""
 
     said: str
     failed_with: int
@@ -131,7 +131,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
 class ClassRow(msgspec.Struct, frozen=True, kw_only=True):
     """One bar of the Pareto chart: a class of failure, the failed runs that show it, and who owns it.
 
-    `covered` is the share of failed runs that show this class or one above it.
+    `covered` is the share of failed attempts that show this class or one above it.
     """
 
     class_: FailureClass = msgspec.field(name="class")
@@ -161,7 +161,7 @@ class WhyTrace(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TemplateRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One error text with ids, numbers and paths masked: in how many episodes it stands, how often, from when to when.
+    """One error text with ids, numbers and paths masked: its episodes, its count, its first and last time.
 
     Where a log has no times, `first_seen` and `last_seen` are None.
     """
@@ -183,7 +183,7 @@ class CauseChange(msgspec.Struct, frozen=True, kw_only=True):
 
     cause: str
     what: str
-    change: Change
+    change: CauseTrend
     with_now: int
     with_before: int
     difference: Estimate
@@ -215,7 +215,7 @@ class WhyResult(Result, kw_only=True):
         estimates=(),
         columns=("what", "share", "failed_with", "succeeded_with", "adjusted", "owner", "try"),
         hidden=("causes", "leads"),
-        drawing=Drawing("what", "share", "share of failed runs"),
+        drawing=Drawing("what", "share", "share of failed attempts"),
     )
 
     run: str
@@ -245,7 +245,7 @@ class WhyResult(Result, kw_only=True):
     notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row per cause, then one per lead; `is_cause` tells them apart."""
+        """One row per cause, then one per lead; `is_cause` distinguishes them."""
         built = []
         for kind, causes in ((True, self.causes), (False, self.leads)):
             for cause in causes:

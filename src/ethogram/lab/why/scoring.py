@@ -1,4 +1,4 @@
-"""How a run without scores can be scored, from what it holds already: commands that work as printed."""
+"""Ways to score a run that has no scores, from what it holds: commands that work as printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from pathlib import Path
 from ethogram.capture.verdicts import outcome_of
 from ethogram.judge.rubric import is_rubric_label
 from ethogram.judge.said import less_is_better
-from ethogram.lab.outcomes.scoring import RESCORED, own_suite
+from ethogram.lab.outcomes.scoring import own_suite
+from ethogram.measure.outcomes import UNJUDGED
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.trace import Missing, Param
 
@@ -63,7 +64,7 @@ def _label_names(run: Run) -> list[str]:
 
 def _keys(entries: Iterable[Entry]) -> list[str]:
     """Meta values that are called and read like verdicts wherever they stand, the most frequent first."""
-    scorable = (e for e in entries if isinstance(e.head.outcome, Missing) and e.head.outcome.reason in RESCORED)
+    scorable = (e for e in entries if isinstance(e.head.outcome, Missing) and e.head.outcome.reason in UNJUDGED)
     times: Counter[str] = Counter()
     odd: set[str] = set()
     for entry in islice(scorable, ENOUGH):

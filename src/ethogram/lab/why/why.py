@@ -1,4 +1,4 @@
-"""Why does it fail? Causes with evidence from any stored run, scored or not, and what stays unexplained."""
+"""Causes of failure with evidence from any stored run, scored or not, and what stays unexplained."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from ethogram.arguments import check_level
 from ethogram.decide.layers import compare_layers
 from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, NotFound
 from ethogram.judge.finding import quoted
 from ethogram.judge.findings import Category
-from ethogram.lab.gate.versions import comparable_tasks
+from ethogram.lab.gate.versions import comparable_tasks, refuse_itself
 from ethogram.lab.home.samples import traced_run
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.layers import layers_result, place_scores
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.measure.contrasts import share_of
@@ -28,7 +28,7 @@ from ethogram.store import Entry, Home, Run, home_of
 from ethogram.trace import Scored, short_id
 
 from .against import compare_causes
-from .causes import Causes, Group, Tested, find_causes, grouped_leads
+from .causes import CauseGroup, Causes, Tested, find_causes, grouped_leads
 from .experiments import experiment_for
 from .facts import facts_for
 from .gathered import SHOWN, VERIFIER, AllFindings, Seen, chosen_examples, gather_findings, with_text
@@ -73,10 +73,12 @@ def why(
 
     Example: `[cause.what for cause in why("night").causes]`
     """
+    check_level(level)
     lake = home_of(home)
     found, gathered, tested, placed, result = read_why(run, task=task, level=level, home=lake)
     if against is not None:
         base = traced_run(against, lake, "why")
+        refuse_itself(base, found)
         same = comparable_tasks(base, found, common_tasks=common_tasks)
         earlier = [e for e in _entries(base, task) if same is None or task_name(e.head) in same]
         if not {task_name(e.head) for e in earlier} & {row.task for row in gathered.rows}:
@@ -118,7 +120,7 @@ def _layers(run: Run, entries: Sequence[Entry], found: AllFindings) -> LayerScor
         known = (outcome.value, None) if isinstance(outcome, Scored) else (None, outcome.reason)
         rows.append((task_name(entry.head), number, *known))
     category = {row.entry.head.trace_id: row.category for row in found.rows}
-    outcomes = outcomes_of(rows, success_at=success_at(run))
+    outcomes = outcomes_of(rows, success_at=run.success_at)
     return place_scores(run, entries, outcomes, lambda entry: category.get(entry.head.trace_id))
 
 
@@ -130,7 +132,7 @@ def _entries(run: Run, task: str | None) -> Sequence[Entry]:
     chosen = [e for e in run.entries if task_name(e.head) == task]
     if not chosen:
         known = sorted({task_name(e.head) for e in run.entries}, key=natural)
-        raise NotFound.named(f"task in run {run.name!r}", task, known)
+        raise NotFound.named("task", task, known, where=f"run {run.name!r}")
     return chosen
 
 
@@ -175,7 +177,7 @@ class _Answer:
             notes=self._notes(),
         )
 
-    def _cause(self, group: Group) -> Cause:
+    def _cause(self, group: CauseGroup) -> Cause:
         tested = group.head
         seen, contrast = tested.seen, tested.contrast
         rests_on: list[str] = [
@@ -224,7 +226,7 @@ class _Answer:
         step = min(step, len(path) - 1)
         return Example(trace=self.found.rows[row].entry.head.trace_id, step=step if step >= 0 else None, text="")
 
-    def _unscored_leads(self) -> list[Group]:
+    def _unscored_leads(self) -> list[CauseGroup]:
         """Without scores all that tells of trouble by itself, by the number of runs that show it."""
         chosen = [t for t in self.tested.tested if t.is_failure_sign]
         return grouped_leads(sorted(chosen, key=lambda t: (-len(t.shown_in), t.strength, t.contrast.name)))
@@ -316,17 +318,17 @@ class _Answer:
     def _contrast(self) -> str:
         """On what the causes rest, in one sentence."""
         if not self.scored:
-            return "no run has a score, so nothing can be compared with success: everything found is a lead"
+            return "no attempt has a score, so nothing can be compared with success: everything found is a lead"
         if not self.failed:
-            return "no run failed, so there is nothing to compare"
+            return "no attempt failed, so there is nothing to compare"
         if not self.tested.mixed:
             return (
-                "no task has both failed and successful attempts: what differs between tasks is no cause, so "
-                "everything found is a lead; more attempts per task (-k) would tell"
+                "no task has both failed and successful attempts: differences between tasks are no causes, so "
+                "everything found is a lead; run more attempts per task (-k)"
             )
         tests = self.tested.family.tested
         if not tests:
-            return "attempts at the same task show the same to every rule: nothing could be compared"
+            return "every rule finds the same in all attempts at a task: nothing could be compared"
         return (
             f"causes are more frequent in failures than in successes of the same task, by one exact test over {tests} "
             f"events and choices (adjusted p ≤ .025); tasks with both outcomes: {self.tested.mixed}"
@@ -336,23 +338,25 @@ class _Answer:
         if not self.scored:
             most = f"; most often: {_brief(leads[0].what)} (in {leads[0].runs_with})" if leads else ""
             runs = len(self.found.rows)
-            none = "The only run has no score" if runs == 1 else f"None of {runs} runs has a score"
-            return f"{none}{most or '; no rule sees a sign of failure'}."
+            none = "The only attempt has no score" if runs == 1 else f"None of {runs} attempts has a score"
+            return f"{none}{most or '; no rule found a sign of failure'}."
         failed = len(self.failed)
         if not failed:
             return (
-                "The only scored run succeeded." if self.scored == 1 else f"None of {self.scored} scored runs failed."
+                "The only scored attempt succeeded."
+                if self.scored == 1
+                else f"None of {self.scored} scored attempts failed."
             )
-        start = f"{failed} of {self.scored} runs failed"
+        start = f"{failed} of {self.scored} attempts failed"
         top = next(iter((*causes, *leads)), None)
         if top is None:
             if failed == self.scored:
-                return f"{start}; no rule sees why, and no successful run is there to compare with."
-            return f"{start}; nothing that rules can see parts them from the successful ones."
+                return f"{start}; no rule explains it, and there is no successful attempt to compare with."
+            return f"{start}; no rule finds a difference from the successful ones."
         what = _brief(top.what)
         where = _of_tasks(top) + (f", e.g. {short_place(top.examples[0])}" if top.examples else "")
         if causes:
-            both = f"in {top.failed_with} failed and {top.succeeded_with} successful runs"
+            both = f"in {top.failed_with} failed and {top.succeeded_with} successful attempts"
             return f"{start}; {explained} of them show a cause, first: {what} ({both}{where})."
         return f"{start}; no cause is established; the first lead: {what} (in {top.failed_with} of them{where})."
 
@@ -366,7 +370,7 @@ class _Answer:
             notes.append(f"classes set by hand (in no test): {len(said)}, e.g. {quoted(told, 200)}")
         unscored = len(self.found.rows) - self.scored
         if self.scored and unscored:
-            notes.append(f"runs without a score, which are in no contrast: {unscored}")
+            notes.append(f"attempts without a score, not compared: {unscored}")
         if nameless := without_task(dict.fromkeys(r.task for r in self.found.rows)):
             notes.append(nameless)
         if self.run.batches:

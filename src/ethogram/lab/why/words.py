@@ -1,4 +1,4 @@
-"""Findings in words: what a name such as `never_called:book` says to a reader, and what to try first."""
+"""Findings in words: the description of a name such as `never_called:book`, and what to try first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SAID = {
 _TRIED = {
     "called": "read what leads to the call of {rest}, and say in its description when not to use it",
     "never_called": "say in the prompt, or in the description of {rest}, when it must be called",
-    "pair": "read what stands between {rest}, and compare with a successful attempt",
+    "pair": "read the steps between {rest}, and compare with a successful attempt",
     "repeat": "tell the model what {rest} returned the first time, or answer from a cache that says so",
     "abandoned": "say in the error of {rest} what to try instead",
     "no_return": "give {rest} a time limit and an error text",
@@ -44,11 +44,11 @@ _TRIED = {
     "success_claimed_after_error": "ask for a check of the last result before the answer",
     "length_stop": "raise the limit of a reply, or ask for shorter ones",
     "refusal": "read what was asked for, and reword it",
-    "missing_call": "say when {rest} must be called, and check at the end of a run that it was",
+    "missing_call": "say when {rest} must be called, and check at the end of an attempt that it was",
     "extra_call": "say when {rest} must not be called, or ask for a confirmation before it",
     "wrong_arguments": "look where the value of {rest} comes from, and narrow its schema",
     "other_call": "say in the description of {rest} when another tool is meant",
-    "error": "read the error where it stands, and say in it what the agent should do instead",
+    "error": "read the error in its step, and let its text say what the agent should do instead",
 }
 
 

@@ -10,11 +10,9 @@ import msgspec
 from ethogram.errors import BadUsage
 from ethogram.lab.home.filters import FieldKind, FilterValue, parse_filter
 from ethogram.lab.home.runs import EpisodeRow, show_run
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import NO_TASK, natural
 from ethogram.show.library import Library
 from ethogram.store import Run
-from ethogram.trace.trace import TOKEN_FIELDS
 
 AttemptState = Literal["passed", "failed", "missing"]
 AttemptSort = Literal["task", "score", "cost", "steps", "errors", "tokens", "seconds"]
@@ -92,7 +90,7 @@ class AttemptRows(msgspec.Struct, frozen=True):
 
 
 def attempts_view(library: Library, query: AttemptsQuery) -> AttemptsView:
-    """The grid: tasks, each with its attempts; in another order than by task every attempt stands alone."""
+    """The grid: tasks, each with its attempts; in other orders a flat list of attempts."""
     return grid_of(run_attempts(library, query.run), query)
 
 
@@ -168,7 +166,7 @@ def run_attempts(library: Library, run: str) -> AttemptRows:
 def attempts_of(run: Run) -> AttemptRows:
     """The attempts of a run by task and number."""
     rows = sorted(show_run(run).traces, key=lambda r: (natural(r.task), r.condition, r.attempt))
-    return AttemptRows(rows, success_at(run), {row.trace_id: row for row in rows})
+    return AttemptRows(rows, run.success_at, {row.trace_id: row for row in rows})
 
 
 def chosen_attempts(held: AttemptRows, filter_: str, sort: AttemptSort, down: bool) -> list[EpisodeRow]:
@@ -195,17 +193,10 @@ def _value_of(held: AttemptRows, row: EpisodeRow) -> Callable[[str], FilterValue
         "cost": row.cost_usd,
         "steps": row.totals.steps,
         "errors": row.totals.errors,
-        "tokens": row_tokens(row),
+        "tokens": row.tokens,
         "seconds": row.seconds,
     }
     return values.__getitem__
-
-
-def row_tokens(row: EpisodeRow) -> int | None:
-    """All tokens of an attempt that are known; reasoning is part of the output."""
-    counts = [getattr(row.totals, name) for name in TOKEN_FIELDS if name != "reasoning_tokens"]
-    known = [n for n in counts if n is not None]
-    return sum(known) if known else None
 
 
 def _row(held: AttemptRows, task: str, condition: str, own: list[EpisodeRow]) -> AttemptRow:

@@ -8,8 +8,8 @@ from contextlib import suppress
 import msgspec
 
 from ethogram.errors import EthogramError, NotFound
-from ethogram.lab.home.outline import TraceOutline, context_of
-from ethogram.lab.home.reading import Only, PartKind, WordsPart
+from ethogram.lab.trace.outline import TraceOutline, context_of
+from ethogram.lab.trace.reading import Only, PartKind, WordsPart
 from ethogram.show.library import Library
 from ethogram.store.words import label_with_words
 from ethogram.trace import Label, Span
@@ -59,7 +59,7 @@ class PartView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StepView(msgspec.Struct, frozen=True, kw_only=True):
-    """One step: its facts, its texts, and what was said of it. `more` parts are not shown."""
+    """One step: its facts, its texts, and its labels. `more` parts are not shown."""
 
     step: int
     kind: str

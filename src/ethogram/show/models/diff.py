@@ -7,9 +7,9 @@ import msgspec
 from ethogram.estimate import Estimate
 from ethogram.lab.divergence.diffs import EditCounts, Overhead, Side, StepRow, diff, pair_words
 from ethogram.lab.divergence.divergence import PairRow, TaskDivergence, divergence
-from ethogram.lab.home.reading import WordsPart
+from ethogram.lab.trace.reading import WordsPart
 from ethogram.measure.floor import NoiseFloor
-from ethogram.measure.manifestation import Group, Manifestation
+from ethogram.measure.manifestation import Manifestation, ManifestationGroup
 from ethogram.show.library import Library
 
 MOST_SIGNS = 50_000
@@ -43,7 +43,7 @@ class DiffView(msgspec.Struct, frozen=True, kw_only=True):
     t_star: int | None
     edits: EditCounts | None
     manifestation: Manifestation
-    group: Group
+    group: ManifestationGroup
     rule: str
     answer_changed: bool | None
     token_overhead: Overhead

@@ -1,4 +1,4 @@
-"""The page of an exploration: what is established, slices of the grid, the tube, and how it learned over its rounds."""
+"""The page of an exploration: its claims, slices of the grid, the tube, and its progress over rounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a behaviour field: the chain read aloud, its dimensions and horizons, a corridor, and the cloud."""
+"""The page of a behaviour field: the summary in words, its dimensions and horizons, a corridor, and the cloud."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.results import CorridorCheck, DimensionRow, FieldResult, HorizonRow
 from ethogram.lab.field.rulers import run_corridor
 from ethogram.measure.chain import Chain
-from ethogram.measure.horizon import Rule
+from ethogram.measure.horizon import MembershipRule
 from ethogram.measure.standard import PRESETS
 from ethogram.show.library import Library
 from ethogram.store import Run
@@ -23,17 +23,17 @@ class FieldQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A field of a run: which dimensions, which runs belong to a state, and a run whose successes are the corridor."""
 
     run: str = "latest"
-    rule: Rule = "visited"
+    rule: MembershipRule = "visited"
     preset: str = "standard"
     against: str = ""
 
 
 class FieldView(msgspec.Struct, frozen=True, kw_only=True):
-    """A field, read aloud; `presets` says what each choice of dimensions is for."""
+    """A field, summarised in words; `presets` says what each choice of dimensions is for."""
 
     run: str
     field: str
-    rule: Rule
+    rule: MembershipRule
     level: float
     K: int
     tasks: int

@@ -1,4 +1,4 @@
-"""The page of two versions: may the change ship, which tasks moved, what more runs would cost."""
+"""The page of two versions: the verdict, the tasks that moved, the price of more attempts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from ethogram.decide.gate import Look, Verdict
 from ethogram.decide.layers import LayerComparison
 from ethogram.estimate import Estimate, json_number
 from ethogram.lab.gate.comparison import compare
-from ethogram.lab.gate.gating import Needed, gate
+from ethogram.lab.gate.gating import gate
 from ethogram.lab.gate.moved import MovedTask
+from ethogram.lab.gate.results import Needed
+from ethogram.measure.catalogue import metrics
 from ethogram.show.library import Library
 
 MOST_TASKS = 300
@@ -38,12 +40,14 @@ class LookRow(msgspec.Struct, frozen=True, kw_only=True):
 class GateView(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict with its evidence. `moved` names tasks with a failing attempt, `tasks` has all of them.
 
-    `difference` is that of all recorded attempts; `at_look` that of the looks which the verdict rests on.
+    `difference` is that of all recorded attempts; `at_look` that of the looks which the verdict rests on. `metrics`
+    are all that can be asked for.
     """
 
     base: str
     candidate: str
     metric: str
+    metrics: list[str]
     unit: str
     better: str
     margin: float
@@ -85,6 +89,7 @@ def _gate_view(library: Library, query: GateQuery) -> GateView:
         base=judged.base_run,
         candidate=judged.candidate_run,
         metric=beside.metric,
+        metrics=list(metrics()),
         unit=beside.unit,
         better=beside.better,
         margin=judged.margin,

@@ -1,4 +1,4 @@
-"""The page of golden sets and incidents: which tasks scores rest on, and what failed in production."""
+"""The page of golden sets and incidents: the tasks that scores are based on, and failures in production."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import NotFound
-from ethogram.lab.home.outline import TraceOutline, trace_outline
-from ethogram.lab.home.reading import Only
+from ethogram.lab.trace.outline import TraceOutline, trace_outline
+from ethogram.lab.trace.reading import Only
 from ethogram.show.library import Library
 from ethogram.store import Run
 from ethogram.trace.span import KINDS
@@ -47,7 +47,6 @@ class OutlineView(msgspec.Struct, frozen=True, kw_only=True):
     first: int
     of: int
     spans: int
-    errors: int
     timed: bool
     whole: float
     kinds: list[str]
@@ -87,7 +86,6 @@ def outline_rows(outline: TraceOutline, places: Any, first: int, count: int) -> 
         first=first,
         of=int(places.size),
         spans=len(outline),
-        errors=int(outline.failed.sum()),
         timed=outline.is_timed,
         whole=whole,
         kinds=[*KINDS, "other"],

@@ -1,4 +1,4 @@
-"""The page with everything about a run: the same on paper and on glass."""
+"""The page with everything about a run: the same in the report and in the viewer."""
 
 from __future__ import annotations
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.lab.home.found import find_in_trace
-from ethogram.lab.home.outline import TraceOutline
-from ethogram.lab.home.reading import TextSearch, WordsPart
 from ethogram.lab.home.runs import EpisodeRow
+from ethogram.lab.trace.found import find_in_trace
+from ethogram.lab.trace.outline import TraceOutline
+from ethogram.lab.trace.reading import TextSearch, WordsPart
 from ethogram.lab.why.beside import AttemptBeside, BesideReader
 from ethogram.lab.why.results import WhyResult
 from ethogram.lab.why.why import why
 from ethogram.show.library import Library
 from ethogram.store import Run
 
-from .attempts import AttemptRows, AttemptState, row_tokens, run_attempts
+from .attempts import AttemptRows, AttemptState, run_attempts
 from .cards import LabelView, labels_of
 from .outline import TraceQuery, opened_outline
 
@@ -40,7 +40,7 @@ class TraceView(msgspec.Struct, frozen=True, kw_only=True):
     spans: int
     steps: int
     turns: int
-    errors: int
+    errors: int | None
     labels: list[LabelView]
     meta: dict[str, str]
     problem: str | None = None
@@ -70,7 +70,7 @@ def head_of(outline: TraceOutline, held: AttemptRows, most: int = MOST_HEAD_TEXT
     return TraceView(
         attempt=row,
         state=held.state(row),
-        tokens=row_tokens(row),
+        tokens=row.tokens,
         input=asked[:most],
         answer=None if answer is None else answer[:most],
         target=None if target is None else target[:most],
@@ -79,7 +79,7 @@ def head_of(outline: TraceOutline, held: AttemptRows, most: int = MOST_HEAD_TEXT
         spans=len(outline),
         steps=int(outline.steps.size),
         turns=int(outline.turns.size),
-        errors=int(outline.failed.sum()),
+        errors=row.totals.errors,
         labels=labels,
         meta={name: value[:most] for name, value in meta.items()},
         problem=problem,

@@ -1,4 +1,4 @@
-"""Measure the biases of a judge on some traces of a run: each is read again with one guard off, or once more."""
+"""Measure the biases of a judge: some traces of a run are judged again, with one guard off or unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ethogram.judge.rubric import ItemVerdict, TraceVerdict
 from ethogram.judge.rulejudge import RuleJudge
 from ethogram.judge.stripping import without_narration
 from ethogram.judge.windows import shown_steps
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry
 from ethogram.trace import Scored, Trace
@@ -47,7 +46,7 @@ def measure_biases(session: JudgeSession, entries: Sequence[Entry]) -> list[Bias
 class _Measured:
     def __init__(self, session: JudgeSession) -> None:
         self.session = session
-        self.threshold = success_at(session.run)
+        self.threshold = session.run.success_at
         self.outcome: list[TwoReadings] = []
         self.narration: list[TwoReadings] = []
         self.whole: list[TwoReadings] = []

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ethogram.capture.asgi import LOOPBACK
 from ethogram.capture.draft import Draft
 from ethogram.capture.wire.asking import ModelClient, Unanswered
 from ethogram.capture.wire.call import ModelReply, ModelRequest, ProtocolName, Usage
-from ethogram.capture.wire.upstreams import LOOPBACK
 from ethogram.cost import Amounts, Budget, Caps, Metering
 from ethogram.cost.prices import provider_at
 from ethogram.cost.settings import price_list
@@ -59,7 +59,7 @@ class Endpoint(NamedTuple):
 
     @property
     def provider(self) -> str | None:
-        """Whose prices hold, as the address tells."""
+        """The provider whose prices apply, judged by the address."""
         return provider_at(self.address or OFFICIAL[self.protocol])
 
 

@@ -107,7 +107,9 @@ class _Comparing:
         except CapReached as reached:
             self.stopped = cap_words(reached)
         except (EthogramError, KeyError) as error:
-            self.skipped.append(Skipped(pair.ours.head.trace_id, str(error)))
+            self.skipped.append(
+                Skipped(pair.ours.head.trace_id, error.cli_message if isinstance(error, EthogramError) else str(error))
+            )
         return None
 
     def result(self) -> PairwiseResult:

@@ -14,7 +14,7 @@ from ethogram.capture.intake import Skipped
 from ethogram.cost.budget import CapReached
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.estimate import Estimate
-from ethogram.judge.guards import Guard
+from ethogram.judge.guards import JudgeGuard
 from ethogram.judge.judges import FixedJudge, Judge
 from ethogram.judge.modeljudge import NoReply
 from ethogram.judge.rubric import Coverage, TraceVerdict, verdict_labels
@@ -43,7 +43,7 @@ class _Judged(NamedTuple):
     entry: Entry
     trace: Trace
     verdict: TraceVerdict | None
-    removed: Mapping[Guard, int]
+    removed: Mapping[JudgeGuard, int]
     problem: str = ""
 
 
@@ -246,7 +246,7 @@ def _summed(parts: Sequence[Coverage]) -> Coverage | None:
 def cap_words(reached: CapReached) -> str:
     """A cap that was reached, in the words of the command line."""
     what = {"usd": "--max-usd", "steps": "--max-calls"}.get(reached.resource, reached.resource)
-    return f"{what} {reached.cap:g} is reached; the same command with a higher cap goes on"
+    return f"{what} {reached.cap:g} is reached; repeat the command with a higher cap to continue"
 
 
 def _notes(found: JudgeResult) -> list[str]:
@@ -255,9 +255,9 @@ def _notes(found: JudgeResult) -> list[str]:
         notes.append(f"{found.coverage.steps - found.coverage.seen} steps were never shown to the judge")
     unknown = sum(item.steps_unknown for item in found.items)
     if unknown:
-        notes.append(f"{unknown} verdicts on steps are unknown, and so are the runs that hang on them")
+        notes.append(f"{unknown} verdicts on steps are unknown, and so are the verdicts on their attempts")
     return notes
 
 
-def _why(error: Exception) -> str:
-    return f"some of its words are gone ({error})" if isinstance(error, KeyError) else str(error)
+def _why(error: EthogramError | KeyError) -> str:
+    return f"some of its words are gone ({error})" if isinstance(error, KeyError) else error.cli_message

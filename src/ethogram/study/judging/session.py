@@ -1,4 +1,4 @@
-"""One session of judging: a run, its traces as a judge may see them, the judge, and what it may use."""
+"""One session of judging: a run, its traces as a judge may see them, the judge, and its limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from types import TracebackType
 
 import msgspec
 
+from ethogram.arguments import at_least
 from ethogram.cost import Metering
 from ethogram.errors import BadUsage, NotFound
 from ethogram.judge.finding import Facts
-from ethogram.judge.guards import GUARDS, Guard, Guarded, guarded, guards_named, shared_families
+from ethogram.judge.guards import GUARDS, Guarded, JudgeGuard, guarded, guards_named, shared_families
 from ethogram.judge.judges import Case, Judge
 from ethogram.judge.modeljudge import RETRIES, AskModel, ModelSettings
 from ethogram.judge.rubric import Rubric
@@ -70,6 +71,9 @@ class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True):
     metering: Metering = Metering()
 
 
+_LEAST = {"repeat": 1, "measure": 0, "window": 500, "workers": 1, "retries": 0, "seed": 0, "temperature": 0}
+
+
 class JudgeSession:
     """Use `with`: connections are closed at the end."""
 
@@ -87,8 +91,8 @@ class JudgeSession:
 
         Raises `BadUsage` for options that make no sense, and where a cap cannot be kept.
         """
-        if options.repeat < 1 or options.measure < 0 or options.window < 500:
-            raise BadUsage("--repeat must be at least 1, --measure at least 0 and --window at least 500")
+        for name, least in _LEAST.items():
+            at_least(name, getattr(options, name), least)
         self.home = home_of(home)
         self.run = sampled_run(run, self.home)
         self.options = options
@@ -168,7 +172,7 @@ class JudgeSession:
             known = sorted({task_name(e.head) for e in chosen}, key=natural)
             chosen = [e for e in chosen if task_name(e.head) == self.options.task]
             if not chosen:
-                raise NotFound.named(f"task in run {found.name!r}", self.options.task, known)
+                raise NotFound.named("task", self.options.task, known, where=f"run {found.name!r}")
         return _in_turns(chosen)[: self.options.limit or None]
 
     def trace(self, entry: Entry, run: Run | None = None) -> Trace:
@@ -176,7 +180,7 @@ class JudgeSession:
         trace = (run or self.run).trace(entry)
         return Trace(trace.head, trace.spans, _SharedTexts(trace.texts), trace.labels)
 
-    def guarded(self, trace: Trace, *, on: Guard | None = None, off: Guard | None = None) -> Guarded:
+    def guarded(self, trace: Trace, *, on: JudgeGuard | None = None, off: JudgeGuard | None = None) -> Guarded:
         """The trace as the judge may see it, with one guard turned on or off."""
         chosen = {*self.guards, *(() if on is None else (on,))} - {off}
         return guarded(trace, [g for g in GUARDS if g in chosen])
@@ -184,14 +188,14 @@ class JudgeSession:
     def case(self, trace: Trace, seen: Trace, reading: int = 0) -> Case:
         """What the judge gets: expected calls are no part of it."""
         facts = self._facts(trace)
-        return Case(seen, Facts(changing=facts.changing, offered=facts.offered), reading)
+        return Case(seen, self.run.success_at, Facts(changing=facts.changing, offered=facts.offered), reading)
 
     def check_family(self, trace: Trace) -> None:
         """Refuse a judge of the agent's own family, or warn where that guard is off; raises `BadUsage`."""
         agents = sorted({span.model for span in trace.spans if span.model})
         shared = shared_families(self.judge.models, agents)
         if self.judge.models and not agents:
-            self._note("some traces do not name the agent's model, so nobody knows whether the judge is of its family")
+            self._note("some traces do not name the agent's model, so it is unknown whether the judge is of its family")
         if not shared:
             return
         judge, agent = shared[0]
@@ -216,7 +220,7 @@ class JudgeSession:
         return calls
 
 
-def judge_version(judge: Judge, rubric: Rubric, guards: Sequence[Guard]) -> str:
+def judge_version(judge: Judge, rubric: Rubric, guards: Sequence[JudgeGuard]) -> str:
     """The digest of all that decides a verdict: rubric, judge, settings and guards."""
     settings = msgspec.json.encode(dict(judge.settings), order="deterministic")
     return digest("judge version", rubric.digest, settings, ",".join(guards))

@@ -1,1 +1,1 @@
-"""A corner shop whose manners can be set: a small world to explore. Its tools read the settings of the grid point."""
+"""A corner shop with settings: a small world to explore. Its tools read the settings of the grid point."""

@@ -8,13 +8,13 @@ starts it on a free port of 127.0.0.1, runs the command with `OPENAI_BASE_URL` a
 with it. Without a command it serves until it is stopped. In a program or a test, `serve_model` does the same.
 """
 
-from .scripted import Reply, ReplyError, in_turn, text_reply, tool_reply
+from .scripted import ReplyError, ReplyFunction, in_turn, text_reply, tool_reply
 from .server import ModelServer, ServedCall, ServerOptions, serve_model
 
 __all__ = [
     "ModelServer",
-    "Reply",
     "ReplyError",
+    "ReplyFunction",
     "ServedCall",
     "ServerOptions",
     "in_turn",

@@ -15,7 +15,7 @@ from ethogram.loading import named_object
 from ethogram.worlds.local_model import MODEL, available, endpoint
 
 from .local import LocalReply
-from .scripted import Reply
+from .scripted import ReplyFunction
 from .server import ModelServer, ServerOptions, serve_model
 
 PROGRAM = "python -m ethogram.worlds.model_server"
@@ -53,7 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _model(scripted: str | None, seed: int) -> tuple[Reply, str]:
+def _model(scripted: str | None, seed: int) -> tuple[ReplyFunction, str]:
     """What answers, and its name."""
     if scripted is not None:
         found = named_object(scripted)

@@ -10,7 +10,7 @@ import msgspec
 from ethogram.capture.wire.call import ModelReply, ModelRequest, Usage
 from ethogram.trace import Message, Text, ToolCall
 
-Reply = Callable[[ModelRequest], ModelReply]
+ReplyFunction = Callable[[ModelRequest], ModelReply]
 """What a model answers to a request. It is called from several threads at once."""
 
 
@@ -40,7 +40,7 @@ def tool_reply(*calls: tuple[str, dict[str, Any]], text: str = "") -> ModelReply
     return ModelReply(message=Message("assistant", (*((Text(text),) if text else ()), *parts)))
 
 
-def in_turn(*replies: ModelReply) -> Reply:
+def in_turn(*replies: ModelReply) -> ReplyFunction:
     """A model that gives these replies in order within each conversation, and stays with the last.
 
     The position is the number of the model's messages in the request, so concurrent conversations do not mix.

@@ -16,7 +16,7 @@ from ethogram.capture.wire.call import ModelReply, ModelRequest, WireProtocol
 from ethogram.capture.wire.protocols import estimated_usage, protocol_for
 from ethogram.capture.wire.server import ServerThread
 
-from .scripted import Reply, ReplyError
+from .scripted import ReplyError, ReplyFunction
 
 THREADS = 64
 """Replies that are worked out at the same time; further calls wait. Streams do not hold a thread."""
@@ -74,7 +74,7 @@ class ModelServer:
 
 
 @contextmanager
-def serve_model(reply: Reply, options: ServerOptions | None = None, *, port: int = 0) -> Iterator[ModelServer]:
+def serve_model(reply: ReplyFunction, options: ServerOptions | None = None, *, port: int = 0) -> Iterator[ModelServer]:
     """Serve a scripted model on 127.0.0.1 while the block runs.
 
     Args:
@@ -106,7 +106,7 @@ class _ModelApp:
     """The ASGI application."""
 
     def __init__(
-        self, reply: Reply, options: ServerOptions, calls: deque[ServedCall], pool: ThreadPoolExecutor
+        self, reply: ReplyFunction, options: ServerOptions, calls: deque[ServedCall], pool: ThreadPoolExecutor
     ) -> None:
         self.reply = reply
         self.options = options

@@ -12,7 +12,7 @@ from ethogram.capture.wire.call import ModelReply, ModelRequest, ProtocolName, R
 from ethogram.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 from .document import (
-    Path,
+    DocumentPath,
     call_id,
     content_paths,
     definitions_of,
@@ -83,7 +83,7 @@ class AnthropicMessages:
         before = len(_system(document))
         for (position, part), words in edits.texts.items():
             if before and position == 0:
-                path: Path = ("system",)
+                path: DocumentPath = ("system",)
                 content = document["system"]
             else:
                 path = ("messages", position - before, "content")
@@ -150,7 +150,7 @@ def _content(messages: list[Any], position: int) -> Any:
     return as_dict(messages[position]).get("content") if 0 <= position < len(messages) else None
 
 
-def _reworded(item: Any, words: str) -> tuple[Path, Any]:
+def _reworded(item: Any, words: str) -> tuple[DocumentPath, Any]:
     if isinstance(item, dict) and item.get("type") == "tool_use":
         return ("input",), as_dict(words)
     return reworded(item, words)

@@ -1,4 +1,4 @@
-"""A request in the spelling of each API, from what a trace holds of it: for asking the same again without the agent.
+"""Build a request in the form of each API from what a trace holds of it, to send it again without the agent.
 
 What a trace does not hold is left out: thinking, whose signatures only its own client has. Pictures and other files
 cannot be sent, since a trace has no bytes of theirs.
@@ -17,14 +17,14 @@ from ethogram.trace import File, Message, Param, Text, ToolCall, ToolResult
 
 from .document import made_id
 
-Document = dict[str, Any]
+RequestDocument = dict[str, Any]
 
 
 def request_body(request: ModelRequest) -> bytes:
     """The body of a request; raises `ValueError` for messages with files."""
     if any(isinstance(part, File) for message in request.messages for part in message.parts):
         raise ValueError("a message holds a file, whose bytes the trace does not have")
-    document: Document = {"model": request.model, **_SPELLED[request.protocol](request.messages)}
+    document: RequestDocument = {"model": request.model, **_SPELLED[request.protocol](request.messages)}
     if request.tools:
         document["tools"] = list(request.tools)
     document |= {name: _value(value) for name, value in request.params.items()}
@@ -41,15 +41,15 @@ def _value(param: Param) -> Any:
     return param
 
 
-def _chat(messages: Sequence[Message]) -> Document:
-    spelled: list[Document] = []
+def _chat(messages: Sequence[Message]) -> RequestDocument:
+    spelled: list[RequestDocument] = []
     for message in messages:
         results = [p for p in message.parts if isinstance(p, ToolResult)]
         spelled += [{"role": "tool", "tool_call_id": p.call_id or "", "content": p.content} for p in results]
         if results:
             continue
         role = "user" if message.role == "other" else message.role
-        item: Document = {"role": role, "content": _words(message) or (None if message.tool_calls else "")}
+        item: RequestDocument = {"role": role, "content": _words(message) or (None if message.tool_calls else "")}
         if message.name:
             item["name"] = message.name
         if message.tool_calls:
@@ -61,13 +61,13 @@ def _chat(messages: Sequence[Message]) -> Document:
     return {"messages": spelled}
 
 
-def _anthropic(messages: Sequence[Message]) -> Document:
+def _anthropic(messages: Sequence[Message]) -> RequestDocument:
     system = [m for m in messages if m.role == "system"]
-    spelled: list[Document] = []
+    spelled: list[RequestDocument] = []
     for message in messages:
         if message.role == "system":
             continue
-        blocks: list[Document] = []
+        blocks: list[RequestDocument] = []
         for position, part in enumerate(message.parts):
             match part:
                 case Text() if part.text:
@@ -79,12 +79,12 @@ def _anthropic(messages: Sequence[Message]) -> Document:
                     result = {"type": "tool_result", "tool_use_id": part.call_id or "", "content": part.content}
                     blocks.append({**result, "is_error": True} if part.failed else result)
         spelled.append({"role": "assistant" if message.role == "assistant" else "user", "content": blocks})
-    found: Document = {"messages": spelled}
+    found: RequestDocument = {"messages": spelled}
     return {"system": "\n".join(m.text for m in system), **found} if system else found
 
 
-def _responses(messages: Sequence[Message]) -> Document:
-    items: list[Document] = []
+def _responses(messages: Sequence[Message]) -> RequestDocument:
+    items: list[RequestDocument] = []
     for message in messages:
         words = _words(message)
         if words:
@@ -100,7 +100,7 @@ def _responses(messages: Sequence[Message]) -> Document:
     return {"input": items}
 
 
-_SPELLED: dict[ProtocolName, Callable[[Sequence[Message]], Document]] = {
+_SPELLED: dict[ProtocolName, Callable[[Sequence[Message]], RequestDocument]] = {
     "openai-chat": _chat,
     "anthropic-messages": _anthropic,
     "openai-responses": _responses,

@@ -11,7 +11,7 @@ from ethogram.capture.parse import as_name, to_json, usage_tokens
 from ethogram.capture.wire.call import RequestEdits, Usage
 from ethogram.trace import Param, ToolCall, digest
 
-Path = tuple[str | int, ...]
+DocumentPath = tuple[str | int, ...]
 
 LONG_PARAM = 1000
 """A parameter with a longer value (the schema of an answer) is kept as its digest, so that spans stay small."""
@@ -95,12 +95,12 @@ def call_id(call: ToolCall, prefix: str, response_id: str, position: int) -> str
     return call.call_id or made_id(prefix, response_id, position)
 
 
-def setting_changes(document: dict[str, Any], edits: RequestEdits, limits: Sequence[str]) -> dict[Path, Any]:
+def setting_changes(document: dict[str, Any], edits: RequestEdits, limits: Sequence[str]) -> dict[DocumentPath, Any]:
     """The members of a request that edits of its settings change.
 
     `limits` are the names of the limit of the reply: the one that the request has is set, else the first.
     """
-    changes: dict[Path, Any] = {} if edits.model is None else {("model",): edits.model}
+    changes: dict[DocumentPath, Any] = {} if edits.model is None else {("model",): edits.model}
     if edits.seed is not None and "seed" in document:
         changes["seed",] = edits.seed
     if edits.at_most_tokens is not None:
@@ -110,7 +110,7 @@ def setting_changes(document: dict[str, Any], edits: RequestEdits, limits: Seque
     return changes
 
 
-def content_paths(content: Any) -> list[Path]:
+def content_paths(content: Any) -> list[DocumentPath]:
     """Where the parts stand that `capture.parse.content_parts` makes of a content, in the same order."""
     if content is None or content == "":
         return []
@@ -119,7 +119,7 @@ def content_paths(content: Any) -> list[Path]:
     return [(k,) for k in range(len(content))]
 
 
-def reworded(item: Any, words: str) -> tuple[Path, Any]:
+def reworded(item: Any, words: str) -> tuple[DocumentPath, Any]:
     """Which value inside a part holds its words, and what to put there; raises `ValueError` where there are none."""
     if not isinstance(item, dict):
         return (), words
@@ -139,13 +139,13 @@ def result_content(content: Any, words: str) -> Any:
     return [{"type": "text", "text": words}, *others] if others else words
 
 
-def spliced(raw: bytes, changes: Mapping[Path, Any]) -> bytes:
+def spliced(raw: bytes, changes: Mapping[DocumentPath, Any]) -> bytes:
     """A JSON text with the values at some paths replaced or added; all other values keep their very bytes."""
     if not changes:
         return raw
     if () in changes:
         return msgspec.json.encode(changes[()])
-    inner: dict[str | int, dict[Path, Any]] = {}
+    inner: dict[str | int, dict[DocumentPath, Any]] = {}
     for path, value in changes.items():
         inner.setdefault(path[0], {})[path[1:]] = value
     if raw.lstrip()[:1] == b"[":

@@ -12,7 +12,7 @@ from ethogram.capture.wire.call import Alternative, ModelReply, ModelRequest, Pr
 from ethogram.trace import Message, Reasoning, Text, ToolCall
 
 from .document import (
-    Path,
+    DocumentPath,
     all_input,
     call_id,
     content_paths,
@@ -129,7 +129,7 @@ def _request(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _change(messages: list[Any], position: int, part: int, words: str) -> tuple[Path, Any]:
+def _change(messages: list[Any], position: int, part: int, words: str) -> tuple[DocumentPath, Any]:
     """The value inside a message that holds the words of a part, and what to put there."""
     paths = _part_paths(as_dict(messages[position])) if 0 <= position < len(messages) else []
     if not 0 <= part < len(paths):
@@ -139,7 +139,7 @@ def _change(messages: list[Any], position: int, part: int, words: str) -> tuple[
     for key in path:
         item = item[key]
     if path[0] in ("tool_calls", "function_call"):
-        inner: Path = ("function", "arguments") if "function" in as_dict(item) else ("arguments",)
+        inner: DocumentPath = ("function", "arguments") if "function" in as_dict(item) else ("arguments",)
         return (*path, *inner), words
     if messages[position].get("role") in ("tool", "function") and path == ("content",):
         return path, result_content(item, words)
@@ -147,10 +147,10 @@ def _change(messages: list[Any], position: int, part: int, words: str) -> tuple[
     return (*path, *deeper), value
 
 
-def _part_paths(item: dict[str, Any]) -> list[Path]:
+def _part_paths(item: dict[str, Any]) -> list[DocumentPath]:
     """Where the parts of `chat_message(item)` stand in it, in the same order."""
     content = item.get("content")
-    paths: list[Path] = [("content", *p) for p in content_paths(content)]
+    paths: list[DocumentPath] = [("content", *p) for p in content_paths(content)]
     if role(item.get("role")) == "tool":
         typed = any(as_dict(c).get("type") == "tool_result" for c in as_list(content))
         paths = paths if typed else [("content",)]

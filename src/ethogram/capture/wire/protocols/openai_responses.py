@@ -17,7 +17,7 @@ from ethogram.capture.wire.call import ModelReply, ModelRequest, ProtocolName, R
 from ethogram.trace import Message
 
 from .document import (
-    Path,
+    DocumentPath,
     definitions_of,
     error_text,
     json_object,
@@ -110,7 +110,7 @@ def _request(body: bytes) -> dict[str, Any]:
 
 
 def _with_system(
-    body: bytes, document: dict[str, Any], layout: list[Layout], changes: dict[Path, Any], words: str
+    body: bytes, document: dict[str, Any], layout: list[Layout], changes: dict[DocumentPath, Any], words: str
 ) -> bytes:
     """The request with another system prompt: its instructions, else its first system message, else new ones."""
     first = next((m for m in layout if m.role == "system"), None)

@@ -8,7 +8,7 @@ from ethogram.capture.parse import as_dict, as_list, as_name, as_text, content_p
 from ethogram.capture.wire.call import ModelReply
 from ethogram.trace import Part, Reasoning, Role, Text, ToolCall, ToolResult
 
-from .document import Path, call_id, content_paths, made_id, reworded
+from .document import DocumentPath, call_id, content_paths, made_id, reworded
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 """Items that call a tool of the client, and the member that holds the arguments."""
@@ -26,9 +26,9 @@ class Layout:
         self.role = role
         self.name = name
         self.parts: list[Part] = []
-        self.paths: list[Path] = []
+        self.paths: list[DocumentPath] = []
 
-    def change(self, document: dict[str, Any], position: int, words: str) -> tuple[Path, Any]:
+    def change(self, document: dict[str, Any], position: int, words: str) -> tuple[DocumentPath, Any]:
         """The place of the value that holds the words of a part, and the new value; `ValueError` if it has none."""
         path = self.paths[position]
         item: Any = document
@@ -58,13 +58,13 @@ def layout_of(document: dict[str, Any]) -> list[Layout]:
     return messages
 
 
-def _add_content(messages: list[Layout], message: Layout, content: Any, path: Path) -> None:
+def _add_content(messages: list[Layout], message: Layout, content: Any, path: DocumentPath) -> None:
     message.parts += content_parts(content)
     message.paths += [(*path, *p) for p in content_paths(content)]
     messages.append(message)
 
 
-def _add_item(messages: list[Layout], item: dict[str, Any], path: Path) -> None:
+def _add_item(messages: list[Layout], item: dict[str, Any], path: DocumentPath) -> None:
     kind = as_name(item.get("type"))
     if "role" in item and kind in ("", "message"):
         speaker = role(item["role"])

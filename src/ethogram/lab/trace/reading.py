@@ -1,4 +1,4 @@
-"""The words of the steps of a trace: what went in that is new, what was asked for, what came out, what went wrong.
+"""The texts of the steps of a trace: new input, requested calls, output, and errors.
 
 Every text stands at one step: where a model reads again what an earlier step wrote, the part only names that step.
 """
@@ -97,7 +97,7 @@ def chosen_steps(trace: Trace, choice: StepChoice) -> tuple[list[int], TextSearc
 
 
 def words_in(wanted: str, parts: Iterable[WordsPart]) -> int:
-    """How often a text stands in some parts, whatever its case."""
+    """How often some parts contain a text, ignoring case."""
     low = wanted.casefold()
     return sum(p.text.casefold().count(low) + p.name.casefold().count(low) for p in parts)
 
@@ -131,7 +131,7 @@ def step_parts(trace: Trace, span: Span, step: int, written: Mapping[Ref, int]) 
 
 
 def span_words(trace: Trace, span: Span) -> Iterator[WordsPart]:
-    """What a span says of itself: the call, what came out, what went wrong; not what it read."""
+    """The texts of a span itself: the call, its output, its error; not its input."""
     if span.arguments is not None:
         yield WordsPart(kind="arguments", name=span.tool or span.name, text=trace.text(span.arguments))
     error = trace.text(span.error) if span.error is not None else None

@@ -11,7 +11,7 @@ import pytest
 from ethogram import __version__
 from ethogram.errors import BadUsage, NotFound, Sealed
 from ethogram.lab import check_health, import_logs, load, retain_runs, show_trace, sql, verify_runs
-from ethogram.lab.home.upkeep import drop_key, list_keys, new_key, rotate_keys
+from ethogram.lab.home.maintenance import drop_key, list_keys, new_key, rotate_keys
 from ethogram.store import Home, Keyring
 from ethogram.store.files import LocalFiles
 

@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.trace import Head, Label
 
-Supply = Callable[[Head, Sequence[Label]], str | None]
+ValueSource = Callable[[Head, Sequence[Label]], str | None]
 VALUE = "value"
 """The column of a CSV that is taken where there is none of the usual name: sheets that are filled in have it."""
 FORMS = "name:REGEX, meta:KEY, label:NAME or csv:FILE[:COLUMN]"
 
 
-def supply(spec: str, column: str) -> Supply:
+def value_source(spec: str, column: str) -> ValueSource:
     """A function from a trace to a value; `column` is what a CSV column is called unless the spec says so."""
     form, _, rest = spec.partition(":")
     if form == "name" and rest:
@@ -34,7 +34,7 @@ def _text(value: object) -> str | None:
     return None if value is None else str(value)
 
 
-def _by_name(pattern: str) -> Supply:
+def _by_name(pattern: str) -> ValueSource:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
@@ -49,7 +49,7 @@ def _by_name(pattern: str) -> Supply:
     return find
 
 
-def _by_csv(rest: str, column: str) -> Supply:
+def _by_csv(rest: str, column: str) -> ValueSource:
     """Rows are matched by `trace` (also as screens print it), by `source` (a file name, folders and endings optional),
     or by task and attempt."""
     file, _, named = rest.partition(":")

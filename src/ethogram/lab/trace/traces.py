@@ -1,4 +1,4 @@
-"""Looking at one trace: found by the start of its id, shown as a tree, marked where it acts on a belief."""
+"""One trace: found by the start of its id, shown as a tree, with steps marked that act on an unfounded belief."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class StepText(msgspec.Struct, kw_only=True):
 
 
 class StepJudgement(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge or a person said of one step by an item of a rubric; the newest word of each of them."""
+    """A verdict or label on one step for an item of a rubric; the newest of each author."""
 
     step: int
     span_id: str
@@ -99,6 +99,8 @@ class TraceTree(Result, kw_only=True):
     words: list[StepText] = []
     words_of: int = 0
     found: TextSearch | None = None
+    missing_detail: str = ""
+    """What the missing outcome says beside its reason."""
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per span."""
@@ -128,7 +130,12 @@ def find_trace(trace: str, *, run: str | None = None, home: Home | str | None = 
         return matches[0]
     if damaged is not None:
         raise damaged
-    raise NotFound(f"no trace {trace!r} in {lake.files.address}; list traces with: ethogram show RUN")
+    raise NotFound(
+        f"no trace {trace!r} in {lake.files.address}; list traces with: ethogram show RUN",
+        where=lake.files.address,
+        what="trace",
+        name=trace,
+    )
 
 
 def split_place(place: str) -> tuple[str, int | None]:
@@ -180,6 +187,7 @@ def show_trace(
         agent=head.agent,
         score=outcome.value if isinstance(outcome, Scored) else None,
         missing=outcome.reason if isinstance(outcome, Missing) else None,
+        missing_detail=outcome.detail if isinstance(outcome, Missing) else "",
         answer=whole.answer,
         source=head.origin.name if head.origin else None,
         totals=entry.totals,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ethogram.capture.conversations import Conversations
 from ethogram.capture.wire.call import ModelReply, ModelRequest
-from ethogram.run.conversations import Conversations
 from ethogram.trace import Message, Text
 
 

@@ -1,4 +1,4 @@
-"""Care: verify, sweep, retain, keys, and whether this machine is fit for work."""
+"""Maintenance of a home: verify, sweep, retain, keys, and the check of this installation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,8 @@ from ethogram.store import (
     Home,
     IntegrityProblem,
     Retention,
-    Rule,
+    RetentionRule,
+    Run,
     Verification,
     age_seconds,
     home_of,
@@ -71,7 +73,7 @@ def verify_runs(
     """Re-derive every hash of some runs (by default all), and name what is damaged."""
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else lake.folders()
-    checked = [verify(run, progress) for run in chosen]
+    checked = [_advised(run, verify(run, progress)) for run in chosen]
     swept: list[str] = []
     for run, found in zip(chosen, checked, strict=True):
         if sweep_leftovers and found.ok:  # what a damaged ledger names may be all that is left of it
@@ -79,6 +81,27 @@ def verify_runs(
     problems, unproven = verify_home(lake) if not runs else ([], [])
     ok = all(v.ok for v in checked) and not problems
     return VerifyResult(ok=ok, runs=checked, swept=swept, home=problems, unproven=unproven)
+
+
+def _advised(run: Run, found: Verification) -> Verification:
+    """What a check found; where files of an exploration are damaged, with the command that writes them again."""
+    if found.ok:
+        return found
+    with suppress(EthogramError):  # what is wrong with the run or its ledger is among what was found
+        if run.info.kind == "explore":
+            from ethogram.lab.explore.exploration import Rounds  # needs arrays
+
+            rounds = Rounds(run)
+            rebuilt, done = rounds.rebuilt(), len(rounds.committed())
+            files = [problem.where for problem in found.damaged if problem.where in rebuilt]
+            if files:
+                kept = any(run.files.exists(f"{run.path}/{name}") for name in files)
+                found.advice = (
+                    f"{len(files)} of the damaged files can be written again from the ledger: "
+                    f"{'move away those that are there, and ' if kept else ''}repeat the ethogram explore command that "
+                    f"began the run{f', with --until-round {done} to buy nothing more' if done else ''}"
+                )
+    return found
 
 
 class RetainResult(Result, kw_only=True):
@@ -108,7 +131,7 @@ def retain_runs(
         raise BadUsage(f"a sample is a share from 0 to 1, or 0% to 100%, not {sample:g}")
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
-    rule = Rule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)
+    rule = RetentionRule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)
     done = [retain(run, rule, dry_run=dry_run) for run in chosen]
     return RetainResult(
         dry_run=dry_run, kept=sum(r.kept for r in done), forgotten=sum(len(r.forgotten) for r in done), runs=done
@@ -250,7 +273,7 @@ def _home_checks(home: Home | str | None) -> list[HealthCheck]:
             HealthCheck("keys", None if active is None else True, found, None if keys else "ethogram keys new")
         )
     except EthogramError as error:
-        checks.append(HealthCheck("keys", False, str(error)))
+        checks.append(HealthCheck("keys", False, error.cli_message))
     return checks
 
 

@@ -1,4 +1,4 @@
-"""One HTTP request of an MCP client, as ASGI gives it: its body, its reply, and whether the client is still there."""
+"""HTTP requests as ASGI gives them: types, one request with its body and its reply, and short answers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain; charset=utf-8")
 
 Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+AsgiMessage = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[AsgiMessage]]
+Send = Callable[[AsgiMessage], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 

@@ -1,4 +1,4 @@
-"""Finding words in a trace: over all its texts, in bounded memory, without making a span that does not hold them."""
+"""Text search in a trace: over all its texts, in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST_COUNTED = 20_000
 
 
 def find_in_trace(outline: TraceOutline, text: str) -> TextSearch:
-    """The steps that hold a text, whatever its case, and how often.
+    """The steps that contain a text, ignoring case, and how often.
 
     Texts are looked through as they are stored; only the steps that may hold the text are read. Raises `BadUsage` where
     there is nothing to look for.

@@ -1,4 +1,4 @@
-"""Stored runs as readings: from the columns of the lake where that is enough, from whole traces where it is not."""
+"""Sequences of steps of stored runs: from the columns of the lake where they suffice, else from whole traces."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import numpy as np
 
 from ethogram.arrays import column, plain_numbers
 from ethogram.errors import BadUsage, Sealed
-from ethogram.lab.outcomes.columns import success_at
 from ethogram.lab.outcomes.names import natural
 from ethogram.measure.reading import READINGS, Reading, named_signature, read_positions, takes_trace
 from ethogram.store import Entry, Lake, Run
-from ethogram.trace import Label, Missing, Outcome, Scored, Span, SpanId, TraceId
+from ethogram.trace import SUCCESS_AT, Label, Missing, Outcome, Scored, Span, SpanId, TraceId
 from ethogram.trace.signature import SIGNATURES
 
 COLUMNS = ("trace_id", "step", "kind", "name", "tool", "status", "stop_reason", "requested", "agent", "lane")
@@ -138,10 +137,10 @@ def tells_of_crash(label: Label) -> bool:
 
 
 def passed(run: Run | None, outcome: Outcome) -> bool | None:
-    """Whether an outcome is a success, as the run's suite counts; None where there is none."""
+    """Whether an outcome is a success, as its run counts, or by default without one; None where there is none."""
     if not isinstance(outcome, Scored):
         return None
-    return outcome.success() if run is None else outcome.success(success_at(run))
+    return outcome.success(SUCCESS_AT if run is None else run.success_at)
 
 
 def usual_signature(entries: Iterable[Entry], reading: str = "steps") -> str:

@@ -10,7 +10,7 @@ import pytest
 from ethogram.capture.verdicts import outcome_of
 from ethogram.errors import BadUsage, NotFound, Unreadable
 from ethogram.lab import import_logs
-from ethogram.lab.logs.supply import supply
+from ethogram.lab.logs.value_source import value_source
 from ethogram.store import Home
 from ethogram.trace import EpisodeId, Head, Label, Missing, Origin, Scored, TraceId
 
@@ -28,7 +28,7 @@ LABELS = [
 
 
 def given(spec: str, column: str = "task", head: Head = HEAD) -> str | None:
-    return supply(spec, column)(head, LABELS)
+    return value_source(spec, column)(head, LABELS)
 
 
 # --- the forms -----------------------------------------------------------------------------------------------------
@@ -57,12 +57,12 @@ def test_values_from_the_log_itself(spec: str, expected: str | None) -> None:
 @pytest.mark.parametrize("spec", ["", "name", "name:", "meta:", "label:", "csv:", "color:red", "ring", ":x"])
 def test_a_spec_that_says_nothing_is_explained(spec: str) -> None:
     with pytest.raises(BadUsage, match=r"write name:REGEX, meta:KEY, label:NAME or csv:FILE"):
-        supply(spec, "task")
+        value_source(spec, "task")
 
 
 def test_a_broken_pattern_is_explained() -> None:
     with pytest.raises(BadUsage, match="is not a regular expression"):
-        supply("name:(", "task")
+        value_source("name:(", "task")
 
 
 @pytest.mark.parametrize(
@@ -120,14 +120,14 @@ def test_a_column_may_be_named(tmp_path: Path) -> None:
 def test_tables_that_cannot_be_used(data: bytes, why: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(data)
     with pytest.raises((BadUsage, Unreadable), match=why) as told:
-        supply(f"csv:{tmp_path}/t.csv", "outcome")
+        value_source(f"csv:{tmp_path}/t.csv", "outcome")
     assert "\n" not in str(told.value)
 
 
 def test_a_table_that_is_not_there(tmp_path: Path) -> None:
     for path in (tmp_path / "none.csv", tmp_path):
         with pytest.raises(NotFound, match="no CSV file at"):
-            supply(f"csv:{path}", "outcome")
+            value_source(f"csv:{path}", "outcome")
 
 
 # --- through an import ---------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Which conversation a request goes on with, where nothing names it: agents send the whole context again at each turn.
+"""Match a request to its conversation where nothing names it: agents send the whole context at each turn.
 
 A request whose messages begin with all those of an earlier request belongs to the same conversation; so does one that
 goes on from a response kept by the provider, and one that repeats a request that failed. System prompts are left out:
@@ -13,8 +13,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest
 from ethogram.trace import Message
+
+from .wire.call import ModelReply, ModelRequest
 
 T = TypeVar("T")
 _SYSTEM = frozenset({"system", "developer"})

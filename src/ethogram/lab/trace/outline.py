@@ -28,7 +28,7 @@ CONTEXT = ("input_tokens", "cache_read_tokens", "cache_write_tokens")
 
 
 def context_of(span: Span) -> int | None:
-    """All input tokens of a span; None where the log never said."""
+    """All input tokens of a span; None where the log does not say."""
     known = [n for n in (getattr(span, name) for name in CONTEXT) if n is not None]
     return sum(known) if known else None
 
@@ -171,7 +171,7 @@ class TraceOutline:
         return np.where(np.isfinite(parts).any(axis=0), np.nansum(parts, axis=0), np.nan)
 
     def place(self, places: Any, step: int) -> int:
-        """Where a step stands among the visible places, or where it would."""
+        """The position of a step among the visible places, or where it would be."""
         wanted = int(np.flatnonzero(self.row == self.steps[step])[0]) if 0 <= step < self.steps.size else 0
         return min(int(np.searchsorted(places, wanted)), max(int(places.size) - 1, 0))
 
