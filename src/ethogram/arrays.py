@@ -57,6 +57,13 @@ def plain_numbers(numbers: Any, absent: float) -> Any:
     return np.from_dlpack(whole.fill_null(column([absent], whole.type)[0]) if whole.null_count else whole)
 
 
+def text_scalar(text: str) -> Any:
+    """A text as Arrow's functions take one; given a plain string, they import pandas."""
+    import pyarrow as pa
+
+    return column([text], pa.string())[0]
+
+
 def indices(numbers: Any) -> Any:
     """Row numbers as Arrow takes them; `pyarrow.array` would import pandas."""
     import numpy as np

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
@@ -35,6 +36,32 @@ def test_stats_loads_what_it_computes_with(call, log):
     assert got & {"pyarrow.compute", "pyarrow.dataset", "scipy.stats"} == set()
     assert "scipy.special" in got
     assert got & {"numpy.f2py", "numpy.testing"} == set()
+
+
+def test_no_answer_loads_pandas(call, log, tmp_path):
+    """Arrow imports it, half a second long, as soon as one of its functions is given a plain Python value."""
+    call("import", "desk.json", "--run", "night")
+    code = (
+        "import shlex, sys\n"
+        "from ethogram.cli.main import run\n"
+        "for words in sys.argv[1:]:\n"
+        "    assert run(shlex.split(words)) in (0, 2), words\n"
+        "    assert 'pandas' not in sys.modules, words\n"
+    )
+    verbs = (
+        "stats night",
+        "field night",
+        "divergence night",
+        "why night",
+        "cost night",
+        "plan night --drop 0.15",
+        "diff 0/0 1/0 --run night",
+        f"export night --to csv -o {tmp_path}/tables",
+        f"report night -o {tmp_path}/night.html",
+        "sql 'SELECT count(*) FROM metrics'",
+    )
+    done = subprocess.run([sys.executable, "-c", code, *verbs], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 def test_numpy_is_whole_again_after_scipy_was_imported():

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.arrays import text_scalar
+
 from .columns import Ints
 from .milestones import Milestones, milestones_from
 from .standard import tool_classes
@@ -72,7 +74,7 @@ def _distinct(table: Any) -> tuple[list[_Step], Ints]:
     codes = np.zeros(table.num_rows, dtype=np.int64)
     for name in COLUMNS[2:]:
         column = table.column(name)
-        values, index = coded(pc.binary_join(column, _BETWEEN) if name == "requested" else column)
+        values, index = coded(pc.binary_join(column, text_scalar(_BETWEEN)) if name == "requested" else column)
         parts.append(([*values, None], index))
         _, codes = np.unique(codes * (len(values) + 1) + index, return_inverse=True)
     _, first = np.unique(codes, return_index=True)

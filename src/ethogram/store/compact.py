@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arrays import column
 from ethogram.errors import EthogramError, Sealed
 from ethogram.trace import TraceId
 
@@ -159,7 +160,7 @@ class _Merger:
         for file in self._named("spans-"):
             table = self._read(file, None)
             if self.dead & set(table.column("trace_id").unique().to_pylist()):
-                gone = pa.array(sorted(self.dead), pa.string())
+                gone = column(sorted(self.dead), pa.string())
                 table = table.filter(pc.invert(pc.is_in(table.column("trace_id"), value_set=gone)))
                 self._moved_rows(file, table)
             self.moved[file.name] = (name, row)
@@ -200,7 +201,7 @@ class _Merger:
                 refs = table.column("ref").to_pylist()
                 fresh = [r not in seen for r in refs]
                 seen.update(refs)
-                tables.append(table if all(fresh) else table.filter(pa.array(fresh, pa.bool_())))
+                tables.append(table if all(fresh) else table.filter(column(fresh, pa.bool_())))
                 self.moved[file.name] = (name, 0)
             merged = pa.concat_tables(tables)
             self._publish(name, merged, key_name, key)

@@ -108,7 +108,7 @@ class Lake:
                     for batch in open_texts(source, key).iter_batches(batch_size=TEXT_ROWS, use_threads=False):
                         if len(held) > 1:  # two writers may both have written a text
                             refs = batch.column("ref").to_pylist()
-                            batch = batch.filter(pa.array([r not in seen for r in refs], pa.bool_()))
+                            batch = batch.filter(column([r not in seen for r in refs], pa.bool_()))
                             seen.update(refs)
                         yield batch
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.arrays import column
+from ethogram.arrays import text_scalar
 from ethogram.cost.resolved import OUTCOME_MISSING
 from ethogram.cost.usage import CALL_COLUMNS, COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
 from ethogram.errors import NotFound
@@ -57,11 +57,9 @@ def _is_step_or_call(batch: Any) -> Any:
 
 
 def _is_call(batch: Any) -> Any:
-    import pyarrow as pa
     import pyarrow.compute as pc
 
-    model = column(["model"], pa.string())[0]  # `pa.scalar` imports pandas
-    return pc.equal(batch.column("kind"), model)
+    return pc.equal(batch.column("kind"), text_scalar("model"))
 
 
 def text_lengths(run: Run) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.arrays import column, plain_numbers
+from ethogram.arrays import column, plain_numbers, text_scalar
 from ethogram.errors import BadUsage, Sealed
 from ethogram.lab.outcomes.names import natural
 from ethogram.measure.reading import READINGS, Reading, named_signature, read_positions, takes_trace
@@ -211,7 +211,6 @@ def _coded(values: Any) -> tuple[list[Any], Any]:
 
 def _distinct(table: Any) -> tuple[list[tuple[str, ...]], Any]:
     """The distinct combinations of the columns that describe a step, and which one each row is."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     names = COLUMNS[2:]
@@ -220,8 +219,8 @@ def _distinct(table: Any) -> tuple[list[tuple[str, ...]], Any]:
     for name in names:
         given = table.column(name)
         if name == "requested":
-            given = pc.binary_join(given, _BETWEEN)
-        values, index = _coded(pc.fill_null(given, column([""], pa.string())[0]))
+            given = pc.binary_join(given, text_scalar(_BETWEEN))
+        values, index = _coded(pc.fill_null(given, text_scalar("")))
         parts.append((values, index))
         _, codes = np.unique(codes * max(len(values), 1) + index, return_inverse=True)
     _, first = np.unique(codes, return_index=True)

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ethogram.arrays import column
 from ethogram.capture.writers import Writer, plugged_writers
 from ethogram.errors import BadInput, BadUsage, EthogramError
 from ethogram.plugins import Plugged
@@ -147,15 +148,16 @@ def _batches(run: Run, name: str, entries: Sequence[Entry], *, all_of_it: bool) 
         plain, rows = (text_schema(), lake.texts()) if texts else (span_schema(), lake.spans(tuple(SPAN_COLUMNS)))
         schema = plain.insert(0, pa.field("run", pa.string()))
         batches = (
-            pa.RecordBatch.from_arrays([pa.repeat(run.name, b.num_rows), *b.columns], schema=schema) for b in rows
+            pa.RecordBatch.from_arrays([column([run.name] * b.num_rows, pa.string()), *b.columns], schema=schema)
+            for b in rows
         )
     if all_of_it or name == "episodes":
         return schema, batches
-    column, wanted = "trace_id", {str(e.head.trace_id) for e in entries}
+    key, wanted = "trace_id", {str(e.head.trace_id) for e in entries}
     if name == "texts":
-        column, wanted = "ref", {str(ref) for e in entries for ref in run.all_refs(e)}
-    values = pa.array(sorted(wanted), pa.string())
-    return schema, (b.filter(pc.is_in(b.column(column), value_set=values)) for b in batches)
+        key, wanted = "ref", {str(ref) for e in entries for ref in run.all_refs(e)}
+    values = column(sorted(wanted), pa.string())
+    return schema, (b.filter(pc.is_in(b.column(key), value_set=values)) for b in batches)
 
 
 def _write_parquet(schema: Any, batches: Iterator[Any], target: Path) -> None:
