@@ -352,8 +352,8 @@ def test_a_corridor_of_ones_own_field_is_measured_through_it(home, tmp_path):
 def test_two_runs_are_compared_on_dimensions_that_both_have(home):
     store(home, "base", episodes(10))
     store(home, "more", [*episodes(11, more=6), Episode("user model get_a", Scored(1.0), "another")])
-    found = field_of("base", against="more", home=home)
-    assert found.against == "more"
+    found = field_of("more", against="base", home=home)
+    assert found.against == "base"
     assert found.comparison is not None
     assert found.comparison.only_in_second == ("another",)
     shift = {d.name: d for d in found.comparison.dimensions}["reads"]

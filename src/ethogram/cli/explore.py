@@ -70,7 +70,7 @@ class _RunByDefault(TyperGroup):
         if args[:1] != ["--help"] and (not args or args[0] not in self.commands):
             near = (
                 get_close_matches(args[0], self.commands, n=1)
-                if args and "--help" not in args and not Path(args[0]).exists()
+                if args and not args[0].startswith("-") and "--help" not in args and not Path(args[0]).exists()
                 else []
             )
             if near:

@@ -135,7 +135,7 @@ def _print(result: FieldResult) -> None:
         _print_chain(out, result)
     _print_notes(out, result)
     if alone:
-        out.print(f"next: ethogram field {result.run} --against OTHER", style="dim", markup=False)
+        out.print(f"next: ethogram field OTHER --against {result.run}", style="dim", markup=False)
 
 
 def _print_chain(out: Console, result: FieldResult) -> None:
@@ -209,7 +209,7 @@ def _print_comparison(out: Console, result: FieldResult) -> None:
     found = result.comparison
     assert found is not None
     out.print()
-    out.print(f"{result.against} against {result.run}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
+    out.print(f"{result.run} against {result.against}, on {_count(found.tasks, 'task')}", style="bold", markup=False)
     p = {t.of: t.p for t in found.tests}
     percent = f"{100 * result.level:g} %"
     steady = [_number(e.value) if e.value is None or e.value < float("inf") else "inf" for e in found.convergences]
@@ -220,7 +220,7 @@ def _print_comparison(out: Console, result: FieldResult) -> None:
         ["pass rate", *_cells(found.pass_rate_difference), _number(p.get("convergence"))],
         ["convergence", " → ".join(s or "unknown" for s in steady), None, _number(p.get("convergence"))],
     ]
-    out.print(table(["second minus first", "value", percent, "p"], [r for r in rows if any(r[1:])]))
+    out.print(table([f"{result.run} minus {result.against}", "value", percent, "p"], [r for r in rows if any(r[1:])]))
     varying = [d for d in found.dimensions if d.shift.value is not None]
     shown = sorted(varying, key=lambda d: -abs(d.shift.value or 0.0))[:MOST_DIMENSIONS]
     each = [
@@ -231,9 +231,9 @@ def _print_comparison(out: Console, result: FieldResult) -> None:
     out.print("p of dimensions: adjusted over all of them (max-T for shifts, Holm for separation)", style="dim")
     for why, unseen in _not_shown(result, [d.name for d in shown]).items():
         out.print(f"not in the table: {printable(', '.join(unseen))} ({why})", style="dim", markup=False)
-    for side, names in (("first", found.only_in_first), ("second", found.only_in_second)):
+    for side, names in ((result.against, found.only_in_first), (result.run, found.only_in_second)):
         if names:
-            out.print(f"only in the {side}: {printable(', '.join(names[:8]))}", style="dim", markup=False)
+            out.print(f"only in {side}: {printable(', '.join(names[:8]))}", style="dim", markup=False)
 
 
 def _not_shown(result: FieldResult, shown: list[str]) -> dict[str, list[str]]:

@@ -94,8 +94,8 @@ def field_of(
 
     `preset` and `dimensions` choose among the standard dimensions; `field` is your own (a class, or `file.py:Class`).
     `states` names the stages of a task, `rule` says which attempts count at a stage. `condition`, `agent` and `traces`
-    choose traces, `join` adds other runs. `against` is a run to compare with, `corridor` a file to compare the attempts
-    with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers are the same.
+    choose traces, `join` adds other runs. `against` is the run that differences are counted from, `corridor` a file to compare the
+    attempts with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers are the same.
 
     Raises `Refused` where fewer than two traces are scored, `BadUsage` for options that exclude each other.
 
@@ -129,7 +129,7 @@ def field_of(
     )
     if other is not None:
         result.against = other.name
-        result.comparison = compare_fields(whole, loaded[1].field(names), level=level, draws=draws, seed=seed)
+        result.comparison = compare_fields(loaded[1].field(names), whole, level=level, draws=draws, seed=seed)
     if ruler is not None:
         file = str(corridor) if isinstance(corridor, str | Path) else ruler.corridor.name
         result.corridor = _against_corridor(file, ruler, whole, left_out, ask)
