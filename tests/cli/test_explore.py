@@ -117,6 +117,8 @@ def test_any_suite_and_agent(document):
         (("slice",), "name a parameter"),
         (("export",), "name a file"),
         (("near", "--setting", "noise"), "is not a setting"),
+        (("--run", "grid", "--tau", "2"), "between 0 and 1"),  # an option that comes first is no misspelt sub-command
+        (("--trace",), "--store-traces"),
     ],
 )
 def test_wrong_input_is_one_sentence(call, words, told):

@@ -66,7 +66,7 @@ def test_what_people_see(call, imported):
     assert "not measured: input_tokens, output_tokens" in flat
     assert "visited K successes" in flat
     assert "looked up" in said.out
-    assert "next: ethogram field shop --against OTHER" in said.out
+    assert "next: ethogram field OTHER --against shop" in said.out
 
 
 def test_what_scripts_read(call, imported):
@@ -129,14 +129,15 @@ def test_a_corridor_raises_an_alarm(call, imported):
 def test_two_runs_side_by_side(call, imported):
     imported("a", log())
     imported("b", log(more=5))
-    said = call("field", "a", "--against", "b")
+    said = call("field", "b", "--against", "a")
     assert said.code == 0
     assert "b against a, on 2 tasks" in said.out
+    assert "b minus a" in said.out
     assert "width ratio" in said.out
     # convergence and separation stand beside the shifts, each with its test, and nothing is left out silently
     assert any(line.startswith("convergence") and "→" in line for line in said.out.splitlines())
     assert "change of separation sd" in said.out
-    data = document(call("field", "a", "--against", "b", "--json"))
+    data = document(call("field", "b", "--against", "a", "--json"))
     told = said.out.replace("\n", " ")
     for dimension in data["comparison"]["dimensions"]:
         assert dimension["name"] in told, dimension["name"]
