@@ -94,8 +94,8 @@ def field_of(
 
     `preset` and `dimensions` choose among the standard dimensions; `field` is your own (a class, or `file.py:Class`).
     `states` names the stages of a task, `rule` says which attempts count at a stage. `condition`, `agent` and `traces`
-    choose traces, `join` adds other runs. Differences are those of `run` minus `against`. `corridor` is a file to compare
-    the attempts with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers
+    choose traces, `join` adds other runs. Differences are `run` minus `against`. `corridor` is a file to compare the
+    attempts with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers
     are the same.
 
     Raises `Refused` where fewer than two traces are scored, `BadUsage` for options that exclude each other.
