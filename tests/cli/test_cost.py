@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,22 @@ def test_nothing_priced_ends_with_two_and_says_what_to_give(call, lake):
     document = call("cost", lake, "--json")
     assert document.code == 2
     assert json.loads(document.out)["per_run"]["value"] is None
+
+
+def test_a_part_of_the_cost_is_called_at_least(call, env):
+    """As `show` calls it; what a part comes to per resolved task is not told."""
+    folder = Path(copy_demo_logs(Path("demo")).folder)
+    lines = (folder / "coding-session.jsonl").read_text().splitlines()
+    half = [line.replace("claude-sonnet-4-5", "house-model") if i > 5 else line for i, line in enumerate(lines)]
+    Path("half.jsonl").write_text("\n".join(half) + "\n")
+    assert call("import", "half.jsonl", "--run", "half").code == 0
+    said, shown = call("cost", "half"), call("show", "half")
+    amount = re.search(r"at least (\$[\d.]+) in all", said.out)
+    assert amount is not None, said.out
+    assert f"cost: at least {amount[1]}" in shown.out
+    found = json.loads(call("cost", "half", "--json").out)
+    assert (found["cost_usd"], found["paid_per_resolved"]) == (None, None)
+    assert found["at_least_usd"] > 0
 
 
 def test_an_unknown_model_is_named_and_can_be_priced(call, env):

@@ -137,13 +137,29 @@ def test_an_unpriced_call_makes_its_episode_unknown_not_cheap(book: Book) -> Non
     book.trace(model([1000, 0, 0, 0]), task="a")
     book.trace(model([1000, 0, 0, 0]), model([9000, 0, 0, 9], model="unheard-of"), task="b")
     report = book.cost()
-    assert report.cost_usd == pytest.approx(0.02)
+    assert (report.cost_usd, report.at_least_usd) == (None, pytest.approx(0.02))
     assert [e.cost_usd for e in report.by_episode] == [pytest.approx(0.01), None]
     assert [e.at_least_usd for e in report.by_episode] == [pytest.approx(0.01)] * 2
     assert report.per_run.missing == {"cost unknown": 1}
     assert report.per_run.value == pytest.approx(0.01)
     assert report.by_step[0].unpriced + report.by_step[1].unpriced == 1
     assert [(u.model, u.usage.fresh) for u in report.unpriced] == [("unheard-of", 9000)]
+
+
+def test_the_cost_of_a_run_is_that_of_show_whole_or_partial(
+    book: Book, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of the cost divides nothing: what it comes to per resolved task is not known either."""
+    (tmp_path / "prices.json").write_text(json.dumps(OWN))
+    monkeypatch.setenv("ETHOGRAM_PRICES", str(tmp_path / "prices.json"))
+    book.trace(model([1000, 0, 0, 0]), condition="whole")
+    book.trace(model([1000, 0, 0, 0]), model([9000, 0, 0, 9], model="unheard-of"), condition="partial")
+    report, shown = book.cost(), show_run("book", home=book.home)
+    assert (shown.cost_usd, shown.at_least_usd) == (None, pytest.approx(0.02))
+    assert (report.cost_usd, report.at_least_usd) == (None, shown.at_least_usd)
+    assert report.paid_per_resolved is None
+    whole = book.cost(condition="whole")
+    assert whole.cost_usd == whole.at_least_usd == whole.paid_per_resolved == pytest.approx(0.01)
 
 
 def test_calls_without_counts(book: Book) -> None:
@@ -591,7 +607,7 @@ def test_real_logs_sum_to_what_the_ledger_says(real: Home, folder: str) -> None:
     assert report.usage.calls == sum(report.sources.values())
     steps = [s for s in report.by_step if s.kind == "model"]
     assert sum(s.usage.calls for s in steps) == report.usage.calls
-    assert sum(s.cost_usd or 0 for s in steps) == pytest.approx(report.cost_usd or 0)
+    assert sum(s.cost_usd or 0 for s in steps) == pytest.approx(report.at_least_usd)
 
 
 def test_repriced_real_logs_come_to_what_was_recorded(real: Home) -> None:
@@ -619,7 +635,7 @@ def test_recorded_dollars_of_real_logs(real: Home) -> None:
     assert cost_of("atif", home=real).cost_usd == pytest.approx(sum(atif))
     swe = [v["model_stats"]["instance_cost"] for v in expected["swe_agent"].values() if v.get("model_stats")]
     report = cost_of("swe_agent", home=real)
-    assert report.cost_usd == pytest.approx(sum(swe))
+    assert report.at_least_usd == pytest.approx(sum(swe))
     assert [e.cost_usd for e in report.by_episode].count(None) == 1  # one demonstration has neither tokens nor cost
 
 

@@ -14,7 +14,19 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
 
-from .out import HomeOption, JsonOption, LimitOption, dollars, first, print_json, print_rest, stderr, stdout, table
+from .out import (
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    dollars,
+    first,
+    known,
+    print_json,
+    print_rest,
+    stderr,
+    stdout,
+    table,
+)
 from .running import PriceOption, PricesOption
 
 
@@ -66,12 +78,12 @@ def command(
         raise BadUsage("give a run or --assume, not both")
     if assume is None and model is not None:
         raise BadUsage("--model belongs to --assume; to try another model on a run use --route 100%=MODEL")
-    known = price_list(prices, tuple(price or ()))
+    listed = price_list(prices, tuple(price or ()))
     day = as_of.date() if as_of else None
     if assume is not None:
         result = assumed_cost(
             assume,
-            prices=known,
+            prices=listed,
             model=model,
             as_of=day,
             level=level,
@@ -84,7 +96,7 @@ def command(
         result = cost_of(
             run or "latest",
             home=home,
-            prices=known,
+            prices=listed,
             reprice=reprice,
             as_of=day,
             level=level,
@@ -159,20 +171,22 @@ def _print(result: CostReport, limit: int) -> None:
         rows.append([f"a month, {result.monthly.runs:,.0f} attempts", money(result.monthly.cost)])
     for name, value in rows:
         out.print(f"{name:<26}{value}", markup=False, soft_wrap=True)
-    if result.paid_per_resolved is not None and result.missing:
-        spent = sum(result.missing_usd.values())
-        out.print(
-            f"{'missing outcomes':<26}{dollars(spent)} spent on them; {dollars(result.paid_per_resolved)} per resolved "
-            "task with that included",
-            markup=False,
-            soft_wrap=True,
-        )
+    if result.missing and (words := _spent_on_missing(result)):
+        out.print(f"{'missing outcomes':<26}{words}", markup=False, soft_wrap=True)
     _tables(out, result, limit)
     if result.routing is not None:
         _routing(out, result)
     notes = stderr()
     for note in result.notes:
         notes.print(f"note: {note}", markup=False, soft_wrap=True)
+
+
+def _spent_on_missing(result: CostReport) -> str:
+    """What episodes without an outcome cost; nothing where there is nothing to say."""
+    spent, each = sum(result.missing_usd.values()), result.paid_per_resolved
+    if each is not None:
+        return f"{dollars(spent)} spent on them; {dollars(each)} per resolved task with that included"
+    return f"at least {dollars(spent)} spent on them" if spent and result.cost_usd is None else ""
 
 
 def _head(out: Console, result: CostReport) -> None:
@@ -201,7 +215,7 @@ def _head(out: Console, result: CostReport) -> None:
     )
     by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
     calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
-    total = "cost unknown" if result.cost_usd is None else f"{dollars(result.cost_usd)} in all"
+    total = known(result.cost_usd, result.at_least_usd, lambda usd: f"{dollars(usd)} in all", "cost")
     out.print(f"{total}; {calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
     if cache.hit_rate is not None:

@@ -36,7 +36,7 @@ from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry, Home, Run
 from ethogram.trace import UNMETERED, UNSEEN, Missing, is_outcome_only, is_unmetered
 
-from .kept import is_free
+from .kept import EpisodeCost, is_free, run_cost
 from .reading import (
     is_resolved,
     known_sum,
@@ -211,7 +211,9 @@ class _Costing:
         cost = self.charged.cost
         free = any(is_free(self.run, entry) for entry in self.entries)
         any_priced = free or bool(np.any(~np.isnan(cost)) or np.any(~np.isnan(self.known) & (self.known > 0)))
-        total = float(self.at_least.sum()) if any_priced else None
+        episodes = self.by_episode()
+        costs = {e.trace_id: EpisodeCost(e.calls, e.cost_usd, e.at_least_usd) for e in episodes}
+        total = run_cost(self.run, costs, self.entries)
         reasons: Counter[str] = Counter()
         reasons.update(e.head.outcome.reason for e in self.entries if isinstance(e.head.outcome, Missing))
         rate = with_reasons(resolution(self.columns, level), reasons)
@@ -244,6 +246,7 @@ class _Costing:
             missing=dict(sorted(reasons.items())),
             missing_usd=spent,
             cost_usd=total,
+            at_least_usd=float(self.at_least.sum()),
             paid_per_resolved=total / resolved if total is not None and resolved else None,
             sources={name: int(np.sum(self.charged.source == i)) for i, name in enumerate(SOURCES)},
             usage=usage_of(self.calls, slice(None)),
@@ -253,7 +256,7 @@ class _Costing:
             by_step=self._by_step(),
             by_tool=self._by_tool(),
             by_model=self._by_model(),
-            by_episode=self.by_episode(),
+            by_episode=episodes,
             cache=self._cache(),
             monthly=monthly_at(self.options, run, rate),
             routing=self._routing(run, rate, each) if self.options.routes else None,

@@ -8,7 +8,7 @@ depends on a record.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +20,7 @@ from ethogram.cost.settings import price_list
 from ethogram.errors import EthogramError
 from ethogram.store import DERIVED, Entry, Run
 from ethogram.store.lake import METERS
-from ethogram.trace import UNMETERED, is_outcome_only
+from ethogram.trace import UNMETERED, UNSEEN, is_outcome_only
 from ethogram.trace.ids import digest
 
 VERSION = 4
@@ -88,6 +88,27 @@ def kept_costs(run: Run) -> dict[str, EpisodeCost]:
         if small and not run.busy():  # what still grows is soon outdated
             run.files.publish(path, msgspec.json.encode(CostRecord(costs).signed()))
     return costs
+
+
+def run_cost(run: Run, costs: Mapping[str, EpisodeCost], entries: Iterable[Entry] | None = None) -> float | None:
+    """Dollars of a run, or of some `entries` of it, from the cost of each episode by trace id.
+
+    None where a call has no price, or where calls may be that nobody recorded. An episode without a recorded call adds
+    nothing.
+    """
+    chosen = run.entries if entries is None else tuple(entries)
+    each = [costs[e.head.trace_id] for e in chosen]
+    meters = run.info.plan.get(METERS)
+    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in each)
+    if not complete or any(c.cost_usd is None and _may_have_cost(e) for e, c in zip(chosen, each, strict=True)):
+        return None
+    return sum(c.at_least_usd for c in each)
+
+
+def _may_have_cost(entry: Entry) -> bool:
+    head, totals = entry.head, entry.totals
+    unseen = UNSEEN in str(head.meta.get(UNMETERED) or "")
+    return bool(totals.model_calls or entry.forgotten or unseen or is_outcome_only(head))
 
 
 def known_costs(entries: Iterable[tuple[Run, Entry]]) -> list[float | None]:

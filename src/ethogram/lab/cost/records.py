@@ -186,12 +186,16 @@ class CostRouting(msgspec.Struct, kw_only=True):
 
 
 class CostReport(Result, kw_only=True):
-    """What it cost, in dollars. `basis` is run or assumed; an unknown cost is None, never 0."""
+    """What it cost, in dollars. `basis` is run or assumed; an unknown cost is None, never 0.
+
+    `cost_usd` is that of `ethogram show`: None unless every call is priced; `at_least_usd` is what is known of it.
+    `paid_per_resolved` divides all of it, and is None with it.
+    """
 
     presentation: ClassVar[Presentation] = Presentation(
         title="Costs",
         headline="{run}: {episodes} episodes, {resolved} resolved",
-        facts=("basis", "cost_usd", "paid_per_resolved", "scored", "missing", "missing_usd", "sources"),
+        facts=("basis", "cost_usd", "at_least_usd", "paid_per_resolved", "scored", "missing", "missing_usd", "sources"),
         columns=("task", "attempt", "resolved", "missing", "cost_usd", "calls", "unpriced"),
         drawing=Drawing("step", "cost_usd", "US dollars", "bars", source="by_step"),
     )
@@ -204,6 +208,7 @@ class CostReport(Result, kw_only=True):
     missing: dict[str, int]
     missing_usd: dict[str, float]
     cost_usd: float | None
+    at_least_usd: float = 0.0
     paid_per_resolved: float | None
     sources: dict[str, int]
     usage: CostUsage

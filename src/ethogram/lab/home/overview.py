@@ -6,14 +6,14 @@ import msgspec
 
 from ethogram.errors import EthogramError
 from ethogram.estimate import Estimate
-from ethogram.lab.cost.kept import kept_costs
+from ethogram.lab.cost.kept import kept_costs, run_cost
 from ethogram.lab.outcomes.columns import facts_of, load_outcomes
 from ethogram.measure.reliability import estimate_reliability
 from ethogram.store import Run
 from ethogram.store.episodes import Episodes
 from ethogram.trace import TOKEN_PARTS
 
-from .runs import run_cost, run_outcomes
+from .runs import run_outcomes
 from .samples import sampled_run
 
 

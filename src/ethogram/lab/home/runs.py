@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import msgspec
 
 from ethogram.display import Drawing, Presentation
-from ethogram.lab.cost.kept import EpisodeCost, kept_costs
+from ethogram.lab.cost.kept import EpisodeCost, kept_costs, run_cost
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally
-from ethogram.store.lake import EXPLORED, METERS, SOURCES
-from ethogram.trace import UNMETERED, UNSEEN, Missing, Scored, Totals, is_outcome_only, metered
+from ethogram.store.lake import EXPLORED, SOURCES
+from ethogram.trace import Missing, Scored, Totals, metered
 
 
 class RunRow(msgspec.Struct, kw_only=True):
@@ -230,24 +230,6 @@ def _losses(run: Run) -> tuple[Counter[str], int]:
             lost.update(read.report.lost)
             skipped += len(read.report.skipped) + read.report.skipped_more
     return lost, skipped
-
-
-def run_cost(run: Run, costs: Mapping[str, EpisodeCost]) -> float | None:
-    """Dollars of a run; None where a call has no price, or where calls may be that nobody recorded.
-
-    An episode without a recorded call adds nothing.
-    """
-    meters = run.info.plan.get(METERS)
-    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in costs.values())
-    if not complete or any(costs[e.head.trace_id].cost_usd is None and _may_have_cost(e) for e in run.entries):
-        return None
-    return sum(c.at_least_usd for c in costs.values())
-
-
-def _may_have_cost(entry: Entry) -> bool:
-    head, totals = entry.head, entry.totals
-    unseen = UNSEEN in str(head.meta.get(UNMETERED) or "")
-    return bool(totals.model_calls or entry.forgotten or unseen or is_outcome_only(head))
 
 
 def run_outcomes(run: Run) -> Counter[str]:
