@@ -23,14 +23,17 @@ from ethogram.capture.memory import MemorySink
 from ethogram.capture.recorder import Recorder, prompt_hash
 from ethogram.capture.wire.episode_replay import EpisodeReplay
 from ethogram.cost import Caps
+from ethogram.lab import export_run, import_logs
+from ethogram.lab.outcomes.scoring import rescore
 from ethogram.perturb.tools import ToolFailed
-from ethogram.plan import Condition, Suite, Task
+from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.disturb import Disturbance
 from ethogram.run.options import AllCaps
+from ethogram.run.planning import suite_of
 from ethogram.run.suites import run_suite
 from ethogram.store import Home
 from ethogram.store.redact import policy_from
-from ethogram.trace import Message, Origin, Text, Trace
+from ethogram.trace import Message, Origin, Scored, Text, Trace
 from ethogram.worlds.model_server import ModelServer, serve_model, text_reply
 
 
@@ -99,6 +102,55 @@ def test_phases_agents_and_tools_are_a_tree(home: Home) -> None:
     assert json.loads(trace.text(spans["plan"].attributes)) == {"budget": 3}
     assert trace.text(spans["plan"].result) == "look it up"
     assert trace.answer == "6"
+
+
+@eth.tool
+def search(words: str) -> list[str]:
+    if words == "nothing":
+        raise LookupError(words)
+    return [words]
+
+
+@eth.tool
+def research(question: str) -> list[str]:
+    """A tool that calls another one."""
+    return search(question)
+
+
+@eth.tool
+async def ponder(question: str) -> int:
+    return await how_many(question)
+
+
+def test_what_a_tool_calls_is_below_it_and_counted_as_in_a_log(home: Home, tmp_path: Path) -> None:
+    """A tool around others is no step, live as in the same trace read from a file, and its checks still see it."""
+
+    async def solve(task: Task) -> str:
+        found = await ponder("milk")
+        try:
+            research(task.prompt)
+        except LookupError:
+            return "nothing"
+        return str(found)
+
+    called = {"calls": [{"name": name} for name in ("ponder", "stock", "research", "search")], "extra": True}
+    check = Check(kind="tool_calls", settings=called)
+    suite = Suite(name="s", tasks=tuple(Task(id=w, prompt=w, checks=(check,)) for w in ("nothing", "tea")))
+    run_suite(suite, solve, home=home, run="live")
+    run = home.run("live")
+    assert tree(run.trace(run.entries[0])) == [
+        (0, "tool", "ponder"),
+        (1, "tool", "stock"),
+        (0, "tool", "research"),
+        (1, "tool", "search"),
+    ]
+    export_run("live", "otlp", out=tmp_path / "live.otlp.jsonl", home=home)
+    import_logs(tmp_path / "live.otlp.jsonl", home=home, run="read")
+    for name in ("live", "read"):
+        counted = {e.head.task: (e.totals.steps, e.totals.tool_calls, e.totals.errors) for e in home.run(name).entries}
+        assert counted == {"nothing": (2, 2, 1), "tea": (2, 2, 0)}
+    assert [e.head.outcome for e in run.entries] == [Scored(1.0, "tool_calls")] * 2
+    assert rescore("live", suite=suite_of(suite), home=home).changed == 0
 
 
 def test_an_async_agent_its_methods_and_its_errors(home: Home) -> None:

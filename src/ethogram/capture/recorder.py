@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import count
 from threading import Lock
@@ -192,13 +192,17 @@ class Recorder:
             draft.agent = self._agents[draft.span_id] = draft.agent or name
         failed: BaseException | None = None
         try:
-            with within_span(draft.span_id, None if self.foreign is None else self.foreign.current()):
+            with self._within(draft):
                 yield draft
         except BaseException as error:
             failed = error
             raise
         finally:
             self.end(draft, failed)
+
+    def _within(self, draft: Draft) -> AbstractContextManager[None]:
+        """What is called in this block belongs to a span that is open."""
+        return within_span(draft.span_id, None if self.foreign is None else self.foreign.current())
 
     @contextmanager
     def model(
@@ -264,14 +268,15 @@ class Recorder:
         self.end(draft, error)
 
     def tool(self, name: str, function: Callable[..., Any], /, **arguments: Any) -> Any:
-        """Call a tool and record it; an async tool gives an awaitable."""
+        """Call a tool and record it, with what it calls below it; an async tool gives an awaitable."""
         if self.stand_in is not None:
             function = self.stand_in(name, function)
         if inspect.iscoroutinefunction(function):
             return self._tool_later(name, function, arguments)
         draft = self.begin_tool(name, arguments)
         try:
-            result = function(**arguments)
+            with self._within(draft):
+                result = function(**arguments)
         except BaseException as error:
             self.end_tool(draft, None, error)
             raise
@@ -281,7 +286,8 @@ class Recorder:
     async def _tool_later(self, name: str, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         draft = self.begin_tool(name, arguments)
         try:
-            result = await function(**arguments)
+            with self._within(draft):
+                result = await function(**arguments)
         except BaseException as error:
             self.end_tool(draft, None, error)
             raise

@@ -432,8 +432,15 @@ def final_words(trace: Trace) -> str | None:
 
 
 def _calls(trace: Trace) -> Iterator[ToolCall]:
-    """The tool calls of a trace in order: what was run, or what was asked for where the log has no tool spans."""
+    """The tool calls of a trace in order: what was run, or what was asked for where the log has no tool spans.
+
+    Of a run of ours that is every call, as when it was scored: a tool that calls others is no step, but was called.
+    """
     ran = [s for s in trace.steps if s.kind == "tool"]
+    if trace.head.origin is None or trace.head.origin.format == "run":
+        timed = all(s.start_ns is not None for s in trace.spans)
+        every = [s for s in trace.spans if s.kind == "tool"]
+        ran = sorted(every, key=lambda s: (s.start_ns or 0 if timed else 0, s.seq))
     for span in ran:
         arguments = trace.text(span.arguments) if span.arguments is not None else ""
         yield ToolCall(span.tool or span.name, arguments, span.call_id)
