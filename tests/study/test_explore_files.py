@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadInput, Damaged, Refused
-from ethogram.lab import verify_runs
-from ethogram.lab.explore.documents import METADATA, METRICS, POST, PRE, RESULTS, ROUND_FILES, TABLES
+from ethogram.lab import show_run, verify_runs
+from ethogram.lab.explore.documents import METADATA, METRICS, POST, POSTERIORS, PRE, RESULTS, ROUND_FILES, TABLES
 from ethogram.lab.explore.exploration import open_exploration
 from ethogram.lab.explore.maps import map_exploration
 from ethogram.plan import Check, Suite, Task
@@ -22,10 +24,12 @@ from ethogram.plan.grid import ROUND, grid
 from ethogram.store import Home, Lake, Policy, Run, ledger, manifest
 from ethogram.store.files import LocalFiles
 from ethogram.store.lake import DOCUMENTS, EXPLORED
+from ethogram.store.rescore import append_outcomes
 from ethogram.study.explore import ExploreOptions
 from ethogram.study.explore_suite import explore_suite
 from ethogram.study.explore_v1 import RoundsWriter
 from ethogram.study.explore_world import begin_exploration
+from ethogram.trace import Scored
 from ethogram.worlds.toy_v1 import ToyWorld
 
 DONE = 3
@@ -213,6 +217,66 @@ def test_a_file_that_was_changed_is_told_and_left(twins, lab, tmp_path):
     metrics.unlink()
     of_world(place, lab, DONE)
     assert metrics.read_bytes() == before
+
+
+def successes_in(place: Path, home: Home) -> list[int]:
+    """Successes as the ledger, the results of all rounds, the posteriors and the map have them."""
+    run = home.resolve(str(place))
+    results = [csv.DictReader(f.read_text().splitlines()) for f in place.glob("rounds/*/agent_results.csv")]
+    points = map_exploration(str(place), home=home).points
+    return [
+        sum(task.successes for task in show_run(run).tasks),
+        sum(line["success"] == "1" for lines in results for line in lines),
+        int((np.load(place / "beta_posteriors.npz")["beta"] - 1).sum()),
+        sum(point.episodes - point.failures for point in points),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["suite", "traced"])
+def test_outcomes_that_were_scored_anew_are_in_every_file(twins, lab, tmp_path, kind):
+    place = tmp_path / "r"
+    shutil.copytree(twins[kind], place)
+    before = seed_files(place)
+    run = lab.resolve(str(place))
+    turned = [e.head.trace_id for e in run.entries if e.head.outcome.success(0.5)][::3]
+    append_outcomes(run, dict.fromkeys(turned, Scored(0.0)), [], lab.redactor(Policy(kinds=())))
+    KINDS[kind](place, lab, DONE)
+    after = seed_files(place)
+    assert {Path(name).name for name in after if after[name] != before[name]} == {RESULTS, POSTERIORS}
+    assert verify_runs([str(place)], home=lab).ok
+    assert len(set(successes_in(place, lab))) == 1
+    KINDS[kind](place, lab, DONE + 1)
+    assert len(set(successes_in(place, lab))) == 1
+    assert verify_runs([str(place)], home=lab).ok
+
+
+@pytest.mark.parametrize("changed", [POSTERIORS, RESULTS])
+def test_a_changed_file_is_not_taken_for_one_of_other_scores(twins, lab, tmp_path, changed):
+    """What somebody wrote over is no older state of the ledger."""
+    place = tmp_path / "r"
+    shutil.copytree(twins["suite"], place)
+    file = next(place.glob(f"**/{changed}"))
+    if changed == POSTERIORS:
+        arrays = dict(np.load(file))
+        np.savez(file, **{**arrays, "beta": arrays["beta"] + 1})
+        with pytest.raises(BadInput, match="is not what its committed rounds give; move it away"):
+            of_suite(place, lab, DONE)
+    else:
+        file.write_bytes(wrong := file.read_bytes().replace(b",1,", b",0,"))
+        of_suite(place, lab, DONE)
+        assert file.read_bytes() == wrong
+    assert not verify_runs([str(place)], home=lab).ok
+
+
+def test_a_success_is_what_the_last_scoring_says(twins, lab, tmp_path):
+    place = tmp_path / "r"
+    shutil.copytree(twins["suite"], place)
+    run = lab.resolve(str(place))
+    assert successes_in(place, lab)[0] > 0
+    append_outcomes(run, {}, [], lab.redactor(Policy(kinds=())), success_at=1.1)
+    assert successes_in(place, lab)[::3] == [0, 0]
+    of_suite(place, lab, DONE + 1)
+    assert successes_in(place, lab) == [0] * 4
 
 
 def test_an_exploration_without_a_round_is_refused(home):

@@ -32,6 +32,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
         bare = msgspec.structs.replace(self, digest="")
         return msgspec.structs.replace(bare, digest=ledger.hash_of(msgspec.json.encode(bare, order="deterministic")))
 
+    def lists(self, name: str, data: bytes | memoryview) -> bool:
+        """Whether these bytes of a file are as they were published."""
+        return ledger.hash_of(data) in self.files.get(name, [])
+
 
 def read_manifest(files: Files, folder: str) -> Manifest:
     """The list of a folder; an empty one if it has none."""

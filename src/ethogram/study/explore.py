@@ -180,15 +180,16 @@ class _Explorer:
     def catch_up(self) -> None:
         """Posteriors from the committed rounds; the strategy sees every tally that it saw before.
 
-        Files that are missing are written again from the ledger.
+        Files that are missing are written again from the ledger, and those of outcomes that were scored anew.
         """
         self.done = self.rounds.committed()
         parts, self.pending = self.rounds.bought(self.metadata, self.done)
         for part in parts:
             self._take_in(part)
-        self.rounds.check_posteriors(self.tally, self._ahead)
+        stands = self.rounds.is_posterior(self.tally, self._ahead)
         self.rounds.check_metrics(self.done)
-        self.rounds.publish_posteriors(self.tally, self.metadata.run_uuid, self.plan.grid.version)
+        if not stands:
+            self.rounds.publish_posteriors(self.tally, self.metadata.run_uuid, self.plan.grid.version)
         self.rounds.restore(self.metadata, self.done, parts, self.buyer.rows)
 
     def _ahead(self) -> Tally | None:

@@ -173,9 +173,8 @@ class SuiteBuyer:
         self._run.forget_cache()
         outcomes: dict[str, Outcome] = {e.head.episode: e.head.outcome for e in self._run.entries}
         whole = {t: episodes for t, episodes in plan.items() if all(e.id in outcomes for e in episodes)}
-        threshold = self._loaded.suite.success_at
         return [
-            bought_outcomes(number, t.point, t.first, [outcomes[e.id] for e in episodes], threshold)
+            bought_outcomes(number, t.point, t.first, [outcomes[e.id] for e in episodes], self._run.success_at)
             for t, episodes in whole.items()
         ]
 

@@ -137,7 +137,11 @@ class RoundsWriter(Rounds):
         parts: Iterable[Sequence[PointOutcomes]],
         rows: ResultRows,
     ) -> None:
-        """Write files that are missing from the ledger; commit what only files of an earlier version hold."""
+        """Write files that are missing from the ledger, and results that were scored anew since they were written.
+
+        What only files of an earlier version hold is committed.
+        """
+        rescored = self._may_be_rescored()
         for metrics, part in zip(rounds, parts, strict=True):
             number, folder = metrics.round_num, f"{ROUNDS}/{metrics.round_id}"
             pre, plan, of_metrics, post = self._documents_of(number, metadata.run_uuid, (PRE, PLAN, METRICS, POST))
@@ -145,15 +149,12 @@ class RoundsWriter(Rounds):
             unknown = {pre: pre_record(metadata, number, None), post: post_record(metrics, None)}
             self._note({n: msgspec.json.encode(d) for n, d in unknown.items() if n not in self.documents})
             there = self._files.names(f"{self._path}/{folder}")
-            self._publish(
-                {
-                    f"{folder}/{name}": results_csv(metrics.round_id, rows, part)
-                    if name == RESULTS
-                    else self._file(f"{folder}/{name}")
-                    for name in ROUND_FILES
-                    if name not in there
-                }
-            )
+            missing = {f"{folder}/{name}" for name in ROUND_FILES if name not in there}
+            results = f"{folder}/{RESULTS}"
+            contents = {name: self._file(name) for name in sorted(missing - {results})}
+            if results in missing or results in rescored:
+                contents[results] = results_csv(metrics.round_id, rows, part)
+            self._publish({n: data for n, data in contents.items() if n in missing or self.text(n) != data})
         begun = self._documents_of(len(rounds) + 1, metadata.run_uuid, (PRE, PLAN))
         self._publish({n: self._file(n) for n in begun if n in self.documents and self.text(n) is None})
         if rounds and self.text(SUMMARY_CSV) != (text := summary_csv(rounds)):
@@ -168,9 +169,19 @@ class RoundsWriter(Rounds):
             self._files.publish(f"{self._path}/{STATE}", _npz_bytes(known))
 
     def publish_posteriors(self, tally: Tally, run_uuid: str, grid_version: str) -> None:
-        """Posteriors before the first round, or after they were moved away."""
-        if not self._files.exists(f"{self._path}/{POSTERIORS}"):
-            self._publish({POSTERIORS: posterior_bytes(tally, run_uuid, grid_version)})
+        """Posteriors before the first round, after they were moved away, or after outcomes were scored anew."""
+        self._publish({POSTERIORS: posterior_bytes(tally, run_uuid, grid_version)})
+
+    def _may_be_rescored(self) -> set[str]:
+        """Files of results whose outcomes may have changed since they were written: never those of batches.
+
+        A file that is not as it was written is left as it is, for `verify` to tell.
+        """
+        if not self.run.entries:
+            return set()
+        listed = manifest.read_manifest(self._files, self._path)
+        names = [name for name in listed.files if name.endswith(f"/{RESULTS}")]
+        return {n for n in names if (data := self.text(n)) is not None and listed.lists(n, data)}
 
     def settle(self) -> None:
         """The session ends: whatever is missing from now on was lost."""

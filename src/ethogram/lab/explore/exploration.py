@@ -20,7 +20,7 @@ from ethogram.decide.explore import Proposal, Tally
 from ethogram.decide.tube import AgainstTruth, Certainty, RoundStatus, TubeMetrics
 from ethogram.errors import BadInput, Damaged, NotFound
 from ethogram.plan.grid import Grid
-from ethogram.store import DERIVED, Home, Run, home_of
+from ethogram.store import DERIVED, Home, Run, home_of, manifest
 from ethogram.store.batch import FAILURE, SUCCESS
 from ethogram.store.lake import EXPLORED
 from ethogram.trace import SUCCESS_AT, digest
@@ -71,7 +71,7 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
     """Tasks of an explored suite, in the order in which they take turns at a point."""
     success_at: float = SUCCESS_AT
-    """The score from which on an episode of the suite is a success."""
+    """The score from which on an episode of the suite was a success at the start; `Run.success_at` says it now."""
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +183,7 @@ class Rounds:
         going = len(done) + 1
         if self._has_plan(round_id(going, metadata.run_uuid)):
             plans[going] = self.plan(going, metadata.run_uuid)
-        found = bought(self.run, plans, metadata.tasks, metadata.success_at)
+        found = bought(self.run, plans, metadata.tasks, self.run.success_at)
         rounds = []
         for number in range(1, going):
             rounds.append([found[at] for p in plans[number].points.tolist() if (at := (number, p)) in found])
@@ -224,19 +224,27 @@ class Rounds:
         """The rows of `summary.csv`."""
         return [{column: value(m) for column, value in SUMMARY.items()} for m in rounds]
 
-    def check_posteriors(self, tally: Tally, ahead: Callable[[], Tally | None]) -> None:
-        """The stored posteriors against those that the committed rounds give.
+    def is_posterior(self, tally: Tally, ahead: Callable[[], Tally | None]) -> bool:
+        """Whether posteriors are stored, and are those that the committed rounds give.
 
-        A crash between the posteriors and the commit leaves them one round ahead; `ahead` gives that round.
+        A crash between the posteriors and the commit leaves them one round ahead; `ahead` gives that round. Those that
+        are as they were written are no longer these once episodes were scored anew; raises `BadInput` for others.
         """
         help_ = "move it away, and it is rebuilt from the committed rounds"
         stored = self._npz(POSTERIORS, help_)
         if stored is None:
-            return
+            return False
         for known in (tally, ahead()):
             if known is not None and _is_posterior(stored, known):
-                return
+                return True
+        if self.run.entries and self._is_as_written(POSTERIORS):
+            return False
         raise BadInput(f"beta_posteriors.npz of {self.run.name!r} is not what its committed rounds give; {help_}")
+
+    def _is_as_written(self, name: str) -> bool:
+        """Whether a file has the bytes that were published, as the list of hashes has them."""
+        data = self.text(name)
+        return data is not None and manifest.read_manifest(self._files, self._path).lists(name, data)
 
     def check_metrics(self, done: Iterable[RoundMetrics]) -> None:
         """The files `metrics.json` of complete rounds, where they are there, against the ledger."""
