@@ -85,6 +85,20 @@ def test_a_race(document, call):
     assert Path("race.svg").read_text().startswith("<svg")
 
 
+@pytest.mark.parametrize("verb", ["field", "why", "cost", "judge"])
+def test_episodes_without_traces_are_not_denied(call, document, verb):
+    """A batched exploration has episodes; who looks for traces is told why there are none."""
+    document("explore", "--world", "toy_v1", "--synthetic", "--rounds", "1", "--run", "batched")
+    (row,) = document("runs")["runs"]
+    for run in ("batched", "latest"):
+        said = call(verb, run)
+        assert said.code != 0
+        assert f"{row['episodes']:,} episodes are recorded in batches, without traces" in said.err
+        assert "ethogram show batched" in said.err
+        assert "empty" not in said.err
+        assert "run or import something first" not in said.err
+
+
 def test_any_suite_and_agent(document):
     Path("suite.py").write_text(
         "from ethogram.plan import Check, Suite, Task\n"

@@ -84,3 +84,9 @@ def tally(batches: Iterable[Batch]) -> Counter[str]:
         if missing and batch.missing is not None:
             found[batch.missing] += missing
     return found
+
+
+def traceless(batches: Iterable[Batch]) -> str:
+    """Words about episodes that are recorded in batches, for those who look for traces; empty where there are none."""
+    count = sum(map(len, batches))
+    return f"{count:,} episodes are recorded in batches, without traces" if count else ""

@@ -14,6 +14,7 @@ from ethogram.cost.usage import CALL_COLUMNS, COLUMNS, TOKENS, Bools, Calls, Flo
 from ethogram.errors import NotFound
 from ethogram.estimate import Estimate
 from ethogram.store import Entry, Lake, Run
+from ethogram.store.batch import traceless
 from ethogram.store.segment import damage, open_texts, span_schema, text_schema
 from ethogram.trace import Scored, Totals
 from ethogram.trace.steps import inner_ids
@@ -27,7 +28,9 @@ def read_steps(run: Run, chosen: list[Entry]) -> Steps:
     if rows is not None and len(chosen) < len(run.entries):
         rows = only(rows, {e.head.trace_id for e in chosen})
     if not chosen:
-        raise NotFound(f"run {run.name!r} has no episode to price; see what is in it with: ethogram show {run.name}")
+        batched = traceless(run.batches)
+        what = f"has no episode to price: {batched}" if batched else "has no episode to price"
+        raise NotFound(f"run {run.name!r} {what}; see what is in it with: ethogram show {run.name}")
     return _as_steps(run, rows)
 
 

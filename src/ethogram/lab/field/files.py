@@ -22,6 +22,7 @@ from ethogram.measure.reading import READINGS
 from ethogram.measure.standard import Standards, chosen, dimensions, of_preset, of_tally
 from ethogram.measure.standard_states import default_states
 from ethogram.store import Entry, Run
+from ethogram.store.batch import traceless
 from ethogram.trace import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
 from .columns import StoredSteps
@@ -158,10 +159,14 @@ def measure_traces(
                 gone[reason] += 1
     _refuse_twice([e for _, e in kept])
     if not kept:
-        told = ", ".join(f"{reason} {n}" for reason, n in gone.items()) or "it is empty"
+        counts = ", ".join(f"{reason} {n}" for reason, n in gone.items())
+        batched = traceless(batch for run in runs for batch in run.batches)
+        told = ", ".join(filter(None, (counts, batched))) or "it is empty"
+        next_ = f"the ways to score it are listed by: ethogram why {runs[0].name}"
+        if batched and not counts:
+            next_ = f"what is known of them is shown by: ethogram show {runs[0].name}"
         raise Refused(
-            f"run {runs[0].name!r} has no scored trace to measure ({told}); "
-            f"the ways to score it are listed by: ethogram why {runs[0].name}",
+            f"run {runs[0].name!r} has no scored trace to measure ({told}); {next_}",
             have=0,
             need=1,
             of="scored traces",

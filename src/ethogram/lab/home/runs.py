@@ -13,7 +13,7 @@ from ethogram.lab.cost.kept import EpisodeCost, kept_costs, run_cost
 from ethogram.lab.outcomes.names import natural, task_name, without_task
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
-from ethogram.store.batch import SCORED, SUCCESS, tally
+from ethogram.store.batch import SCORED, SUCCESS, tally, traceless
 from ethogram.store.lake import EXPLORED, SOURCES
 from ethogram.trace import Missing, Scored, Totals, metered
 
@@ -213,10 +213,8 @@ def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> Ru
 
 
 def _without_traces(run: Run) -> str | None:
-    count = sum(map(len, run.batches))
-    if not count:
-        return None
-    return f"{count:,} episodes are recorded in batches, without traces: their steps, tokens and cost are not known"
+    words = traceless(run.batches)
+    return f"{words}: their steps, tokens and cost are not known" if words else None
 
 
 def _losses(run: Run) -> tuple[Counter[str], int]:

@@ -25,6 +25,7 @@ from ethogram.measure.decisions import Choice, step_of
 from ethogram.measure.layers import LayerScores
 from ethogram.measure.outcomes import outcomes_of
 from ethogram.store import Entry, Home, Run, home_of
+from ethogram.store.batch import traceless
 from ethogram.trace import Scored, short_id
 
 from .against import compare_causes
@@ -125,6 +126,10 @@ def _layers(run: Run, entries: Sequence[Entry], found: AllFindings) -> LayerScor
 
 
 def _entries(run: Run, task: str | None) -> Sequence[Entry]:
+    if not run.entries and (batched := traceless(run.batches)):
+        raise NotFound(
+            f"run {run.name!r} has no traces to read: {batched}; see what is in it with: ethogram show {run.name}"
+        )
     if task is None:
         if not run.entries:
             raise NotFound(f"run {run.name!r} has no traces to read; run or import something first")

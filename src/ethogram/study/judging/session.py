@@ -26,6 +26,7 @@ from ethogram.lab.outcomes.names import natural, task_name
 from ethogram.lab.outcomes.scoring import redactor_of
 from ethogram.lab.why.facts import facts_for
 from ethogram.store import Entry, Home, Run, home_of
+from ethogram.store.batch import traceless
 from ethogram.trace import Ref, Trace, digest
 
 from .calls import (
@@ -167,7 +168,11 @@ class JudgeSession:
         found = run or self.run
         chosen = [e for e in found.entries if not e.forgotten]
         if not chosen:
-            raise NotFound(f"run {found.name!r} has no traces to judge; run or import something first")
+            batched = traceless(found.batches)
+            why = "; run or import something first"
+            if batched:
+                why = f": {batched}; see what is in it with: ethogram show {found.name}"
+            raise NotFound(f"run {found.name!r} has no traces to judge{why}")
         if self.options.task is not None:
             known = sorted({task_name(e.head) for e in chosen}, key=natural)
             chosen = [e for e in chosen if task_name(e.head) == self.options.task]
