@@ -4,10 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from ethogram.capture.chat import ChatBuilder, says_error
+from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
-from ethogram.trace import Message, Origin, Text, ToolCall, ToolResult, Trace
+from ethogram.capture.recorder import Recorder
+from ethogram.judge.reading import TraceWords
+from ethogram.trace import (
+    Head,
+    Message,
+    Origin,
+    Span,
+    SpanId,
+    Text,
+    ToolCall,
+    ToolResult,
+    Trace,
+    episode_id,
+    text_ref,
+    trace_id,
+)
 
 
 def build(*messages: Message | tuple[Message, dict[str, Any]], **options: Any) -> tuple[Trace, SourceReport]:
@@ -87,9 +105,51 @@ def test_what_counts_as_a_failure_can_be_said() -> None:
     assert says_error(ToolResult(" Error: no"))
     assert not says_error(ToolResult("No error"))
     assert says_error(ToolResult("fine", failed=True))
+    assert not says_error(ToolResult("Errors: 0"))
     talk = (says("", ToolCall("a", "", "c1")), result("exit code 1", "a", "c1"))
     assert build(*talk)[0].totals.errors == 0
     assert build(*talk, failed=lambda r: "exit code 1" in r.content)[0].totals.errors == 1
+
+
+def span_statuses(**fields: Any) -> tuple[str, bool, int | None]:
+    """The status of a span that a reader gives without one, whether judges say that it failed, and the errors."""
+    done: list[Trace] = []
+    with Intake(lambda t: MemorySink(done), Origin("x", "x"), SourceReport(source="x")).trace("one") as trace:
+        trace.add(Draft(**{"kind": "tool", "name": "look", **fields}))
+    (step,) = TraceWords(done[0]).steps
+    return done[0].spans[0].status, step.failed, done[0].totals.errors
+
+
+@pytest.mark.parametrize("words", ["Error: no", "  Error", "Exception: no", "Traceback (most recent call last):\n"])
+def test_a_tool_call_without_a_status_fails_by_its_first_words_as_in_a_chat(words: str) -> None:
+    """One rule for every format, so that judges and the metric count the same."""
+    assert says_error(ToolResult(words))
+    assert span_statuses(result=words) == ("error", True, 1)
+    assert span_statuses(output=(Message("tool", (ToolResult(words),)),)) == ("error", True, 1)
+    assert span_statuses(result=words, status="ok") == ("ok", False, 0)
+    assert span_statuses(result=words, kind="retrieval") == ("unset", False, 0)
+    assert span_statuses(result=f"no {words}") == ("unset", False, 0)
+
+
+@pytest.mark.parametrize("words", ["Error: no", "Traceback (most recent call last):\n", "fine"])
+def test_what_is_seen_live_fails_as_in_a_log(words: str) -> None:
+    """Nobody told the status of a call that was seen at the wire; one that was carried out here returned."""
+    done: list[Trace] = []
+    with Intake(lambda t: MemorySink(done), Origin("run", "x"), SourceReport(source="x")).trace("one") as trace:
+        record = Recorder(trace)
+        record.seen_tool(ToolCall("look", "{}", "c"), ToolResult(words, "look", "c"), start_ns=1)
+        record.tool("look", lambda: words)
+    assert [s.status for s in done[0].spans] == ["error" if says_error(ToolResult(words)) else "ok", "ok"]
+
+
+def test_a_trace_of_an_earlier_version_fails_by_its_status_alone() -> None:
+    """What was stored without a status is no error for judges either, as for the metric."""
+    fields = {"trace_id": trace_id("x", "x"), "span_id": SpanId("s"), "seq": 0, "kind": "tool", "name": "look"}
+    words = "Error: no"
+    ref = text_ref(words)
+    head = Head(trace_id=fields["trace_id"], episode=episode_id("x", "x"), task="t")
+    trace = Trace(head, (Span(**fields, result=ref),), {ref: words})
+    assert (trace.totals.errors, TraceWords(trace).steps[0].failed) == (0, False)
 
 
 def test_details_win_over_what_the_turn_itself_says() -> None:

@@ -36,7 +36,7 @@ from ethogram.trace.codec import check
 
 from .cleaning import clean_params, json_text
 from .contexts import Context, Contexts
-from .draft import Draft, LabelDraft, TraceSink, without_surrogates
+from .draft import Draft, LabelDraft, TraceSink, tells_error, without_surrogates
 from .held import HeldSpans
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
@@ -134,7 +134,7 @@ class TraceBuilder:
             lane=names[draft.lane] or "",
             start_ns=start,
             end_ns=end,
-            status="unset" if status == "unset" and draft.error is None else self._status(draft),
+            status="unset" if status == "unset" and draft.error is None and kind != "tool" else self._status(draft),
             error=None if draft.error is None else self._text(draft.error, "error"),
             model=names[draft.model],
             provider=names[draft.provider],
@@ -249,7 +249,7 @@ class TraceBuilder:
 
     def _status(self, draft: Draft) -> Status:
         status: Status = draft.status if draft.status in STATUSES else "unset"
-        return "error" if draft.error is not None and status == "unset" else status
+        return "error" if status == "unset" and (draft.error is not None or tells_error(draft)) else status
 
     def _new_id(self, wanted: str | None) -> SpanId:
         span_id = self._clean(wanted, "name") if wanted else f"s{self.spans}"

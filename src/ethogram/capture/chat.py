@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,16 +10,15 @@ import msgspec
 from ethogram.trace import Message, ToolResult
 
 from .builder import TraceBuilder
-from .draft import Draft
+from .draft import Draft, begins_as_error
 from .pairing import OpenCalls
 
-_ERROR = re.compile(r"\s*Error")
 FailureTest = Callable[[ToolResult], bool]
 
 
 def says_error(result: ToolResult) -> bool:
-    """The common convention: a failed tool says so, or its answer begins with the word."""
-    return result.failed or _ERROR.match(result.content) is not None
+    """The common convention: a failed tool says so, or its answer begins as an error does."""
+    return result.failed or begins_as_error(result.content)
 
 
 class ChatBuilder:

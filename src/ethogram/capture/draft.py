@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status
+from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status, ToolResult
+
+_ERROR = re.compile(r"\s*(?:Error\b|Traceback \(most recent call last\)|Exception:)")
+
+
+def begins_as_error(words: str) -> bool:
+    """Whether the result of a tool is an error by its first words: the convention of logs that give no status."""
+    return _ERROR.match(words) is not None
 
 
 class Draft(msgspec.Struct, kw_only=True, gc=False):
@@ -49,6 +57,16 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     cost_usd: float | None = None
     stop_reason: str | None = None
     attributes: dict[str, Any] = {}
+
+
+def tells_error(draft: Draft) -> bool:
+    """Whether a span without a status is a call of a tool whose result is an error by its first words."""
+    if draft.kind != "tool":
+        return False
+    if draft.result is not None:
+        return begins_as_error(draft.result)
+    parts = (part for message in draft.output for part in message.parts if isinstance(part, ToolResult))
+    return any(begins_as_error(part.content) for part in parts)
 
 
 class LabelDraft(msgspec.Struct, kw_only=True):

@@ -18,7 +18,7 @@ from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult, tokens_of
 from .builder import TraceBuilder
 from .clock import Clock, SystemClock
 from .context import ForeignSpans, current_prompt_version, current_span, within_span
-from .draft import Draft
+from .draft import Draft, begins_as_error
 from .parse import to_json
 
 RETURNED = "returned"
@@ -314,7 +314,10 @@ class Recorder:
         self.end(draft, error)
 
     def seen_tool(self, call: ToolCall, result: ToolResult, *, start_ns: int, parent_id: str | None = None) -> None:
-        """A tool call that somebody else carried out and whose result was just seen; it counts as a step."""
+        """A tool call that somebody else carried out and whose result was just seen; it counts as a step.
+
+        Nobody saw whether it failed: its first words tell, as in a log.
+        """
         self.calls.append(call)
         self._meter.settle(NOTHING, Amounts(steps=1))
         draft = self.begin(
@@ -328,7 +331,7 @@ class Recorder:
             result=result.content,
             output=(Message("tool", (result,)),),
             attributes={SEEN: "wire"},
-            status="error" if result.failed else "unset",
+            status="error" if result.failed or begins_as_error(result.content) else "unset",
         )
         self.end(draft)
 

@@ -11,8 +11,6 @@ from ethogram.trace import Message, Reasoning, Span, Text, ToolResult, Trace
 
 from .finding import FailureClass, Finding, FindingSource, quoted
 
-_SAYS_ERROR = re.compile(r"\s*(?:Error\b|Traceback \(most recent call last\)|Exception:)")
-
 _LEAD = re.compile(r"(?:Call id:\s*\S+\s+)?(?:Observation:\s*)?(?:Execution logs:\s*)?")
 _TELLS_ERROR = re.compile(r"\w*Error\b|Traceback \(most recent call last\)")
 
@@ -43,10 +41,7 @@ class StepWords:
         self.said = "\n".join(said)
         self.thought = "\n".join(thought)
         self.answers = "\n".join(answers)
-        failed = span.status == "error" or span.error is not None
-        if not failed and span.status == "unset" and span.kind == "tool":
-            failed = _SAYS_ERROR.match(self.result) is not None
-        self.failed = failed
+        self.failed = span.status == "error"
 
     @property
     def is_call(self) -> bool:

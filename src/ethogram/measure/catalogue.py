@@ -129,9 +129,10 @@ _OWN = (
         name="errors",
         unit="errors",
         better="less",
-        version=2,
+        version=3,
         needs=("errors",),
-        formula="steps that ended in an error; the spans around a step repeat its error and are not counted",
+        formula="steps that ended in an error; a tool call without a status did where its result begins with 'Error', "
+        "'Exception:' or a traceback; the spans around a step repeat its error and are not counted",
     ),
 )
 

@@ -72,7 +72,7 @@ def step_choice(step: int | None, around: int, find: str | None, only: str | Non
 def chosen_kind(span: Span, only: Only | None) -> bool:
     """Whether a span is of the chosen kind."""
     if only == "errors":
-        return span.status == "error" or span.error is not None
+        return span.status == "error"
     if only == "tools":
         return span.kind in TOOL_KINDS
     return only is None or span.kind == "model"

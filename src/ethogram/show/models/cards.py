@@ -190,7 +190,7 @@ def _step(step: int, span: Span, parts: list[PartView], more: int, labels: list[
         kind=span.kind,
         name=span.tool or span.name,
         agent=span.agent,
-        failed=span.status == "error" or span.error is not None,
+        failed=span.status == "error",
         seconds=span.seconds,
         model=span.model,
         prompt_version=span.prompt_version,
