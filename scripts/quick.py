@@ -3,10 +3,11 @@
 What changed is what differs from the point where the branch left main: committed, staged, not staged, or new. Tests run
 in this order, and those that the time does not allow are named at the end (`make test` runs everything):
 
-1. changed tests, and pages of the guide that changed,
-2. tests that import a changed module or are named after it,
+1. changed tests,
+2. tests that import a changed module or are named after it, and those of the table of imports and of signatures,
 3. the other tests of the changed packages, and the tests of the architecture,
-4. tests of the packages that may import a changed package, by the table in tests/architecture/test_imports.py.
+4. tests of the packages that may import a changed package, by the table in tests/architecture/test_imports.py,
+5. pages of the guide that changed, as one of them may take a minute.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ ROOT = Path(__file__).parents[1]
 SECONDS = 85
 """When no further test is started: the running ones end and the summary is written within two minutes."""
 CODE = ("src", "tests", "bench", "scripts")
+FIRST = ("tests/architecture/test_imports.py", "tests/architecture/test_signatures.py")
+"""Tests that most changes touch, before the others of the changed packages."""
 
 
 def main() -> int:
@@ -83,13 +86,17 @@ def choose(root: Path, changed: Iterable[str], table: Mapping[str, set[str]]) ->
     files = sorted(str(p.relative_to(root)) for p in (root / "tests").rglob("test_*.py"))
     modules = [m for m in map(module_of, changed) if m]
     packages = sorted({m.split(".")[0] for m in modules})
+    pages: dict[str, str] = {}
     for name in changed:
         for test in tests_of_file(root, name, files):
-            chosen.setdefault(test, f"{name} changed")
+            (pages if "::" in test else chosen).setdefault(test, f"{name} changed")
     for name in files:
         module = next((m for m in modules if is_near(root / name, m)), None)
         if module:
             chosen.setdefault(name, f"imports or is named after {module}")
+    for name in FIRST if modules else ():
+        if name in files:
+            chosen.setdefault(name, "tests of architecture")
     for folder in [*packages, "architecture"] if packages else []:
         for name in files:
             if name.split("/")[1] == folder:
@@ -99,7 +106,7 @@ def choose(root: Path, changed: Iterable[str], table: Mapping[str, set[str]]) ->
         for name in files:
             if name.split("/")[1] == package:
                 chosen.setdefault(name, f"{package} may import {', '.join(sorted(table[package] & set(packages)))}")
-    return chosen
+    return {**chosen, **pages}
 
 
 def tests_of_file(root: Path, name: str, files: list[str]) -> Iterator[str]:
@@ -154,15 +161,18 @@ def reasons(tests: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def lint() -> bool:
-    """Format, lint and types; says which of them failed."""
+    """Format, lint and types, until one of them fails; says which."""
     tools = {
         "ruff format": ["ruff", "format", "--check", "--quiet", *CODE],
         "ruff check": ["ruff", "check", "--quiet", *CODE],
         "mypy": ["mypy"],
     }
-    failed = [name for name, words in tools.items() if run_tool(words) != 0]
-    print(f"quick: {', '.join(failed)} failed" if failed else f"quick: {', '.join(tools)} passed", flush=True)
-    return not failed
+    for name, words in tools.items():
+        if run_tool(words) != 0:
+            print(f"quick: {name} failed{'' if name == 'mypy' else '; run: make format'}", flush=True)
+            return False
+    print(f"quick: {', '.join(tools)} passed", flush=True)
+    return True
 
 
 def run_tool(words: list[str]) -> int:

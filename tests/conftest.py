@@ -73,9 +73,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What the test files imported stays: garbage is looked for among newer objects only, in a tenth of the time."""
+    """What the test files imported stays: garbage is looked for among newer objects only, in a tenth of the time.
+
+    And it is looked for seldom: the tests of the architecture hold millions of nodes of syntax trees.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000)
 
 
 _sockets_made = 0

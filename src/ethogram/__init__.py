@@ -45,6 +45,12 @@ _ELSEWHERE = {
     "export_run": "write `from ethogram.lab import export_run`",
     "open_home": "write `from ethogram.store import open_home`; every function also takes `home=` as an address",
     # what people look for because a verb or a package has that name
+    "export": "write `from ethogram.lab import export_run`",
+    "plan": "write `ethogram.plan_runs`",
+    "run": "write `ethogram.run_suite`",
+    "runs": "write `ethogram.list_runs`",
+    "show": "write `from ethogram.lab import show_run`",
+    "stats": "write `ethogram.reliability`",
     "calibrate": "write `from ethogram.lab.calibration.calibrating import calibrate_run`",
     "judge_run": "write `from ethogram.study.judging.runs import judge_run`",
     "replay_trace": "write `ethogram.replay`",

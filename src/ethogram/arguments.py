@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from .errors import BadUsage
@@ -29,14 +31,16 @@ def choice_of(option: str, value: T, choices: Sequence[str]) -> T:
 
 def check_level(value: float, option: str = "level") -> float:
     """The confidence level of intervals, from 0.5 to less than 1."""
-    if not (_is_number(value) and 0.5 <= value < 1):
+    _check_number(option, value)
+    if not 0.5 <= value < 1:
         raise BadUsage.about(option, f"must lie between 0.5 and 1, such as 0.95, not {_written(value)}", value)
     return value
 
 
 def between(option: str, value: float, low: float, high: float) -> float:
     """A number strictly between two others."""
-    if not (_is_number(value) and low < value < high):
+    _check_number(option, value)
+    if not low < value < high:
         raise BadUsage.about(option, f"must lie between {low:g} and {high:g}, not {_written(value)}", value)
     return value
 
@@ -54,9 +58,25 @@ def at_least(option: str, value: N, least: int = 0) -> N:
 
 def above_zero(option: str, value: N) -> N:
     """A finite number above 0, such as a budget."""
-    if not _is_number(value) or not 0 < value < math.inf:
+    _check_number(option, value)
+    if not 0 < value < math.inf:
         raise BadUsage.about(option, f"must be more than 0, not {_written(value)}", value)
     return value
+
+
+def path_of(option: str, value: object) -> Path:
+    """A path given as text or as a path.
+
+    Example: `path_of("out", 3)` raises `out must be a path, not 3`.
+    """
+    if not isinstance(value, str | os.PathLike):
+        raise BadUsage.about(option, f"must be a path, not {_written(value)}", value)
+    return Path(value)
+
+
+def _check_number(option: str, value: object) -> None:
+    if not _is_number(value):
+        raise BadUsage.about(option, f"must be a number, not {_written(value)}", value)
 
 
 def _is_number(value: object) -> bool:

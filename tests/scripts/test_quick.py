@@ -74,9 +74,9 @@ def test_the_nearest_tests_come_first(quick: ModuleType, checkout: Path) -> None
         {
             "tests/high/test_d.py": "tests/high/test_d.py changed",
             "tests/middle/test_uses.py": "imports or is named after low.b",
+            "tests/architecture/test_imports.py": "tests of architecture",
             "tests/low/test_a.py": "tests of low",
             "tests/low/test_other.py": "tests of low",
-            "tests/architecture/test_imports.py": "tests of architecture",
             "tests/middle/test_c.py": "middle may import low",
         }.items()
     )
@@ -91,7 +91,7 @@ def test_a_test_named_after_a_module_is_near_it(quick: ModuleType, checkout: Pat
     ("changed", "tests"),
     [
         ("tests/low/conftest.py", ["tests/low/test_a.py", "tests/low/test_other.py"]),
-        ("docs/guide/run.md", ["tests/docs/test_docs_run.py::test_a_page_runs[run]", "tests/docs/test_words.py"]),
+        ("docs/guide/run.md", ["tests/docs/test_words.py", "tests/docs/test_docs_run.py::test_a_page_runs[run]"]),
         ("docs/design/0001.md", ["tests/docs/test_words.py"]),
         ("tests/low/test_gone.py", []),
         ("bench/run.py", []),

@@ -350,6 +350,12 @@ def test_bad_json_lines(tmp_path: Path) -> None:
         ({"checks": [{"contians": "x"}]}, "no kind of check named 'contians'; did you mean 'contains'"),
         ({"checks": ["numerc"]}, "no kind of check named 'numerc'; did you mean 'numeric'"),
         ({"checks": [{"numeric": 1, "tolerence": 2}]}, "no setting 'tolerence'; did you mean 'tolerance'"),
+        (
+            {"checks": [{"numeric": {"tolerence": 2}}], "expected": 3},
+            "no setting 'tolerence'; did you mean 'tolerance'",
+        ),
+        ({"checks": [{"contains": {"al": ["x"]}}]}, "no setting 'al'; did you mean 'all'"),
+        ({"checks": [{"regex": {"patern": "x"}}]}, "no setting 'patern'; did you mean 'pattern'"),
         ({"checks": [{"kind": "numeric", "tolerence": 2}]}, "no setting 'tolerence'; did you mean 'tolerance'"),
         ({"checks": [{"contains": "x", "regex": "y"}]}, "the check 'contains' has no setting 'regex'"),
         ({"checks": [{}]}, "a check has no kind"),

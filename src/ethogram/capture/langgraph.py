@@ -112,7 +112,7 @@ def _handler(spans: EpisodeSpans, graph: str) -> Any:
 
     told = _Telling(spans, graph)
 
-    class Handler(BaseCallbackHandler):
+    class Handler(BaseCallbackHandler):  # type: ignore[misc]  # not installed everywhere
         run_inline = True
         raise_error = False
 

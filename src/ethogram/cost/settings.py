@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ethogram.arguments import path_of
 from ethogram.errors import BadUsage
 
 from .prices import OwnPrice, PriceList, own_prices, parse_price, read_prices
@@ -40,4 +41,6 @@ def as_prices(prices: PriceSource) -> PriceList:
     """A price list from what a caller may give."""
     if isinstance(prices, PriceList):
         return prices
-    return PriceList(own_prices(prices, "prices")) if isinstance(prices, Mapping) else price_list(prices)
+    if isinstance(prices, Mapping):
+        return PriceList(own_prices(prices, "prices"))
+    return price_list(None if prices is None else path_of("prices", prices))

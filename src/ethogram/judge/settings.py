@@ -32,6 +32,8 @@ class CheckSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     layer: ClassVar[Layer] = "L0"
     main: ClassVar[str] = "expected"
+    main_is_mapping: ClassVar[bool] = False
+    """Whether the value of `main` may be a mapping; otherwise a mapping in a suite holds settings by name."""
 
     sources: dict[str, str] = {}
 
@@ -87,6 +89,7 @@ class Regex(CheckSettings):
 class Equals(CheckSettings):
     """`equals: Paris`: the whole answer, case, spaces and (when asked) punctuation aside."""
 
+    main_is_mapping: ClassVar[bool] = True
     expected: Any = msgspec.UNSET
     ignore_case: bool = True
     ignore_space: bool = True
@@ -99,6 +102,8 @@ class Equals(CheckSettings):
 
 class OneOf(Equals):
     """`one_of: [Paris, paree]`: the whole answer is one of them."""
+
+    main_is_mapping: ClassVar[bool] = False
 
     def problem(self, expected: Any) -> str | None:
         """A list is needed."""
@@ -130,6 +135,7 @@ class JsonCheck(CheckSettings):
     Where nothing is expected, it has to parse, no more; `json_schema: true` demands only that, whatever is expected.
     """
 
+    main_is_mapping: ClassVar[bool] = True
     expected: Any = msgspec.UNSET
     has: dict[str, Any] = {}
     fenced: bool = True
@@ -141,6 +147,7 @@ class JsonSchema(CheckSettings):
     """`json_schema: schema.json`, or the schema itself."""
 
     main: ClassVar[str] = "schema"
+    main_is_mapping: ClassVar[bool] = True
 
     schema: dict[str, Any] | bool | str
     fenced: bool = True
@@ -204,6 +211,7 @@ class ToolCalls(CheckSettings):
 
     layer: ClassVar[Layer] = "L1"
     main: ClassVar[str] = "calls"
+    main_is_mapping: ClassVar[bool] = True
 
     calls: Any = msgspec.UNSET
     mode: Literal["strict", "unordered", "subset", "superset"] = "strict"
@@ -356,9 +364,14 @@ def long_form(kind: str, value: Any) -> dict[str, Any]:
     shape = KINDS[kind]
     if value is None or (value is True and kind == "json"):
         return {}
-    if isinstance(value, dict) and (not value or any(k in shape.__struct_fields__ for k in value)):
+    if isinstance(value, dict) and _names_settings(shape, value):
         return value
     return {shape.main: value}
+
+
+def _names_settings(shape: type[CheckSettings], value: dict[str, Any]) -> bool:
+    """Whether a mapping holds settings by name, also misspelt ones, and is not the value of the main setting itself."""
+    return not value or not shape.main_is_mapping or any(name in shape.__struct_fields__ for name in value)
 
 
 def suite_files(words: str | list[str]) -> list[str]:

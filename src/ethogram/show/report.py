@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import Literal, get_args
 
-from ethogram.arguments import choice_of
+from ethogram.arguments import choice_of, path_of
 from ethogram.display.chart import can_draw
 from ethogram.errors import BadUsage, MachineFailure
 from ethogram.lab.why.beside import BesideReader
@@ -75,7 +75,7 @@ def report(
 
     Example: `report("night", "night.html").sections`
     """
-    place = Path(out)
+    place = path_of("out", out)
     chosen = _format(place, format)
     browser = _chromium() if chosen == "pdf" else ""
     behaviour = FieldReading(field=field, states=states, corridor=corridor, rule=rule, reading=reading, preset=preset)
@@ -114,7 +114,12 @@ def _format(place: Path, wanted: ReportFormat | None) -> ReportFormat:
     chosen = next((one for one in known if one == (wanted or ending)), None)
     if chosen is None or ending != chosen:
         kind = chosen or "html"
-        raise BadUsage(f"a report ends in .html, .md or .pdf; name it {place.stem}.{kind}, not {place.name}")
+        raise BadUsage(
+            f"a report ends in .html, .md or .pdf; name it {place.stem}.{kind}, not {place.name}",
+            option="out",
+            value=str(place),
+            choices=(".html", ".md", ".pdf"),
+        )
     return chosen
 
 

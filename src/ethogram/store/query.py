@@ -307,6 +307,8 @@ def _understood(connection: Any, query: str) -> tuple[str, set[str]]:
     """The one SELECT of a query and the tables that it names: parsed only, so no file is touched."""
     import duckdb
 
+    if not isinstance(query, str):
+        raise BadUsage.about("query", f"must be a text, not {query!r}", query)
     try:
         statements = connection.extract_statements(query)
     except duckdb.Error as error:

@@ -115,7 +115,9 @@ def _named(item: str) -> tuple[str, str]:
 def _from_words(spec: str) -> Policy:
     first, *words = [word.strip() for word in spec.split(",")]
     if first not in _PRESETS:
-        raise BadUsage(f"no redaction policy named {first!r}; known: {', '.join(_PRESETS)}")
+        known = tuple(_PRESETS)
+        problem = f"no redaction policy named {first!r}; known: {', '.join(known)}"
+        raise BadUsage(problem, option="redact", value=first, choices=known)
     kinds, actions = _PRESETS[first].kinds, dict(_PRESETS[first].fields)
     for word in words:
         field, equals, action = word.partition("=")

@@ -10,6 +10,7 @@ suite/
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from ethogram.arguments import path_of
 from ethogram.errors import BadInput, EthogramError, NotFound
 from ethogram.loading import code_digest, module_at, module_named, named_object
 from ethogram.plan import Suite, Task
@@ -58,7 +60,7 @@ class LoadedSuite:
 
 def load_suite(spec: str | Path) -> LoadedSuite:
     """A suite by what the user typed: a folder, a file, `pkg.mod` or `pkg.mod:name`."""
-    path = Path(spec)
+    path = path_of("suite", spec)
     if path.is_dir():
         loaded = _from_folder(path)
     elif path.is_file() and path.suffix in (".yaml", ".yml", ".jsonl"):
@@ -207,6 +209,14 @@ def _has_module(name: str) -> bool:
     return Path(f"{first}.py").is_file() or Path(first).is_dir() or importlib.util.find_spec(first) is not None
 
 
+_MARKS = {
+    ".py": re.compile(r"Suite\("),
+    ".yaml": re.compile(r"^tasks:", re.MULTILINE),
+    ".yml": re.compile(r"^tasks:", re.MULTILINE),
+}
+"""What a file of each kind has in it if it holds a suite."""
+
+
 def _suites_here() -> list[str]:
     """Folders and files of the working folder that hold a suite, by their name or their first lines."""
     found = []
@@ -214,7 +224,7 @@ def _suites_here() -> list[str]:
         if path.is_dir():
             if any((path / name).is_file() for name in ("suite.yaml", "suite.yml", "tasks.yaml", "tasks.jsonl")):
                 found.append(path.name)
-        elif path.suffix == ".py" and "Suite(" in path.read_text(encoding="utf-8", errors="replace"):
+        elif (mark := _MARKS.get(path.suffix)) and mark.search(path.read_text(encoding="utf-8", errors="replace")):
             found.append(path.name)
     return found
 

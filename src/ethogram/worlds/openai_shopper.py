@@ -33,7 +33,8 @@ def solve(task: Any, episode: Any) -> str | None:
         completion = client().chat.completions.create(model=MODEL, messages=messages, tools=offered)
         reply = completion.choices[0].message
         if not reply.tool_calls:
-            return reply.content
+            answer: str | None = reply.content
+            return answer
         messages.append(reply)
         messages += [result_of(call, episode.tools) for call in reply.tool_calls]
     return None

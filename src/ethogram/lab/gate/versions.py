@@ -83,7 +83,7 @@ def suite_versions(one: Run, two: Run) -> SuiteVersions | None:
 def refuse_itself(one: Run, two: Run) -> None:
     """Refuse to compare a run with itself; raises `BadUsage`."""
     if one.path == two.path and one.files.address == two.files.address:
-        raise BadUsage(f"run {one.name!r} would be compared with itself; name two runs")
+        raise BadUsage(f"run {one.name!r} would be compared with itself; name two runs", value=one.name)
 
 
 def comparable_tasks(one: Run, two: Run, *, common_tasks: bool) -> frozenset[str] | None:

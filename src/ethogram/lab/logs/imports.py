@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 
+from ethogram.arguments import path_of
 from ethogram.capture.columns import is_header, parse_columns, why_no_table
 from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
@@ -146,11 +147,11 @@ def read_logs(
 ) -> ImportResult:
     """`import_logs` with its options in one record."""
     lake = home_of(home)
-    many: list[str | Path] = [paths] if isinstance(paths, str | Path) else list(paths)
+    many: list[str | Path] = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
     if not many:
         raise BadUsage("name at least one file, folder or archive, or - for standard input")
     for path in many:
-        if str(path) != "-" and not Path(path).exists():
+        if str(path) != "-" and not path_of("paths", path).exists():
             raise NotFound(f"no file or folder at {str(path)!r}", where=str(path))
     return _Import(lake, options, progress).read(many)
 
