@@ -53,7 +53,7 @@ def resident():
 with tempfile.TemporaryDirectory() as home:
     watch = Watch()
     started, cpu = time.perf_counter(), time.process_time()
-    done = run_suite(suite, agent, home=home, run="b", k=n // tasks, workers=10, watcher=watch)
+    done = run_suite(suite, agent, home=home, run="b", k=n // tasks, workers=10, progress=watch)
     OUT = dict(wall=time.perf_counter() - started, work=time.process_time() - cpu, early=watch.early, late=watch.late)
     assert done.successes == n
 """

@@ -86,7 +86,7 @@ with tempfile.TemporaryDirectory() as place:
     with Meter() as meter:
         watch = Watch(meter)
         done = run_suite(f"{place}/suite.py", f"{place}/agent.py:agent", k=many // 50, home=f"{place}/home",
-                         engine="ray" if nodes else "local", workers=8, watcher=watch)
+                         engine="ray" if nodes else "local", workers=8, progress=watch)
     assert done.successes == many, done
     (n, cpu, at), (m, more_cpu, later) = watch.at
     each = (later - at) / (m - n)

@@ -131,7 +131,7 @@ print(eth.plan_runs("monday", drop=0.2).runs)
 
 # == rescore
 Path("labels.csv").write_text("task,attempt,value\n0,0,1\n0,1,0\n")
-print(eth.rescore("monday", labels_csv="labels.csv").scored)
+print(eth.rescore("monday", labels="labels.csv").scored)
 
 # == report
 print(eth.report("friday", "friday.html").sections)
@@ -151,7 +151,7 @@ def add_up(task, episode):
 
 
 experiment = eth.Experiment(
-    files="sales.csv", question="How much was sold?", expected_answer="12", agent=add_up, noise_floor_runs=1, k=2
+    files="sales.csv", question="How much was sold?", expected="12", agent=add_up, noise_floor=1, k=2
 )
 print(experiment.run().summary())
 

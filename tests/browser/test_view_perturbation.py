@@ -29,7 +29,7 @@ def address(serve_home: Callable[[Path], str], night_home: Path, tmp_path_factor
     """A duplicated row makes the sum wrong, an added column changes nothing."""
     table = tmp_path_factory.mktemp("table") / "t.csv"
     table.write_text("item,price\napple,3\nbread,4\nmilk,2\ntea,6\n")
-    about: dict[str, Any] = {"question": "Sum?", "expected_answer": 15, "score": "numeric", "run": "hurt"}
+    about: dict[str, Any] = {"question": "Sum?", "expected": 15, "score": "numeric", "run": "hurt"}
     operators = ["row_duplicate", "irrelevant_columns"]
     Experiment(agent=adder, files=table, operators=operators, k=2, home=str(night_home), **about).run()
     return serve_home(night_home)

@@ -53,7 +53,7 @@ def test_a_reply_of_30_megabytes_keeps_both_ends_and_holds_up_nobody(endpoint: s
         for n in names
     )
     watching, home = Watching(), open_home(str(tmp_path / "home"))
-    result = run_suite(Suite(name="s", tasks=tasks), endpoint, home=home, run="r", workers=2, watcher=watching)
+    result = run_suite(Suite(name="s", tasks=tasks), endpoint, home=home, run="r", workers=2, progress=watching)
     assert result.successes == 31
     small = [r.seconds for r in watching.reports if r.task != "large"]
     print(f"slowest of the others: {max(small):.2f} s")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
+import ethogram
 from ethogram.cli.main import VERBS, verb_app, verb_paths
 from ethogram.cli.spellings import RENAMED, RENAMED_IN
 
@@ -122,6 +124,7 @@ def test_an_old_spelling_is_refused_with_the_new_one(call, verb, old, new):
         ("report one --against two", "the baseline is the first argument: ethogram report BASE CANDIDATE"),
         ("stats --run one", "the run is an argument: ethogram stats RUN"),
         ("show --run one", "the run is an argument: ethogram show RUN"),
+        ("plan --run one", "the run is an argument: ethogram plan RUN"),
         ("explore map --run one", "the run is an argument: ethogram explore map RUN"),
         ("variance --run one", "runs are arguments: ethogram variance RUN RUN"),
         ("stats one -k 2", "which k to estimate is given with --k, such as --k 1,2,4"),
@@ -143,4 +146,98 @@ def test_a_verb_that_never_had_an_option_does_not_say_so(call, verb):
 def test_a_verb_without_the_option_names_no_other(call):
     said = call("stats", "latest", "--baseline", "other")
     assert said.code == 64
-    assert said.err == "ethogram stats: No such option: --baseline (see: ethogram stats --help)\n"
+    assert said.err == "ethogram stats: there is no option --baseline (see: ethogram stats --help)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("report one --output x.html", "there is no option --output; similar: --out"),
+        ("run a b --name x", "there is no option --name"),
+    ],
+)
+def test_an_unknown_option_names_what_is_spelled_alike(call, line, sentence):
+    said = call(*line.split())
+    assert said.code == 64
+    assert f": {sentence}" in said.err
+    assert "No such option" not in said.err
+
+
+PYTHON = {
+    "compare": "compare",
+    "costs": "cost",
+    "diff": "diff",
+    "divergence": "divergence",
+    "Experiment": "perturb",
+    "explore": "explore run",
+    "field": "field",
+    "fork": "fork",
+    "gate": "gate",
+    "import_logs": "import",
+    "list_runs": "runs",
+    "plan_runs": "plan",
+    "reliability": "stats",
+    "replay": "replay",
+    "report": "report",
+    "rescore": "score",
+    "run_suite": "run",
+    "sql": "sql",
+    "why": "why",
+}
+"""Public functions that have a verb."""
+
+NO_VERB = {
+    "Dimension", "Estimate", "EthogramError", "Field", "Suite", "Task", "Trace",  # records
+    "from_langgraph", "span", "tool",  # marks in the code of an agent
+    "load",  # a stored run as an object
+}  # fmt: skip
+
+IN_PYTHON_ONLY = {
+    "progress": "a function that is called; on the command line progress goes to stderr",
+    "options": "a record of settings that are options of their own on the command line",
+    "environment": "a record: --env and --clean-env",
+    "metering": "a record: --price, --prices and --allow-unmetered",
+    "stop": "a record: --stop-balanced, --stop-misclassified and --stop-undecided",
+    "fork every": "the usual spacing of looks serves; the number of pairs, -k, decides",
+    "fork source": "the run that has the trace; the verb looks in all of them",
+    "fresh": "on the command line --base-agent means it, with --buy",
+    "ahead": "measured in bench/, and no option: the order of attempts",
+    "seal": "on the command line the home's keys say it, but for import, which has --no-seal",
+    "plan_runs every": "the looks of a plan are those of the gate, which has --every",
+    "why level": "the level of the command line is 0.95",
+}
+"""Keywords without an option of that name, and why."""
+
+
+def keywords(function: Any) -> list[str]:
+    """The names of the parameters that are given by name."""
+    return [p.name for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
+
+
+def spelled_in(path: str) -> set[str]:
+    """Options and arguments of a verb, as names in Python; a list has the plural of an option that is repeated."""
+    verb = next(v for v in VERBS if v.name == path.split()[0])
+    commands = verb_app(verb).registered_commands
+    command = dict(zip(verb_paths(verb)[-len(commands) :], commands, strict=True))[path]
+    names = {name.lstrip("-").replace("-", "_") for option in OPTIONS if option.verb == path for name in option.names}
+    hints = get_type_hints(command.callback, include_extras=True).items()
+    arguments = {name for name, hint in hints if "ArgumentInfo" in {type(a).__name__ for a in get_args(hint)}}
+    return names | {f"{name}s" for name in names} | arguments
+
+
+@pytest.mark.parametrize("name", PYTHON)
+def test_keywords_are_spelled_as_options(name):
+    excused = {key.split()[-1] for key in IN_PYTHON_ONLY if " " not in key or key.startswith(f"{name} ")}
+    assert set(keywords(getattr(ethogram, name))) - spelled_in(PYTHON[name]) <= excused
+
+
+def test_every_public_function_is_held_to_its_verb():
+    assert set(PYTHON) | NO_VERB | {"__version__"} == set(ethogram.__all__)
+    needed = {
+        key
+        for name, verb in PYTHON.items()
+        for keyword in keywords(getattr(ethogram, name))
+        if keyword not in spelled_in(verb)
+        for key in (keyword, f"{name} {keyword}")
+    }
+    assert set(IN_PYTHON_ONLY) <= needed

@@ -84,7 +84,7 @@ def test_grades_are_compared_by_their_distance(night: Any, tmp_path: Path) -> No
     sheet = tmp_path / "grades.csv"
     said = [f"{t},quality,{g},{who}" for t, g in zip(night.ids, given, strict=True) for who in ("ada", "bob")]
     sheet.write_text("\n".join(["trace,name,value,by", *said]))
-    (graded,) = calibrate_run("night", score="quality", labels_csv=sheet, home=night.home).items
+    (graded,) = calibrate_run("night", score="quality", labels=sheet, home=night.home).items
     assert graded.weighted_kappa is not None
     mean = judge.mean() - given.mean()
     chance = judge.var() + given.var() + mean**2
@@ -171,7 +171,7 @@ def test_an_ordinary_score_and_outcomes(tmp_path: Path, judged_run: Any) -> None
         calibrate_run("night", home=run.home)
     label_run("night", name="model_graded_qa", sample=120, sheet=tmp_path / "a.csv", home=run.home)
     run.fill(tmp_path / "a.csv")
-    found = calibrate_run("night", score="model_graded_qa", labels_csv=tmp_path / "a.csv", home=run.home)
+    found = calibrate_run("night", score="model_graded_qa", labels=tmp_path / "a.csv", home=run.home)
     (item,) = found.items
     assert (item.labels, item.judge, item.judged) == (120, "grader", 400)
     assert found.notes == ["120 labels added from a.csv"]

@@ -254,7 +254,7 @@ def test_the_order_of_lanes_is_no_divergence(home: Home, write: Callable[..., No
     two = {"attempt": 1, "steps": [right[0], left[0], right[1], left[1]], "lanes": ["r", "l", "r", "l"]}
     write("lanes", [one, two])
     assert divergence("lanes", home=home).mean_of_means == 0.0
-    assert divergence("lanes", by_lane=False, home=home).mean_of_means == 1.0
+    assert divergence("lanes", lanes=False, home=home).mean_of_means == 1.0
     a, b = (e.head.trace_id for e in load("lanes", home=home).entries)
     found = diff(a, b, home=home)
     assert (found.d_norm, found.lanes, found.t_star) == (0.0, 2, None)

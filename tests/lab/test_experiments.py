@@ -54,7 +54,7 @@ agent.meters = ("tokens", "usd")  # type: ignore[attr-defined]
 
 
 def made(home: Home, suite: Path, how: Any = agent, **more: Any) -> Experiment:
-    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor_runs": 1, "run": "x", "home": home}
+    usual: dict[str, Any] = {"operators": ["row_duplicate"], "k": 2, "noise_floor": 1, "run": "x", "home": home}
     return Experiment(suite=suite, agent=how, **{**usual, **more})
 
 
@@ -265,13 +265,13 @@ def test_no_answer_and_no_outcome_is_no_recovery(home: Home, suite: Path) -> Non
 
 
 def test_the_summary_says_what_matters_first_and_warns(home: Home, suite: Path) -> None:
-    found = made(home, suite, noise_floor_runs=0, k=1).run()
+    found = made(home, suite, noise_floor=0, k=1).run()
     assert found.noise_floor_runs == 0
     lines = found.summary().splitlines()
     assert lines[0] == f"x: 2 of 2 pairs, agent {found.agent}"
     assert lines[1].startswith("  WARNING: the noise floor was not measured")
     assert lines[2].startswith("  accuracy lost to the damage: ")
-    measured = made(home, suite, run="y", noise_floor_runs=3).run()
+    measured = made(home, suite, run="y", noise_floor=3).run()
     assert measured.noise_floor_runs == 3
     assert "WARNING" not in measured.summary()
     assert "noise floor: mean 0.000, largest 0.000 (4 re-runs of each clean attempt)" in measured.summary()

@@ -292,7 +292,7 @@ def test_a_corridor_is_saved_and_new_runs_are_held_against_it(home, tmp_path):
     wild = [Episode(shop(np.random.default_rng(i), True, more=15), Scored(1.0), "task-0") for i in range(12)]
     store(home, "wild", [*wild, Episode("user model get_order", Scored(0.0), "task-0")])
     file = tmp_path / "corridor.json"
-    saved = field_of("old", home=home, preset="service", save_to=file)
+    saved = field_of("old", home=home, preset="service", save_corridor=file)
     assert saved.saved_corridor == str(file)
     ruler = load_corridor(file)
     assert (ruler.corridor.K, ruler.preset, ruler.reading) == (30, "service", "steps")
@@ -312,10 +312,10 @@ def test_a_corridor_from_several_runs_or_from_chosen_traces(home, tmp_path):
     store(home, "one", episodes(7, k=6))
     store(home, "two", episodes(8, k=6))
     file = tmp_path / "corridor.json"
-    both = field_of("one", join=["two"], home=home, save_to=file)
+    both = field_of("one", join=["two"], home=home, save_corridor=file)
     assert (both.K, both.joined, load_corridor(file).corridor.K) == (36, ["two"], 18)
     ids = [e.head.trace_id for e in home.run("one").entries]
-    some = field_of("one", home=home, traces=[ids[0][:20], *ids[1:8]], save_to=file)
+    some = field_of("one", home=home, traces=[ids[0][:20], *ids[1:8]], save_corridor=file)
     assert (some.K, load_corridor(file).corridor.K) == (8, 4)
     with pytest.raises(BadUsage, match="is in two of these runs"):
         field_of("one", join=["one"], home=home)
@@ -328,7 +328,7 @@ def test_a_dimension_that_new_runs_lack_is_not_compared(home, tmp_path):
     bare = [Episode("user model" + " user model" * (i % 3), Scored(float(i % 2)), "task-0") for i in range(8)]
     store(home, "bare", bare)
     file = tmp_path / "corridor.json"
-    field_of("old", home=home, save_to=file)
+    field_of("old", home=home, save_corridor=file)
     found = field_of("bare", home=home, corridor=file)
     assert found.corridor is not None
     assert found.corridor.not_compared["errors"] == "no step says whether it went well"
@@ -340,7 +340,7 @@ def test_a_corridor_of_ones_own_field_is_measured_through_it(home, tmp_path):
     store(home, "old", episodes(15, k=20, tasks=1))
     (tmp_path / "own.py").write_text(OWN)
     file, own = tmp_path / "corridor.json", f"{tmp_path / 'own.py'}:Good"
-    field_of("old", home=home, field=own, save_to=file)
+    field_of("old", home=home, field=own, save_corridor=file)
     found = field_of("old", home=home, corridor=file)
     assert found.field == own
     assert found.corridor is not None
@@ -381,7 +381,7 @@ def grid(seed: int, k: int = 6) -> list[Episode]:
 
 def test_factors_are_ablated(home):
     store(home, "grid", grid(12))
-    found = field_of("grid", home=home, ablation=True)
+    found = field_of("grid", home=home, ablate=True)
     assert found.ablation is not None
     assert found.ablation.factors == {"noise": ["0", "1"], "hint": ["no", "yes"]}
     effects = {e.name: e for e in found.ablation.effects}
@@ -398,7 +398,7 @@ def test_settings_come_from_the_plan(home):
     kept = [msgspec.structs.replace(e, condition=names[e.condition]) for e in grid(13) if e.condition in names]
     plan = {"options": {"conditions": [{"name": "a"}, {"name": "b", "settings": {"noise": 3}}]}}
     store(home, "grid", kept, plan=plan)
-    found = field_of("grid", home=home, ablation=True)
+    found = field_of("grid", home=home, ablate=True)
     assert found.ablation is not None
     assert found.ablation.factors == {"noise": ["not set", "3"]}
     with pytest.raises(BadUsage, match="choose one with condition"):
@@ -434,7 +434,7 @@ def test_too_little_is_refused(home):
     assert (one.value.have, one.value.need, one.value.of) == (1, 2, "scored traces")
     store(home, "lost", [Episode("user model get_a", Scored(0.0))] * 3)
     with pytest.raises(Refused, match="no success"):
-        field_of("lost", home=home, save_to="never.json")
+        field_of("lost", home=home, save_corridor="never.json")
     assert not Path("never.json").exists()
 
 
@@ -517,8 +517,8 @@ def test_what_makes_no_sense_is_said_before_anything_is_read(home, tmp_path):
         ({"rule": "seen"}, BadUsage, "rule must be visited or reached"),
         ({"draws": 3}, BadUsage, "draws must be at least 99"),
         ({"level": 1.5}, BadUsage, "level must lie between 0.5 and 1"),
-        ({"ablation": True}, BadUsage, "nothing to ablate"),
-        ({"ablation": True, "against": "run"}, BadUsage, "cannot be combined with against"),
+        ({"ablate": True}, BadUsage, "nothing to ablate"),
+        ({"ablate": True, "against": "run"}, BadUsage, "cannot be combined with against"),
         ({"states": tmp_path / "none.yaml"}, NotFound, "no milestones at"),
         ({"corridor": tmp_path / "none.json"}, NotFound, "no corridor at"),
         ({"dimensions": ["seconds", "cost_usd"]}, Refused, "none of the dimensions can be measured"),

@@ -109,7 +109,7 @@ def test_a_sheet_is_filled_in_and_scores(logs: Any, home: Home, tmp_path: Path) 
     assert [(r["task"], r["attempt"], r["source"], r["name"], r["value"]) for r in rows] == [
         (str(t), "0", "u.json", "outcome", "") for t in range(3)
     ]
-    assert rescore("open", labels_csv=path, home=home).changed == 0, "an empty sheet says nothing"
+    assert rescore("open", labels=path, home=home).changed == 0, "an empty sheet says nothing"
     assert rescore("open", outcome_from=f"csv:{path}", home=home).changed == 0, "--labels by another name"
     with pytest.raises(BadUsage, match="exists, and may hold labels"):
         label_run("open", name="outcome", sheet=path, home=home)
@@ -121,7 +121,7 @@ def test_a_sheet_is_filled_in_and_scores(logs: Any, home: Home, tmp_path: Path) 
     taken = rescore("open", outcome_from=f"csv:{path}", home=home)
     assert (taken.scored, taken.successes, taken.changed) == (2, 1, 2), "by the start of the id, from column value"
     assert taken.labels == 2
-    assert rescore("open", labels_csv=path, home=home).labels == 0
+    assert rescore("open", labels=path, home=home).labels == 0
     assert label_run("open", name="outcome", home=home).left == 1
 
 

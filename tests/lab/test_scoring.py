@@ -217,7 +217,7 @@ def test_labels_from_a_csv(native: Run, tmp_path: Path, home: Home) -> None:
         ",file,,pass,\n"
         ",file,0,perhaps,\n"
     )
-    result = rescore(native.name, labels_csv=path, home=home)
+    result = rescore(native.name, labels=path, home=home)
     after = outcomes(native)
     assert after["world", 0] == Scored(0.75, "hand.csv")
     assert after["sum", 0] == Scored(0.0, "hand.csv")
@@ -230,7 +230,7 @@ def test_labels_from_a_csv(native: Run, tmp_path: Path, home: Home) -> None:
     labels = [x for x in native.labels() if x.source == "hand"]
     assert {x.name for x in labels} == {"outcome"}
     assert len(labels) == 3
-    assert rescore(native.name, labels_csv=path, home=home).labels == 0
+    assert rescore(native.name, labels=path, home=home).labels == 0
 
 
 def test_a_label_becomes_the_outcome(native: Run, home: Home, tmp_path: Path) -> None:
@@ -244,7 +244,7 @@ def test_a_label_becomes_the_outcome(native: Run, home: Home, tmp_path: Path) ->
         rescore(native.name, score="lookd", home=home)
     path = tmp_path / "many.csv"
     path.write_text("task,attempt,name,by,value\nsum,0,style,ann,0.25\nsum,0,speed,ann,1\n")
-    rescore(native.name, labels_csv=path, score="style", home=home)
+    rescore(native.name, labels=path, score="style", home=home)
     assert outcomes(native)["sum", 0] == Scored(0.25, "style")
 
 
@@ -253,12 +253,12 @@ def test_what_cannot_be_labels_is_refused(native: Run, home: Home, tmp_path: Pat
     for text, said in (("a,b\n1,2\n", "labels need"), ("task\n1\n", "labels need"), ("", "labels need")):
         path.write_text(text)
         with pytest.raises(BadUsage, match=said):
-            rescore(native.name, labels_csv=path, home=home)
+            rescore(native.name, labels=path, home=home)
     path.write_bytes(b"task,value\n\xff\xfe,1\n")
     with pytest.raises(BadUsage, match="not a CSV file"):
-        rescore(native.name, labels_csv=path, home=home)
+        rescore(native.name, labels=path, home=home)
     with pytest.raises(NotFound, match="no CSV file"):
-        rescore(native.name, labels_csv=tmp_path / "none.csv", home=home)
+        rescore(native.name, labels=tmp_path / "none.csv", home=home)
 
 
 # ---- imported runs ----
@@ -388,7 +388,7 @@ def test_checks_need_no_suite(told: str, home: Home) -> None:
 def test_another_scale_and_traces_without_a_score_are_said(told: str, home: Home, tmp_path: Path) -> None:
     first, second, third = (e.head.trace_id for e in load(told, home=home).entries)
     (tmp_path / "said.csv").write_text(f"trace,value\n{first},4\n{second},1\n{third},0.2\n")
-    found = rescore(told, labels_csv=tmp_path / "said.csv", home=home)
+    found = rescore(told, labels=tmp_path / "said.csv", home=home)
     (note,) = found.notes
     assert (found.successes, note.startswith("scores go up to 4, and 0.5 or more counts as a success")) == (2, True)
     silent = {"messages": [{"role": "user", "content": "Refund it."}], "metadata": {}}
@@ -420,12 +420,12 @@ def test_a_table_has_one_meaning_under_both_names(told: str, home: Home, tmp_pat
     table = tmp_path / "said.csv"
     first, *_ = load(told, home=home).entries
     table.write_text(f"trace,value,why\n{first.head.trace_id},fail,it was rude\n")
-    by_labels = rescore(told, labels_csv=table, home=home)
+    by_labels = rescore(told, labels=table, home=home)
     assert (by_labels.scored, by_labels.successes, by_labels.labels) == (1, 0, 1)
     by_form = rescore(told, outcome_from=f"csv:{table}", home=home)
     assert (by_form.scored, by_form.changed, by_form.labels) == (1, 0, 0), "it added the same label and outcome"
     for more, words in (
-        ({"labels_csv": table, "outcome_from": f"csv:{table}"}, "labels and outcome_from csv: say the same"),
+        ({"labels": table, "outcome_from": f"csv:{table}"}, "labels and outcome_from csv: say the same"),
         ({"score": "outcome", "outcome_from": "label:outcome"}, "score and outcome_from label: say the same"),
         ({"outcome_from": f"csv:{table}:grade"}, "labels need either 'trace', or 'source', .* 'grade'"),
     ):
@@ -438,5 +438,5 @@ def test_rows_name_a_trace_by_its_file(logs: Any, home: Home, tmp_path: Path) ->
         import_logs(logs.put(f"{name}.json", [logs.turns(len(name) + ord(name[0]), 0, None)]), home=home, run="files")
     table = tmp_path / "said.csv"
     table.write_text("source,outcome\none.json,pass\ntwo,fail\nthree,pass\n")
-    found = rescore("files", labels_csv=table, home=home)
+    found = rescore("files", labels=table, home=home)
     assert (found.scored, found.successes, found.unmatched) == (2, 1, ["said.csv line 4"])

@@ -40,7 +40,7 @@ def test_every_figure_of_the_part_is_a_figure_of_the_result(home: Home, table: P
         agent=agent,
         files=table,
         question="Sum?",
-        expected_answer=15,
+        expected=15,
         score="numeric",
         operators=["row_duplicate", "tool_error", "irrelevant_columns"],
         intensities=[0.3, 1],
@@ -96,7 +96,7 @@ def corrupted(task: Task, episode: Any) -> str:
 
 
 def test_the_headlines_say_what_the_damage_cost(home: Home, table: Path) -> None:
-    about: dict[str, Any] = {"files": table, "question": "Sum?", "expected_answer": 15, "score": "numeric"}
+    about: dict[str, Any] = {"files": table, "question": "Sum?", "expected": 15, "score": "numeric"}
     found = Experiment(
         agent=corrupted, operators=["row_duplicate", "unit_change"], k=3, home=home, run="x", **about
     ).run()
@@ -129,7 +129,7 @@ def test_an_agent_without_steps_has_no_distances_to_show(home: Home, table: Path
     def mute(task: Task, episode: Any) -> str:
         return "15" if (episode.workspace / "t.csv").read_text() == clean else "16"
 
-    about: dict[str, Any] = {"files": table, "question": "Sum?", "expected_answer": 15, "score": "numeric"}
+    about: dict[str, Any] = {"files": table, "question": "Sum?", "expected": 15, "score": "numeric"}
     Experiment(agent=mute, operators=["row_duplicate"], k=2, home=home, run="x", **about).run()
     made = experiment_part(home.run("x"))
     assert made is not None

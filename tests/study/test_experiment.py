@@ -53,7 +53,7 @@ def sales(tmp_path: Path) -> Path:
 def experiment(home: Home, file: Path | None, agent: Any = adder, **more: Any) -> Experiment:
     about: dict[str, Any] = {} if file is None else {"files": [file], "question": ASK, "score": "numeric"}
     if file is not None:
-        about["expected_answer"] = 24
+        about["expected"] = 24
     return Experiment(**{"agent": agent, "home": home, "run": "x", **about, **more})
 
 
@@ -91,7 +91,7 @@ def test_both_sides_of_a_pair_have_the_same_seed(home: Home, sales: Path) -> Non
 
 
 def test_clean_and_disturbed_attempts_are_counted_apart(home: Home, sales: Path) -> None:
-    experiment(home, sales, k=2, noise_floor_runs=3, operators=["row_duplicate", "unit_change"]).run()
+    experiment(home, sales, k=2, noise_floor=3, operators=["row_duplicate", "unit_change"]).run()
     count: dict[str, int] = {}
     for entry in home.run("x").entries:
         count[entry.head.condition] = count.get(entry.head.condition, 0) + 1
@@ -130,7 +130,7 @@ def test_an_agent_that_writes_to_its_input_spoils_nothing(home: Home, sales: Pat
         (episode.workspace / "litter.txt").write_text("x")
         return "24"
 
-    found = experiment(home, sales, vandal, k=2, operators=["row_duplicate"], noise_floor_runs=2).run()
+    found = experiment(home, sales, vandal, k=2, operators=["row_duplicate"], noise_floor=2).run()
     assert sales.read_text() == SALES
     assert seen.count(SALES) == 4
     assert len(set(seen)) == 2
@@ -144,14 +144,14 @@ def test_an_empty_answer_and_no_answer_are_told_apart(home: Home, sales: Path) -
         episode.tools["list_files"]()
         return ("" if episode.attempt == 0 else None) if hurt else "24"
 
-    found = experiment(home, sales, silent, k=2, operators=["null_content"], noise_floor_runs=1).run()
+    found = experiment(home, sales, silent, k=2, operators=["null_content"], noise_floor=1).run()
     assert [p.pair.manifestation for p in found.pairs] == ["silent_semantic_corruption"] * 2
     assert [p.score_perturbed for p in found.pairs] == [0.0, 0.0]
     assert [p.pair.answer_changed for p in found.pairs] == [True, True]
 
 
 def test_without_an_expected_answer_behaviour_is_still_compared(home: Home, sales: Path) -> None:
-    found = experiment(home, sales, expected_answer=None, operators=["null_content", "column_swap"]).run()
+    found = experiment(home, sales, expected=None, operators=["null_content", "column_swap"]).run()
     assert found.missing == {"unscored": 8}
     assert [(p.score_clean, p.score_perturbed) for p in found.pairs] == [(None, None)] * 2
     assert [p.pair.answer_changed for p in found.pairs] == [True, True]
@@ -180,10 +180,10 @@ def test_answers_of_unequal_type(home: Home, sales: Path, expected: Any, scorer:
         sales,
         agent,
         k=3,
-        expected_answer=expected,
+        expected=expected,
         score=scorer,
         operators=["row_duplicate"],
-        noise_floor_runs=0,
+        noise_floor=0,
     )
     assert [(p.score_clean, p.score_perturbed) for p in made.run().pairs] == [(1.0, 1.0)] * 3
 
@@ -194,10 +194,10 @@ def test_a_set_with_one_too_many_is_wrong(home: Home, sales: Path) -> None:
         sales,
         lambda task, episode: ["apple, tea, lamp", "apple", "1000001"][episode.attempt],
         k=3,
-        expected_answer=["apple", "tea"],
+        expected=["apple", "tea"],
         score="set",
         operators=["row_duplicate"],
-        noise_floor_runs=0,
+        noise_floor=0,
     )
     assert [p.score_clean for p in made.run().pairs] == [0.0] * 3
 
@@ -208,7 +208,7 @@ def test_a_scorer_of_ones_own_lies_in_the_users_folder(
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return abs(float(answer) - expected) < 2\n")
     monkeypatch.chdir(tmp_path)
     made = experiment(
-        home, sales, lambda task, episode: "25", score="mine.py:near", operators=["unit_change"], noise_floor_runs=0
+        home, sales, lambda task, episode: "25", score="mine.py:near", operators=["unit_change"], noise_floor=0
     )
     (tmp_path / "mine.py").write_text("def near(answer, expected):\n    return 0\n")  # too late: the suite has its own
     assert [p.score_clean for p in made.run().pairs] == [1.0]
@@ -244,9 +244,9 @@ def test_no_usage_means_no_token_overhead(home: Home, sales: Path) -> None:
 
 def test_outside_agents_are_run_again_and_scripted_ones_are_not(home: Home, sales: Path) -> None:
     scripted = ScriptedAgent({"*": [[("tool", "list_files", {}), "24"]]})
-    assert experiment(home, sales).noise_floor_runs == 5
+    assert experiment(home, sales).noise_floor == 5
     made = experiment(home, sales, scripted, operators=["row_duplicate"])
-    assert made.noise_floor_runs == 0
+    assert made.noise_floor == 0
     found = made.run()
     assert found.deterministic
     assert not found.noise_floor.measured
@@ -254,11 +254,11 @@ def test_outside_agents_are_run_again_and_scripted_ones_are_not(home: Home, sale
 
 
 def test_an_unmeasured_or_thin_floor_is_warned_of_loudly(home: Home, sales: Path) -> None:
-    none = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=0).run()
+    none = experiment(home, sales, operators=["row_duplicate"], noise_floor=0).run()
     assert none.pairs[0].pair.within_noise_floor is None
     assert none.overall.within_noise_floor is None
     assert any("the noise floor was not measured" in w for w in none.warnings)
-    one = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=1, run="y").run()
+    one = experiment(home, sales, operators=["row_duplicate"], noise_floor=1, run="y").run()
     assert one.noise_floor.reruns == 1
     assert any("50 % of pairs are above it" in w for w in one.warnings)
     assert experiment(home, sales, operators=["row_duplicate"], run="z").run().warnings == []
@@ -303,7 +303,7 @@ def test_a_dry_run_calls_nothing_and_leaves_no_run(home: Home, sales: Path) -> N
 def test_a_dry_run_with_another_question_is_not_held_to_the_first(home: Home, sales: Path) -> None:
     experiment(home, sales).plan()
     sales.write_text(SALES + "soap,5,4\n")
-    made = experiment(home, sales, question="Another one?", expected_answer=29, operators=["unit_change"])
+    made = experiment(home, sales, question="Another one?", expected=29, operators=["unit_change"])
     assert made.loaded.suite.tasks[0].prompt == "Another one?"
     assert made.run().overall.accuracy_clean == 1.0
 
@@ -360,7 +360,7 @@ def test_a_sheet_without_numbers_is_changed_by_those_that_can(home: Home, tmp_pa
     ("more", "said"),
     [
         ({"k": 0}, "at least one pair"),
-        ({"noise_floor_runs": -1}, "makes no sense"),
+        ({"noise_floor": -1}, "makes no sense"),
         ({"intensities": [0.5, 2]}, "the intensity 2 makes no sense"),
         ({"intensities": ["strong"]}, "the intensity 'strong' makes no sense"),
         ({"intensities": []}, "needs an intensity"),
@@ -371,8 +371,8 @@ def test_a_sheet_without_numbers_is_changed_by_those_that_can(home: Home, tmp_pa
         ({"question": " "}, "needs files and a question"),
         ({"files": ["nowhere.csv"]}, "no file at 'nowhere.csv'"),
         ({"run": "../out"}, "cannot name a run"),
-        ({"expected_answer": object()}, "type object cannot be kept"),
-        ({"expected_answer": "many"}, "needs a number to compare with"),
+        ({"expected": object()}, "type object cannot be kept"),
+        ({"expected": "many"}, "needs a number to compare with"),
         ({"suite": "suite"}, "a suite has files, questions"),
         ({"options": RunOptions(k=3)}, "give k, seed and name to the experiment"),
     ],
@@ -437,7 +437,7 @@ def test_operators_are_tried_on_every_task_and_run_where_they_fit(home: Home, mi
 
 
 def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mixed: Path) -> None:
-    found = Experiment(suite=mixed, agent=reader, home=home, run="x", noise_floor_runs=2).run()
+    found = Experiment(suite=mixed, agent=reader, home=home, run="x", noise_floor=2).run()
     by_file: dict[str | None, set[str]] = {}
     for t in found.treatments:
         by_file.setdefault(t.file, set()).add(t.operator)
@@ -448,7 +448,7 @@ def test_by_default_every_file_meets_the_operators_of_its_format(home: Home, mix
 
 
 def test_some_tasks_of_a_suite(home: Home, mixed: Path) -> None:
-    made = Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("text",)), home=home, noise_floor_runs=0)
+    made = Experiment(suite=mixed, agent=reader, options=RunOptions(tasks=("text",)), home=home, noise_floor=0)
     assert {t.file for t in made.treatments} == {"note.md"}
     assert made.plan().episodes == 1 + len(made.treatments)
     with pytest.raises(BadUsage, match="no file that a built-in operator"):
@@ -504,7 +504,7 @@ def test_operators_of_ones_own(home: Home, sales: Path, tmp_path: Path, monkeypa
 
 
 def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
-    usual: dict[str, Any] = {"operators": ["row_duplicate", "unit_change"], "noise_floor_runs": 1}
+    usual: dict[str, Any] = {"operators": ["row_duplicate", "unit_change"], "noise_floor": 1}
     first = experiment(home, sales, **usual).run()
     again = experiment(home, sales, **usual)
     assert again.run().to_json() == first.to_json()
@@ -512,13 +512,13 @@ def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
     assert again.session.executed == 0
     for other, said in (
         ({"k": 2}, "another k"),
-        ({"noise_floor_runs": 2}, "another noise floor"),
+        ({"noise_floor": 2}, "another noise floor"),
         ({"seed": 4}, "another seed"),
         ({"operators": ["row_duplicate"]}, "another operators, intensities or tools"),
         ({"intensities": [0.5]}, "another operators"),
         ({"agent": reader}, "another agent"),
         ({"question": "Something else?"}, "another question, other files or another scorer"),
-        ({"expected_answer": 25}, "another question, other files or another scorer"),
+        ({"expected": 25}, "another question, other files or another scorer"),
     ):
         with pytest.raises(BadUsage, match=said):
             experiment(home, sales, **{**usual, **other})
@@ -535,7 +535,7 @@ def test_the_name_of_another_run_is_taken(home: Home, sales: Path, mixed: Path) 
 
 
 def test_the_kill_switch_leaves_what_was_done(home: Home, sales: Path) -> None:
-    made = experiment(home, sales, operators=["row_duplicate", "unit_change"], noise_floor_runs=1)
+    made = experiment(home, sales, operators=["row_duplicate", "unit_change"], noise_floor=1)
 
     def pulls(task: Task, episode: Any) -> str:
         kill(home=home)
@@ -548,7 +548,7 @@ def test_the_kill_switch_leaves_what_was_done(home: Home, sales: Path) -> None:
         sales,
         pulls,
         operators=["row_duplicate", "unit_change"],
-        noise_floor_runs=1,
+        noise_floor=1,
         options=RunOptions(workers=1),
     )
     part = stopping.run()
@@ -579,7 +579,7 @@ def solve(task, episode):
 def _start(place: Path, name: str) -> subprocess.Popen[bytes]:
     program = (
         "import sys, ethogram.study.experiment as e\n"
-        "found = e.Experiment(agent='act.py:solve', files=['sales.csv'], question='Sum?', expected_answer=24,\n"
+        "found = e.Experiment(agent='act.py:solve', files=['sales.csv'], question='Sum?', expected=24,\n"
         "    score='numeric', k=4, run=sys.argv[1], home='home',\n"
         "    options=e.RunOptions(workers=2)).run()\n"
         "assert not any(m == 'ray' or m.startswith('ray.') for m in sys.modules), 'Ray is not needed'\n"
@@ -613,7 +613,7 @@ def test_killed_in_the_middle_and_gone_on_gives_the_same_results(tmp_path: Path,
 
 def test_many_files_in_one_question(home: Home, sales: Path, tmp_path: Path) -> None:
     (tmp_path / "note.txt").write_text("Prices are in euros.\n\nStock was counted in May, by 2 people.\n")
-    found = experiment(home, sales, files=[sales, tmp_path / "note.txt"], noise_floor_runs=1).run()
+    found = experiment(home, sales, files=[sales, tmp_path / "note.txt"], noise_floor=1).run()
     assert {t.file for t in found.treatments} == {"sales.csv", "note.txt"}
     assert "null_content note.txt" in {t.condition for t in found.treatments}
     assert "null_content sales.csv" in {t.condition for t in found.treatments}
@@ -630,9 +630,9 @@ def test_a_csv_of_200_mb(home: Home, tmp_path: Path) -> None:
         agent=lambda task, episode: str((episode.workspace / "sales.csv").stat().st_size),
         files=[path],
         question="How large?",
-        expected_answer=path.stat().st_size,
+        expected=path.stat().st_size,
         operators=["row_duplicate"],
-        noise_floor_runs=0,
+        noise_floor=0,
         home=home,
     )
     (pair,) = made.run().pairs
@@ -650,7 +650,7 @@ def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path
     assert planned.plan().episodes > 0
     planned.discard()
     assert not list(copies.glob("*"))
-    made = experiment(home, sales, operators=["row_duplicate"], noise_floor_runs=0)
+    made = experiment(home, sales, operators=["row_duplicate"], noise_floor=0)
     made.run()
     made.discard()  # a run leans on them now
     assert sorted(p.name for p in copies.iterdir()) == ["hashes.json", "x"]

@@ -313,7 +313,7 @@ def test_the_kill_switch_stops_it_and_resume_goes_on(tmp_path, home):
     def switch(metrics):
         pull(run.files, "r", "test")
 
-    stopped = begin_exploration(ToyWorld(), at(place, rounds=2), home=home, watch=switch)
+    stopped = begin_exploration(ToyWorld(), at(place, rounds=2), home=home, progress=switch)
     assert (stopped.stopped, stopped.rounds) == ("killed", 1)
     begin_exploration(ToyWorld(), at(place, rounds=None, until_round=2), home=home)
     assert content(place) == content(whole)

@@ -217,8 +217,8 @@ def test_ctrl_c_and_the_kill_switch_hold_between_looks(world: Any, home: Home) -
         raise KeyboardInterrupt
 
     with pytest.raises(ForkInterrupted, match="fork cut was interrupted"):
-        fork_trace(trace, 2, SILENT, options, name="cut", home=home, tell=interrupted)
-    cut = fork_trace(trace, 2, SILENT, options, name="cut", home=home, tell=lambda text: kill("cut", home=home))
+        fork_trace(trace, 2, SILENT, options, name="cut", home=home, progress=interrupted)
+    cut = fork_trace(trace, 2, SILENT, options, name="cut", home=home, progress=lambda text: kill("cut", home=home))
     assert (cut.stopped, cut.pairs) == ("killed", 4)
     assert fork_trace(trace, 2, SILENT, options, name="cut", home=home).stopped is None, "the same command goes on"
 

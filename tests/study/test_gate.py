@@ -84,7 +84,7 @@ SETTINGS = GateSettings(margin=0.2)
 
 def test_it_buys_no_further_than_the_verdict_needs(home: Home) -> None:
     said: list[str] = []
-    found = run_gate("main", "bad", SETTINGS, StageOptions(agent="act.py:bad"), home=home, tell=said.append)
+    found = run_gate("main", "bad", SETTINGS, StageOptions(agent="act.py:bad"), home=home, progress=said.append)
     assert found.verdict == "regression"
     assert len(bought(home, "bad")) == found.evidence.looks[-1].runs
     assert len(said) == len(found.evidence.looks)
@@ -109,7 +109,7 @@ def test_attempts_are_those_that_a_plain_run_would_have_had(home: Home) -> None:
 def test_the_budget_stops_it_before_a_look(home: Home) -> None:
     said: list[str] = []
     first = run_gate(
-        "main", "new", SETTINGS, StageOptions(agent="act.py:slow", max_runs=12), home=home, tell=said.append
+        "main", "new", SETTINGS, StageOptions(agent="act.py:slow", max_runs=12), home=home, progress=said.append
     )
     assert first.verdict == "undecided"
     assert len(bought(home, "new")) == 12
@@ -186,7 +186,7 @@ def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
     later = gate_runs("main", "new", promised, home=home)
     assert (later.verdict, later.confirmations) == (found.verdict, found.confirmations)
     assert later.evidence.looks == found.evidence.looks, "looks do not see the attempts that came after them"
-    allowed = gate_runs("main", "new", promised, home=home, allow=["t03"])
+    allowed = gate_runs("main", "new", promised, home=home, allow_tasks=["t03"])
     assert allowed.confirmations[0].allowed
     assert allowed.verdict == found.evidence.looks[-1].decision
     failing = [c.get("name") for c in ET.fromstring(junit(found)).iter("testcase") if c.find("failure") is not None]
@@ -195,7 +195,7 @@ def test_what_fresh_attempts_confirm_blocks(home: Home) -> None:
     assert run_gate("main", "new", promised, stages, home=home) == found
     assert bought(home, "new") == bought_once
     with pytest.raises(NotFound, match="t0x"):
-        run_gate("main", "new", promised, StageOptions(agent="act.py:broken", allow=("t0x",)), home=home)
+        run_gate("main", "new", promised, StageOptions(agent="act.py:broken", allow_tasks=("t0x",)), home=home)
     tight = StageOptions(agent="act.py:bad", max_runs=10)
     run_gate("main", "worse", GateSettings(margin=0.2, alpha=0.2, confirm=5), tight, home=home)
     assert len(bought(home, "worse")) <= 10

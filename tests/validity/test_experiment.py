@@ -70,7 +70,7 @@ def experiment(home: Home, place: Path, *, breaks: bool, reruns: int) -> Experim
         suite=place / "walks.py",
         agent=Walker(7, breaks),
         operators=["row_duplicate"],
-        noise_floor_runs=reruns,
+        noise_floor=reruns,
         home=home,
         run="x",
         options=RunOptions(workers=1, redact="none"),  # one by one: the walker's own randomness is in order

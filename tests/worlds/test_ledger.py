@@ -16,7 +16,7 @@ def right(task: Task, episode: Any) -> str:
 
 
 def test_the_table_has_the_answers_and_every_operator_can_change_it(home: Home) -> None:
-    made = Experiment(suite="ethogram.worlds.ledger", agent=right, home=home, run="x", noise_floor_runs=1)
+    made = Experiment(suite="ethogram.worlds.ledger", agent=right, home=home, run="x", noise_floor=1)
     assert [t.operator for t in made.treatments] == [o.name for o in operators_for("csv")]
     assert made.not_applicable == []
     found = made.run()

@@ -119,7 +119,7 @@ def command(
         return 0 if versus.decided else 2
     result = calibrate_run(
         run,
-        labels_csv=labels,
+        labels=labels,
         items=tuple(item or ()),
         judge=judge,
         score=score,

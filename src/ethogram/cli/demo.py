@@ -106,7 +106,7 @@ def _live(home: str | None, json: bool) -> str:
             out.print(f"The real model is not used because {chosen.why}.", style="yellow", markup=False)
     options = RunOptions(k=LIVE_ATTEMPTS, workers=2, tags=("demo",), caps=caps)
     with local_provider() if ordinary else nullcontext(), watcher(quiet=json) as watching:
-        done = start_run(chosen.suite, chosen.agent, options, home=home, watcher=watching)
+        done = start_run(chosen.suite, chosen.agent, options, home=home, progress=watching)
     if not json:
         _part("What came of it", f"show {done.run} --limit 12")
         show._print(show_run(done.run, home=home), 12)
@@ -127,7 +127,7 @@ def _settle(home: str | None, json: bool) -> str:
     options = RunOptions(k=DESK_ATTEMPTS, workers=2, tags=("demo",), metering=priced)
     with provided(desk.model):
         with watcher(quiet=json) as watching:
-            done = start_run(DESK, f"{DESK}:clerk", options, home=home, watcher=watching)
+            done = start_run(DESK, f"{DESK}:clerk", options, home=home, progress=watching)
         if not json:
             _part("Causes by what is more frequent in failures, then tried", f"why {done.run} --settle --max-usd 2")
         found = settle_causes(done.run, SettleOptions(max_usd=2, workers=2, metering=priced), home=home)

@@ -62,7 +62,7 @@ def command(
         against=against,
         reading=reading,
         signature=signature,
-        by_lane=lanes,
+        lanes=lanes,
         full=full,
         home=home,
     )

@@ -57,7 +57,7 @@ def command(
         common_tasks=common_tasks,
         reading=reading,
         signature=signature,
-        by_lane=lanes,
+        lanes=lanes,
         draws=draws,
         seed=seed,
         home=home,

@@ -188,12 +188,14 @@ def run_command(
             capture=capture,
             metering=metering(price, prices, allow_unmetered),
         )
-        found = explore_suite(suite, agent, grid, options, running=running, home=home, watch=watch)
+        found = explore_suite(suite, agent, grid, options, running=running, home=home, progress=watch)
     elif max_usd is not None:
         raise BadUsage("episodes of a world cost nothing; leave out --max-usd, or name a suite")
     else:
         chosen = load_grid(grid) if grid else None
-        found = begin_exploration(known_world(world, synthetic=synthetic), options, grid=chosen, home=home, watch=watch)
+        found = begin_exploration(
+            known_world(world, synthetic=synthetic), options, grid=chosen, home=home, progress=watch
+        )
     print_json(found) if json else print_exploration(found)
     return NOT_ENOUGH if found.stopped in ("budget", "no outcomes") and not found.enough else ENOUGH
 

@@ -93,7 +93,7 @@ def command(
             suite=suite,
             name=name,
             home=home,
-            tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
+            progress=None if json else lambda text: stderr().print(text, style="dim", markup=False),
         )
     except ForkInterrupted as stopped:
         stderr().print(f"interrupted; continue with --run {stopped.run}", style="yellow", markup=False)

@@ -158,13 +158,13 @@ def command(
                 environment=parse_environment(tuple(env or ()), clean_env),
                 capture=capture,
                 metering=metering(price, prices, allow_unmetered),
-                allow=tuple(allow_task or ()),
+                allow_tasks=tuple(allow_task or ()),
                 trust_judge=trust_judge,
             ),
             home=home,
             condition=condition,
             quarantine=str(quarantine) if quarantine else (),
-            tell=None if json else lambda text: stderr().print(text, style="dim", markup=False),
+            progress=None if json else lambda text: stderr().print(text, style="dim", markup=False),
         )
     else:
         result = gate_runs(
@@ -176,7 +176,7 @@ def command(
             monitor=monitor,
             condition=condition,
             agents=(base_agent or agent, agent),
-            allow=allow_task or (),
+            allow_tasks=allow_task or (),
             trust_judge=trust_judge,
             common_tasks=common_tasks,
         )

@@ -150,7 +150,7 @@ def check_set_command(
         raise BadUsage("--probe names an agent and --probe-model a model; give one of the two")
     tell = None if json else lambda text: stderr().print(text, style="dim", markup=False)
     found = check_golden(
-        suite, corpus=corpus or (), traces=tuple(traces or ()), runs=tuple(run or ()), tell=tell, home=home
+        suite, corpus=corpus or (), traces=tuple(traces or ()), runs=tuple(run or ()), progress=tell, home=home
     )
     if probe is not None or probe_model is not None:
         from ethogram.study.probe import AskProbed, ProbeOptions, probe_memory

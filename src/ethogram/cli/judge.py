@@ -99,10 +99,10 @@ def command(
     if against is not None:
         if measure or repeat > 1:
             raise BadUsage("--against compares pairs in both orders; --measure and --repeat are for single traces")
-        pairs = judge_pairs(run, against, options, common_tasks=common_tasks, home=home, tell=tell)
+        pairs = judge_pairs(run, against, options, common_tasks=common_tasks, home=home, progress=tell)
         print_json(pairs) if json else _print_pairs(pairs)
         return _exit_code(pairs.order.found == "bias", pairs.stopped, pairs.preferred.value)
-    result = judge_run(run, options, home=home, tell=tell)
+    result = judge_run(run, options, home=home, progress=tell)
     print_json(result) if json else _print(result, home)
     return _exit_code(any(b.found in ("bias", "unstable") for b in result.biases), result.stopped, result.score.value)
 

@@ -259,7 +259,7 @@ def _guarded(verb: Verb, args: list[str]) -> int:
 
 def _what_is_wrong(verb: Verb, error: Any) -> str:
     """What click says of bad usage; of an old spelling, what it is now."""
-    from .spellings import new_spelling, spelled_as_argument
+    from .spellings import new_spelling, spelled_as_argument, unknown_option
 
     old = getattr(error, "option_name", None)  # of an option that the verb does not have
     new = new_spelling(verb.name, old) if old is not None else None
@@ -270,7 +270,7 @@ def _what_is_wrong(verb: Verb, error: Any) -> str:
         arguments = [p.name for p in error.ctx.command.params if p.param_type_name == "argument"]
         if written := spelled_as_argument(path, old, arguments):
             return f"there is no option {old}: {written}"
-    said: str = error.format_message()
+    said: str = unknown_option(error) or error.format_message()
     below = getattr(getattr(getattr(error, "ctx", None), "command", None), "commands", None)
     return f"name a sub-command: {', '.join(below)}" if below and said == "Missing command." else said
 

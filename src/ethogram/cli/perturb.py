@@ -99,12 +99,12 @@ def command(
         agent=agent,
         files=file or (),
         question=question,
-        expected_answer=expected,
+        expected=expected,
         suite=suite,
         operators=_words(operators),
         tools=tool or (),
         k=k,
-        noise_floor_runs=noise_floor,
+        noise_floor=noise_floor,
         intensities=_numbers(intensities),
         score=score,
         seed=seed,
@@ -126,7 +126,7 @@ def command(
         return 0
     try:
         with watcher(quiet=json) as watching:
-            found = made.run(watcher=watching)
+            found = made.run(progress=watching)
     except RunInterrupted:
         stderr().print(f"interrupted; resume with: ethogram run --resume {made.name}", style="yellow")
         return 130

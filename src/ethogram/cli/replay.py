@@ -71,7 +71,7 @@ def command(
             max_usd=max_usd,
             metering=metering(price, prices, allow_unmetered),
         )
-        decided = redecide(trace, options, run=run, home=home, tell=None if json else say)
+        decided = redecide(trace, options, run=run, home=home, progress=None if json else say)
         print_json(decided) if json else _print_decided(decided)
         return 0 if decided.summary.difference.value is not None else 2
     if words and agent is not None:

@@ -136,12 +136,12 @@ def command(
     try:
         with watcher(quiet=json) as watching:
             if resume is not None:
-                result = resume_run(resume, workers=workers, watcher=watching, **change)
+                result = resume_run(resume, workers=workers, progress=watching, **change)
             elif replay is not None:
                 said = {**settled, **change, "workers": workers, "tasks": change["tasks"] or None}
-                result = replay_run(replay, suite=suite, agent=agent, changes=said, home=home, watcher=watching)
+                result = replay_run(replay, suite=suite, agent=agent, changes=said, home=home, progress=watching)
             else:
-                result = start_run(str(suite), str(agent), options, home=home, watcher=watching)
+                result = start_run(str(suite), str(agent), options, home=home, progress=watching)
     except RunInterrupted as interrupted:
         result = interrupted.result
     return _finish(result, json, conditions=len(options.conditions))

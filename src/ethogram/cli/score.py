@@ -44,7 +44,7 @@ def command(
     Example: `ethogram score night --suite suite/`
     """
     result = rescore(
-        run, suite=suite, labels_csv=labels, score=score, outcome_from=outcome_from, checks=check or (), home=home
+        run, suite=suite, labels=labels, score=score, outcome_from=outcome_from, checks=check or (), home=home
     )
     if json:
         print_json(result)

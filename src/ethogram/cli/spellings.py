@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 RENAMED = {
     "--baseline": "--against",
@@ -32,7 +33,7 @@ def spelled_as_argument(verb: str, option: str, arguments: Sequence[str]) -> str
     """
     if option in ("--baseline", "--against", "--base") and verb in BOTH:
         return f"the baseline is the first argument: ethogram {verb} BASE CANDIDATE"
-    if option == "--run" and "run" in arguments:
+    if option == "--run" and {"run", "pilot"} & set(arguments):
         return f"the run is an argument: ethogram {verb} RUN"
     if option == "--run" and "runs" in arguments:
         return f"runs are arguments: ethogram {verb} RUN RUN"
@@ -45,3 +46,12 @@ def new_spelling(verb: str, option: str) -> str | None:
     Example: `new_spelling("gate", "--run")` gives `--buy`.
     """
     return RENAMED_IN.get(verb, {}).get(option) or RENAMED.get(option)
+
+
+def unknown_option(error: Any) -> str | None:
+    """What click says of an option that a verb does not have, as our sentence; None of other errors."""
+    if not hasattr(error, "possibilities"):
+        return None
+    name = error.message.removeprefix("No such option: ")  # in which control characters are escaped
+    similar = ", ".join(sorted(error.possibilities or ()))
+    return f"there is no option {name}; similar: {similar}" if similar else f"there is no option {name}"

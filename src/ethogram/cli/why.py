@@ -120,7 +120,7 @@ def command(
     )
     tell = None if json else lambda text: stderr().print(text, style="dim", markup=False)
     try:
-        result = settle_causes(run, options, task=task, agent=agent, suite=suite, home=home, tell=tell)
+        result = settle_causes(run, options, task=task, agent=agent, suite=suite, home=home, progress=tell)
     except RunInterrupted:
         stderr().print("interrupted; repeat the command to continue", style="yellow")
         return 130

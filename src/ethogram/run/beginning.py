@@ -43,7 +43,7 @@ def run_episodes(
     answers_for: AnswersFor,
     kind: str = "run",
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """Run some episodes of a suite, answered by what `answers_for` gives for each, into a new run.
@@ -52,7 +52,7 @@ def run_episodes(
     recorded head. `kind` is `REPLAY` for a run whose answers are all recorded, so that no verb counts its episodes as
     samples; `more` is what `run.json` keeps about the plan. The rest is as in `run_suite`.
     """
-    return begin_run(suite, agent, options, home, watcher, more, episodes=episodes, answers_for=answers_for, kind=kind)
+    return begin_run(suite, agent, options, home, progress, more, episodes=episodes, answers_for=answers_for, kind=kind)
 
 
 def again(head: Head, attempt: int | None = None) -> Episode:
@@ -77,7 +77,7 @@ def begin_run(
     agent: AgentSpec,
     options: RunOptions,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
     episodes: Sequence[Episode] | None = None,
     answers_for: AnswersFor | None = None,
@@ -118,7 +118,7 @@ def begin_run(
     )
     try:
         session = Session(lake, run, loaded, acting, spec, options, answers_for)
-        result = session.go(planned, (), watcher or Quiet())
+        result = session.go(planned, (), progress or Quiet())
     except BadInput:
         if not run.segments():  # it was refused before anything was done: there is no run to go on with
             lake.files.delete(run.path)

@@ -27,7 +27,7 @@ def more_episodes(
     retry: Sequence[str] = (),
     resume: bool = True,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
 ) -> RunResult:
     """Run those of some episodes that a run of `run_episodes` lacks, and those missing for a reason of `retry`.
 
@@ -42,4 +42,4 @@ def more_episodes(
     if resume:
         release(found.files, found.path)
     session = Session(lake, found, loaded, agent, agent.name, options, answers_for)
-    return session.go(tuple(episodes), retry, watcher or Quiet())
+    return session.go(tuple(episodes), retry, progress or Quiet())

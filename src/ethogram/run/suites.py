@@ -63,7 +63,7 @@ def run_suite(
     agent: AgentSpec,
     *,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
     k: int = _DEFAULTS.k,
     seed: int = _DEFAULTS.seed,
     run: str | None = _DEFAULTS.name,
@@ -117,7 +117,7 @@ def run_suite(
         metering=metering,
         capture=capture,
     )
-    return start_run(suite, agent, options, home=home, watcher=watcher)
+    return start_run(suite, agent, options, home=home, progress=progress)
 
 
 def start_run(
@@ -126,11 +126,11 @@ def start_run(
     options: RunOptions,
     *,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> RunResult:
     """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
-    return begin_run(suite, agent, options, home=home, watcher=watcher, more=more)
+    return begin_run(suite, agent, options, home=home, progress=progress, more=more)
 
 
 def replay_run(
@@ -140,7 +140,7 @@ def replay_run(
     agent: AgentSpec | None = None,
     changes: Mapping[str, Any] | None = None,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
 ) -> RunResult:
     """Run the episodes of a recorded run once more, answered from it: offline and free, and never samples.
 
@@ -170,7 +170,7 @@ def replay_run(
         _again(found, "agent", agent),
         options,
         lake,
-        watcher,
+        progress,
         more,
         episodes=episodes,
         kind=REPLAY,
@@ -192,7 +192,7 @@ def resume_run(
     suite: SuiteSpec | None = None,
     agent: AgentSpec | None = None,
     home: Home | str | None = None,
-    watcher: Watcher | None = None,
+    progress: Watcher | None = None,
 ) -> RunResult:
     """Run exactly the episodes that the ledger lacks, with the same seeds; `retry` also those missing for a reason.
 
@@ -211,7 +211,7 @@ def resume_run(
         record_extension(known.home, known.run, known.options, longer[added[0]], added, len(episodes))
     release(known.run.files, known.run.path)
     session = Session(known.home, known.run, known.loaded, known.agent, known.spec, known.options)
-    return session.go(episodes, retry, watcher or Quiet())
+    return session.go(episodes, retry, progress or Quiet())
 
 
 def plan_resume(

@@ -46,10 +46,10 @@ class ExperimentPlan(Result, kw_only=True):
 
 
 class Experiment:
-    """`Experiment(files=["sales.csv"], question="…", expected_answer="42", agent="a.py:solve").run()`.
+    """`Experiment(files=["sales.csv"], question="…", expected="42", agent="a.py:solve").run()`.
 
     `files` or a whole `suite`; `operators` by name, by default all that fit the files; `k` pairs per operator;
-    `noise_floor_runs` re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a
+    `noise_floor` re-runs of the clean task (5 for outside agents, none for a scripted one); `intensities` make a
     dose-response; `tools` narrows operators on tools to some of them. `print(experiment.run().summary())` shows the
     result.
     """
@@ -60,11 +60,11 @@ class Experiment:
         agent: str | Agent | Callable[..., Any],
         files: Sequence[str | Path] | str | Path = (),
         question: str = "",
-        expected_answer: Any = None,
+        expected: Any = None,
         suite: str | Path | None = None,
         operators: Sequence[str] = (),
         k: int = 1,
-        noise_floor_runs: int | None = None,
+        noise_floor: int | None = None,
         intensities: Sequence[float] = (1.0,),
         tools: Sequence[str] = (),
         score: str = "equality",
@@ -79,20 +79,18 @@ class Experiment:
         self.k = k
         acting = agent_for(agent, options or RunOptions())
         self.deterministic = isinstance(acting, ScriptedAgent)
-        self.noise_floor_runs = (
-            (0 if self.deterministic else USUAL_RERUNS) if noise_floor_runs is None else noise_floor_runs
-        )
+        self.noise_floor = (0 if self.deterministic else USUAL_RERUNS) if noise_floor is None else noise_floor
         self.session: RunResult | None = None
-        _check(k, self.noise_floor_runs, run, options)
+        _check(k, self.noise_floor, run, options)
         listed = [files] if isinstance(files, str | Path) else list(files)
         base = Path(suite).name if suite is not None else Path(listed[0]).stem if listed else "files"
         self.name = run or fresh_name(self.home, f"perturb-{base}")
         begun = self.home.run(self.name) if self.name in self.home.names() else None
         if suite is None:
-            asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected_answer, score=score)
+            asked = Question(files=tuple(map(Path, listed)), text=question, expected=expected, score=score)
             self.suite = str(suite_of_files(_place(self.home), self.name, asked, begun=begun is not None))
             _local(self.home).adopt(Path(self.suite))
-        elif listed or question or expected_answer is not None or score != "equality":
+        elif listed or question or expected is not None or score != "equality":
             raise BadUsage("a suite has files, questions, answers and checks of its own; give either it or those")
         else:
             self.suite = str(suite)
@@ -117,7 +115,7 @@ class Experiment:
         """Choose the tasks, and try every change on them."""
         self.loaded = suite_of(self.suite)
         settled = msgspec.structs.replace(
-            options or RunOptions(), k=self.k + self.noise_floor_runs, seed=wishes.seed, name=self.name
+            options or RunOptions(), k=self.k + self.noise_floor, seed=wishes.seed, name=self.name
         )
         chosen = chosen_tasks(self.loaded.suite, settled)
         self.treated = treat(self.loaded, [t for t in self.loaded.suite.tasks if t.id in chosen], wishes)
@@ -145,7 +143,7 @@ class Experiment:
             suite=planned.suite,
             agent=planned.agent,
             k=self.k,
-            reruns=self.noise_floor_runs,
+            reruns=self.noise_floor,
             conditions=[c.name for c in self.treated.conditions],
             changes=self.treated.changes,
             not_applicable=self.treated.refused,
@@ -155,12 +153,12 @@ class Experiment:
         )
 
     @overload
-    def run(self, *, dry_run: Literal[True], watcher: Watcher | None = None) -> ExperimentPlan: ...
+    def run(self, *, dry_run: Literal[True], progress: Watcher | None = None) -> ExperimentPlan: ...
 
     @overload
-    def run(self, *, dry_run: Literal[False] = False, watcher: Watcher | None = None) -> ExperimentResults: ...
+    def run(self, *, dry_run: Literal[False] = False, progress: Watcher | None = None) -> ExperimentResults: ...
 
-    def run(self, *, dry_run: bool = False, watcher: Watcher | None = None) -> ExperimentPlan | ExperimentResults:
+    def run(self, *, dry_run: bool = False, progress: Watcher | None = None) -> ExperimentPlan | ExperimentResults:
         """Run all pairs and give the results; a run of this name that was stopped is continued."""
         if dry_run:
             return self.plan()
@@ -180,12 +178,12 @@ class Experiment:
                 capture=self.options.capture,
                 metering=self.options.metering,
                 home=self.home,
-                watcher=watcher,
+                progress=progress,
             )
         else:
             self._hash_copies()
             more = {"experiment": self._record()}
-            self.session = start_run(self.suite, self.agent, self.options, home=self.home, watcher=watcher, more=more)
+            self.session = start_run(self.suite, self.agent, self.options, home=self.home, progress=progress, more=more)
         self.session.check_caps_kept()
         return self.results()
 
@@ -205,7 +203,7 @@ class Experiment:
         """What `run.json` keeps of the experiment."""
         return {
             "k": self.k,
-            "reruns": self.noise_floor_runs,
+            "reruns": self.noise_floor,
             "deterministic": self.deterministic,
             "treatments": msgspec.to_builtins(self.treatments),
             "not_applicable": msgspec.to_builtins(self.not_applicable),

@@ -72,7 +72,7 @@ def explore_suite(
     *,
     running: RunOptions | None = None,
     home: Home | str | None = None,
-    watch: RoundWatcher | None = None,
+    progress: RoundWatcher | None = None,
 ) -> ExploreResult:
     """Explore an agent over a grid of conditions: `explore_suite("suite/", "agent.py:solve", "grid.yaml")`.
 
@@ -107,7 +107,7 @@ def explore_suite(
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
         return SuiteBuyer(lake, run, writer, loaded, acting, spec, chosen, metadata, running)
 
-    return explore_plan(plan, options, buyer, home=lake, watch=watch)
+    return explore_plan(plan, options, buyer, home=lake, watch=progress)
 
 
 class SuiteRows:

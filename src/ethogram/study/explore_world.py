@@ -46,11 +46,11 @@ def explore(
     stop: StopRule | None = _DEFAULTS.stop,
     engine: str = _DEFAULTS.engine,
     workers: int = _DEFAULTS.workers,
-    trace: bool = _DEFAULTS.trace,
+    store_traces: bool = _DEFAULTS.trace,
     run: str | None = _DEFAULTS.name,
     run_dir: str | None = _DEFAULTS.run_dir,
     home: Home | str | None = None,
-    watch: RoundWatcher | None = None,
+    progress: RoundWatcher | None = None,
 ) -> ExploreResult:
     """Find the settings of a world in which its agent fails more often than `tau`, with few episodes.
 
@@ -58,9 +58,9 @@ def explore(
     settings. Points nearer to tau than `zone` may be called either way, at the certainty `level`; no point that fails
     at least as often as `pocket_rate` is called safe. `strategy` chooses what is bought: `rounds` more rounds of
     `targets_per_round` points, or up to `until_round`, and never more than `max_episodes`; `stop` says when enough is
-    known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine` and `workers` say where it runs, `trace` keeps
-    a trace of each episode, `run` or `run_dir` says where it is stored: one that is there goes on where it stopped.
-    `watch` is called with the metrics of every round. The rest are those of `ethogram explore run`.
+    known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine` and `workers` say where it runs,
+    `store_traces` keeps a trace of each episode, `run` or `run_dir` says where it is stored: one that is there goes on
+    where it stopped. `progress` is called with the metrics of every round. The rest are options of `ethogram explore`.
 
     Gives the certified sets and the metrics of the last round. Raises `BadUsage` for options that make no sense or
     differ from those of the stored exploration, `Locked` while another process explores it.
@@ -91,11 +91,11 @@ def explore(
         stop=stop,
         engine=engine,
         workers=workers,
-        trace=trace,
+        trace=store_traces,
         name=run,
         run_dir=run_dir,
     )
-    return begin_exploration(world, options, grid=grid, home=home, watch=watch)
+    return begin_exploration(world, options, grid=grid, home=home, progress=progress)
 
 
 def begin_exploration(
@@ -104,7 +104,7 @@ def begin_exploration(
     *,
     grid: Grid | None = None,
     home: Home | str | None = None,
-    watch: RoundWatcher | None = None,
+    progress: RoundWatcher | None = None,
 ) -> ExploreResult:
     """`explore` with its options in one record."""
     chosen = grid or world.grid()
@@ -115,7 +115,7 @@ def begin_exploration(
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
         return WorldBuyer(world, chosen, metadata.run_uuid, options, run, writer)
 
-    return explore_plan(plan, options, buyer, home=home, watch=watch)
+    return explore_plan(plan, options, buyer, home=home, watch=progress)
 
 
 class WorldRows:

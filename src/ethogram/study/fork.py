@@ -178,7 +178,7 @@ def fork(
     source: str | None = None,
     run: str | None = None,
     home: Home | str | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> ForkResult:
     """Continue a trace from a step on, with one thing changed there and without, and compare how often that succeeds.
 
@@ -196,7 +196,7 @@ def fork(
         source: where to look for the trace.
         run: names the run of the continuations; one that was stopped goes on.
         home: the home.
-        tell: hears of each look.
+        progress: called with one sentence after each look.
 
     Raises:
         BadInput: the world up to the step could not be rebuilt, with the difference; or the trace has no suite.
@@ -215,7 +215,7 @@ def fork(
         capture=capture,
     )
     return fork_trace(
-        trace, at, change, options, agent=agent, suite=suite, source=source, name=run, home=home, tell=tell
+        trace, at, change, options, agent=agent, suite=suite, source=source, name=run, home=home, progress=progress
     )
 
 
@@ -230,7 +230,7 @@ def fork_trace(
     source: str | None = None,
     name: str | None = None,
     home: Home | str | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> ForkResult:
     """`fork` with its options in one record."""
     options = options or ForkOptions()
@@ -244,7 +244,7 @@ def fork_trace(
         bought.notes.append(f"step {step} is the one that ethogram why blames")
     if made is not None and not can_settle(plan.pairs, plan.level):
         bought.notes.append(f"even if all {plan.pairs} pairs agreed, the interval would contain 0; give a larger -k")
-    say = tell or (lambda text: None)
+    say = progress or (lambda text: None)
     with _going_on(bought):
         finding, seen = _looked(bought, forked, plan, say)
     return _result(bought, forked, plan, finding, seen)
@@ -290,7 +290,7 @@ def fork_traces(
     suite: SuiteSpec | None = None,
     name: str | None = None,
     home: Home | str | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> PooledForkResult:
     """Fork several traces, each at a step of its own with a change of its own: the mean effect on such traces.
 
@@ -317,7 +317,7 @@ def fork_traces(
     bought = _continuations(points, options, agent, suite, name, home)
     if not can_settle(plan.traces, plan.level):
         bought.notes.append(f"even if all {plan.traces} traces agreed, the interval would contain 0; fork more of them")
-    say = tell or (lambda text: None)
+    say = progress or (lambda text: None)
     refused: dict[str, str] = {}
     finding = find_pooled_effect([], plan)
     waiting = list(bought.sources)

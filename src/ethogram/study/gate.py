@@ -36,7 +36,7 @@ from ethogram.suite.golden import golden_mark
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How the runs are bought; without `base_agent` the baseline is the stored one.
 
-    `allow` names tasks that may be confirmed to have broken without blocking.
+    `allow_tasks` names tasks that may be confirmed to have broken without blocking.
     """
 
     suite: str | None = None
@@ -49,7 +49,7 @@ class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment = Environment()
     capture: str = "auto"
     metering: Metering = Metering()
-    allow: tuple[str, ...] = ()
+    allow_tasks: tuple[str, ...] = ()
     trust_judge: bool = False
     seed: int = 0
     redact: str = "default"
@@ -64,7 +64,7 @@ def run_gate(
     home: Home | str | None = None,
     condition: str | None = None,
     quarantine: str | Path | Sequence[Quarantined] = (),
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> GateResult:
     """Run the candidate (and with `base_agent` the baseline too) look by look until there is a verdict.
 
@@ -79,7 +79,7 @@ def run_gate(
         found = lake.resolve(base)
         before = load_outcomes(found, condition=condition, metrics=needed_metrics(settings))
         base, stored = found.name, Stored(found, before, condition)
-    return _Staged(lake, (base, candidate), stored, settings, stages, resting, tell or (lambda _: None)).go()
+    return _Staged(lake, (base, candidate), stored, settings, stages, resting, progress or (lambda _: None)).go()
 
 
 class Stored(NamedTuple):
@@ -117,7 +117,7 @@ class _Staged:
             raise BadUsage(
                 f"suite {self.suite!r} and run {self.base!r} have no task in common that is not in quarantine"
             )
-        check_allowed(stages.allow, tasks)
+        check_allowed(stages.allow_tasks, tasks)
         if before is not None:
             self.settings = settings = self._led(before, tuple(tasks))
         self.plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
@@ -168,7 +168,7 @@ class _Staged:
             arms = Arm(self.home.resolve(self.base), base.condition), Arm(self.home.resolve(self.candidate))
             result.layers = layers_between(arms, (one, two), tasks=self.plan.tasks, level=1 - self.settings.alpha)
         asked = asked_again(self.home.resolve(self.candidate))
-        block(result, confirm_moved(one, two, asked, self.settings.confirm_alpha, self.stages.allow))
+        block(result, confirm_moved(one, two, asked, self.settings.confirm_alpha, self.stages.allow_tasks))
         runs = self.home.resolve(self.candidate), self.home.resolve(self.base)
         hold_back(result, runs, trust_judge=self.stages.trust_judge)
         result.suite = suite_versions(runs[1], runs[0])

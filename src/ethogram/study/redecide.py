@@ -135,7 +135,7 @@ def redecide(
     run: str | None = None,
     home: Home | str | None = None,
     environment: Mapping[str, str] | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> RedecideResult:
     """Repeat every model decision of a trace, or of all traces of a run, with another prompt or model.
 
@@ -145,7 +145,7 @@ def redecide(
         run: where to look for the trace.
         home: the home.
         environment: where addresses and keys of providers are found; by default ours.
-        tell: hears of progress.
+        progress: called with one sentence now and then.
 
     Raises:
         BadUsage: nothing is changed, or no key is at hand.
@@ -160,7 +160,7 @@ def redecide(
         above_zero("max_usd", options.max_usd)
     lake = home_of(home)
     sources = _sources(what, run, lake, options.limit)
-    redeciding = _Redeciding(options, os.environ if environment is None else environment, tell or (lambda _: None))
+    redeciding = _Redeciding(options, os.environ if environment is None else environment, progress or (lambda _: None))
     redactors = [lake.redactor(policy_from(found.info.redaction)) for found, _ in sources]
     asyncio.run(redeciding.go([trace for _, trace in sources], redactors))
     return redeciding.result(sources)

@@ -80,7 +80,7 @@ def settle_causes(
     agent: AgentSpec | None = None,
     suite: SuiteSpec | None = None,
     home: Home | str | None = None,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> WhyResult:
     """What `why` answers, with what an experiment found of each of its first causes in `settled`.
 
@@ -91,7 +91,7 @@ def settle_causes(
         agent: who acts, where it is not the agent of the run.
         suite: whose tools rebuild the world, where it is not the suite of the run.
         home: the home.
-        tell: hears of each look.
+        progress: called with one sentence after each look.
 
     Raises:
         BadUsage: the run comes from no suite that is known here, or something cannot be measured as asked.
@@ -99,7 +99,7 @@ def settle_causes(
     Example: `settle_causes("night", SettleOptions(max_usd=2)).causes[0].settled.effect`
     """
     options = (options or SettleOptions()).checked()
-    around = SettleContext(agent, suite, home_of(home), tell or (lambda text: None))
+    around = SettleContext(agent, suite, home_of(home), progress or (lambda text: None))
     found, gathered, tested, _, result = read_why(run, task=task, level=0.95, home=around.home)
     if not (runs_again(found) or (agent is not None and suite is not None)):
         raise BadUsage(
@@ -165,7 +165,7 @@ def _tried(
     name = f"settle-{run[:60]}-{digest('settle', *of).removeprefix('b2:')[:8]}"
     try:
         found = fork_traces(
-            points, own, agent=around.agent, suite=around.suite, name=name, home=around.home, tell=around.tell
+            points, own, agent=around.agent, suite=around.suite, name=name, home=around.home, progress=around.tell
         )
     except BadInput as refused:
         return _Tried(None, 0.0, str(refused))

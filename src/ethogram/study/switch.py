@@ -81,7 +81,7 @@ def drill(*, home: Home | str | None = None, episodes: int = 200, in_flight: int
     thread.start()
     options = RunOptions(k=1, name=name, workers=in_flight, tags=("drill",))
     try:
-        result = start_run(suite, practice, options, home=lake, watcher=Quiet())
+        result = start_run(suite, practice, options, home=lake, progress=Quiet())
     finally:
         over.set()
     ended = time.monotonic()

@@ -103,7 +103,7 @@ class CalibrationResult(Result, kw_only=True):
 def calibrate_run(
     run: str | Run = "latest",
     *,
-    labels_csv: str | Path | None = None,
+    labels: str | Path | None = None,
     items: Sequence[str] = (),
     judge: str | None = None,
     score: str | None = None,
@@ -116,7 +116,7 @@ def calibrate_run(
     """Compare verdicts of judges with labels of people on the same traces, and correct the judges' rates.
 
     `items` of the rubric, all by default, or an ordinary `score` (a label, or the scorer of the outcomes); `judge`
-    picks one of several. `labels_csv` adds labels as `label --from` does. `by` names what to slice by: task, condition,
+    picks one of several. `labels` adds labels as `label --from` does. `by` names what to slice by: task, condition,
     agent, outcome, or a key of the traces' meta values. `steps` compares verdicts on single steps. `half_width` asks
     how many labels give an interval that narrow. Labels that no sample drew are counted and do not enter. Raises
     `NotFound` where no judge has said anything.
@@ -130,12 +130,12 @@ def calibrate_run(
     found = run_of(run, lake)
     wanted = Wanted(items=tuple(items), judge=judge, score=score, steps=steps)
     notes = []
-    if labels_csv is not None:
+    if labels is not None:
         from ethogram.lab.outcomes.labelling import label_run
 
         only = sorted(wanted.names())
-        added = label_run(found.name, name=only[0] if len(only) == 1 else "outcome", csv_file=labels_csv, home=lake)
-        notes.append(f"{added.labelled} labels added from {Path(labels_csv).name}")
+        added = label_run(found.name, name=only[0] if len(only) == 1 else "outcome", csv_file=labels, home=lake)
+        notes.append(f"{added.labelled} labels added from {Path(labels).name}")
         notes += [f"skipped {s.where}: {s.why}" for s in added.skipped[:5]]
         found = lake.resolve(found.name)
     reading = JudgeReading(found)

@@ -180,14 +180,14 @@ def diff(
     against: str | None = None,
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
-    by_lane: bool = True,
+    lanes: bool = True,
     full: bool = False,
     home: Home | str | None = None,
 ) -> DiffResult:
     """Compare two traces step by step; the first is the baseline.
 
     `trace_a` and `trace_b` are traces, ids or the start of ids; ids are looked for in all runs, or in `run` (and
-    `against`, for the second). `reading` is `steps` or `messages`, `by_lane` aligns concurrent agents lane by lane.
+    `against`, for the second). `reading` is `steps` or `messages`, `lanes` aligns concurrent agents lane by lane.
     `full` also gives the words at the first step that differs.
 
     The noise floor is taken from repeats of the first trace's task in its own run, under its condition and agent. Two
@@ -200,9 +200,9 @@ def diff(
     """
     both = [_find(trace_a, run, home), _find(trace_b, against or run, home)]
     usual = usual_signature([f.entry for f in both if f.entry is not None], reading)
-    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=lanes)
     first, second = (_read(f, how) for f in both)
-    facts = compare_pair(_run(first), _run(second), by_lane=by_lane)
+    facts = compare_pair(_run(first), _run(second), by_lane=lanes)
     found, flow, shown = facts.divergence, facts.flow, facts.showing
     floor, beside = _floor(first, second, found, how)
     compat = first_aligned(first.reading, second.reading)

@@ -153,7 +153,7 @@ def divergence(
     common_tasks: bool = False,
     reading: str = "steps",
     signature: str | Callable[..., str] | None = None,
-    by_lane: bool = True,
+    lanes: bool = True,
     draws: int = DRAWS,
     seed: int = 0,
     home: Home | str | None = None,
@@ -163,7 +163,7 @@ def divergence(
     `against` is the other run; without it, repeats within `run` are compared. Runs of different versions of a suite are
     refused, unless `common_tasks` keeps only tasks that are the same in both. One run can be both: `condition` and
     `against_condition` then say which of its episodes are compared with which. `reading` is `steps` or `messages`,
-    `by_lane` aligns concurrent agents lane by lane; `draws` and `seed` are those of the permutation test. Logs of traxr
+    `lanes` aligns concurrent agents lane by lane; `draws` and `seed` are those of the permutation test. Logs of traxr
     are compared by its own signature unless another is named, all others by the structural one.
 
     Gives distances by task and the noise floor; with `against` also pairs, prevalences and a test. Raises `NotFound`
@@ -179,7 +179,7 @@ def divergence(
     found = traced_run(run, lake, "divergence")
     base = None if against is None else traced_run(against, lake, "divergence")
     usual = usual_signature([*found.entries, *(base.entries if base is not None else ())], reading)
-    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=by_lane)
+    how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=lanes)
     mine = load_readings(found, how, condition=condition)
     if base is None:
         return _repeats(found, mine, how)

@@ -18,7 +18,8 @@ from ethogram.estimate import Estimate
 from ethogram.lab.explore.exploration import Rounds
 from ethogram.lab.home.samples import traced_run
 from ethogram.lab.outcomes.columns import chosen_entries
-from ethogram.measure.ablation import Ablation, ablate, conditions_of
+from ethogram.measure import ablation
+from ethogram.measure.ablation import Ablation, conditions_of
 from ethogram.measure.chain import Chain, summarise
 from ethogram.measure.columns import NO_LABEL
 from ethogram.measure.corridor import Corridor
@@ -40,8 +41,8 @@ from .files import (
     load_corridor,
     measure_traces,
     milestones_file,
-    save_corridor,
     usable_names,
+    write_corridor,
 )
 from .results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
 
@@ -83,8 +84,8 @@ def field_of(
     join: Sequence[str | Run] = (),
     against: str | Run | None = None,
     corridor: str | Path | CorridorFile | None = None,
-    save_to: str | Path | None = None,
-    ablation: bool = False,
+    save_corridor: str | Path | None = None,
+    ablate: bool = False,
     level: float = 0.95,
     draws: int = 999,
     seed: int = 0,
@@ -95,14 +96,14 @@ def field_of(
     `preset` and `dimensions` choose among the standard dimensions; `field` is your own (a class, or `file.py:Class`).
     `states` names the stages of a task, `rule` says which attempts count at a stage. `condition`, `agent` and `traces`
     choose traces, `join` adds other runs. Differences are `run` minus `against`. `corridor` is a file to compare the
-    attempts with, `save_to` writes one. With the engine `ray` the workers of a cluster read the files; the numbers
-    are the same.
+    attempts with, `save_corridor` writes one; `ablate` gives the effects of the factors that
+    conditions set. With the engine `ray` the workers of a cluster read the files; the numbers are the same.
 
     Raises `Refused` where fewer than two traces are scored, `BadUsage` for options that exclude each other.
 
     Example: `field("night", preset="coding").dimensions["errors"].estimates["separation"]`
     """
-    if ablation and (against is not None or corridor is not None or save_to is not None):
+    if ablate and (against is not None or corridor is not None or save_corridor is not None):
         raise BadUsage("--ablate cannot be combined with --against, --corridor or --save-corridor")
     ask = Ask(rule=rule, level=level, draws=draws, seed=seed)
     ruler = load_corridor(corridor) if isinstance(corridor, str | Path) else corridor
@@ -110,7 +111,7 @@ def field_of(
     how = _how(field, reading, preset, dimensions, stones, ruler)
     place = _engine(engine, how)
     runs = [traced_run(r, home, "field") for r in (run, *join)]
-    every = condition is None and ablation
+    every = condition is None and ablate
     other = None if against is None else traced_run(against, home, "field")
     picked = [_some(_entries(r, condition, agent, every), traces, r) for r in runs]
     with place as cluster:
@@ -120,7 +121,7 @@ def field_of(
             loaded.append(measure_traces([other], [_entries(other, condition, agent, every)], how, cluster))
     wanted = None if ruler is None or how.field is not None else _of_corridor(ruler)
     names, left_out = ([], {}) if how.field is not None else usable_names(loaded, how, wanted)
-    tasks = _strata(mine) if ablation else None
+    tasks = _strata(mine) if ablate else None
     whole = mine.field(names, tasks)
     _refuse_one(whole, runs[0])
     said, found = _quietly(lambda: _read(whole, ask))
@@ -134,11 +135,11 @@ def field_of(
     if ruler is not None:
         file = str(corridor) if isinstance(corridor, str | Path) else ruler.corridor.name
         result.corridor = _against_corridor(file, ruler, whole, left_out, ask)
-    if ablation:
+    if ablate:
         result.ablation = _ablated(mine, names, runs, level)
-    if save_to is not None:
-        save_corridor(save_to, _corridor(whole, runs), how)
-        result.saved_corridor = str(save_to)
+    if save_corridor is not None:
+        write_corridor(save_corridor, _corridor(whole, runs), how)
+        result.saved_corridor = str(save_corridor)
     return result
 
 
@@ -359,7 +360,7 @@ def _ablated(loaded: MeasuredTraces, names: Sequence[str], runs: Sequence[Run], 
     notes: list[str] = []
     if any(r.info.kind == EXPLORE for r in runs):
         parts, notes = _well_bought(parts)
-    found = ablate(parts, level=level)
+    found = ablation.ablate(parts, level=level)
     return msgspec.structs.replace(found, notes=(*found.notes, *notes))
 
 

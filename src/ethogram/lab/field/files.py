@@ -228,7 +228,7 @@ class CorridorFile(msgspec.Struct, frozen=True, kw_only=True):
     reading: str
 
 
-def save_corridor(path: str | Path, corridor: Corridor, how: FieldOptions) -> None:
+def write_corridor(path: str | Path, corridor: Corridor, how: FieldOptions) -> None:
     """Write a corridor with what is needed to measure others alike."""
     data = {
         "kind": "ethogram corridor",
@@ -244,7 +244,7 @@ def save_corridor(path: str | Path, corridor: Corridor, how: FieldOptions) -> No
 
 
 def load_corridor(path: str | Path) -> CorridorFile:
-    """Read what `save_corridor` wrote."""
+    """Read what `write_corridor` wrote."""
     place = Path(path)
     try:
         data = msgspec.json.decode(place.read_bytes())

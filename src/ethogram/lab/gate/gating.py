@@ -46,7 +46,7 @@ def gate(
     condition: str | None = None,
     agent: str | None = None,
     base_agent: str | None = None,
-    allow: Sequence[str] = (),
+    allow_tasks: Sequence[str] = (),
     trust_judge: bool = False,
     common_tasks: bool = False,
     metric: str = _DEFAULTS.metric,
@@ -65,10 +65,10 @@ def gate(
     """The verdict on a candidate run against a base run, both stored.
 
     Which episodes count: `condition` and `agent` choose where runs hold several, `base_agent` is the agent of the base
-    if it has another name; tasks in `quarantine` (a YAML file, or a list) do not count. `allow` names tasks that may be
+    if it has another name; tasks in `quarantine` (a YAML file, or a list) do not count. `allow_tasks` may be
     confirmed to have broken without blocking. Runs of different versions of a suite are refused, unless `common_tasks`
     keeps only tasks that are the same in both. `trust_judge` takes outcomes that a judge gave as they are. `monitor`
-    watches without planned looks.
+    tests after every episode, without planned looks.
 
     What is promised of `metric`: `alpha` is how often an unchanged version is called a regression, `margin` the drop
     that must not slip through (a share of the mean, but for success and score), `power` how often it is found. `every`
@@ -104,7 +104,7 @@ def gate(
         monitor=monitor,
         condition=condition,
         agents=(base_agent or agent, agent),
-        allow=allow,
+        allow_tasks=allow_tasks,
         trust_judge=trust_judge,
         common_tasks=common_tasks,
     )
@@ -125,7 +125,7 @@ def gate_runs(
     monitor: bool = False,
     condition: str | None = None,
     agents: tuple[str | None, str | None] = (None, None),
-    allow: Sequence[str] = (),
+    allow_tasks: Sequence[str] = (),
     trust_judge: bool = False,
     common_tasks: bool = False,
 ) -> GateResult:
@@ -151,7 +151,7 @@ def gate_runs(
     tasks = tuple(t for t in planned if t not in away)
     if not tasks:
         raise BadUsage(f"{one.name!r} and {two.name!r} have no task in common that is not in quarantine")
-    check_allowed(allow, before.tasks)
+    check_allowed(allow_tasks, before.tasks)
     absent = [t for t in before.tasks if t not in {*planned, *away}]
     settings = settings if monitor or begun is None else as_promised(one, begun, settings)
     if monitor:
@@ -166,7 +166,7 @@ def gate_runs(
             before, looked, plan, settings, closed=_closed(two), take_all=begun is None, absent=absent
         )
         result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)
-        block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow))
+        block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow_tasks))
     result.base_agent, result.agent = agents
     result.suite = versions
     arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])

@@ -61,7 +61,7 @@ def check_golden(
     traces: Sequence[str] = (),
     runs: Sequence[str] = (),
     level: float = 0.95,
-    tell: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | None = None,
     home: Home | str | None = None,
 ) -> GoldenCheck:
     """Check a golden set: unrecorded changes, contamination, and the health of its tasks.
@@ -73,7 +73,7 @@ def check_golden(
 
     Example: `check_golden("suite", corpus=["prompts/"]).verdict`
     """
-    lake, say = home_of(home), tell or (lambda _: None)
+    lake, say = home_of(home), progress or (lambda _: None)
     loaded = known_golden(suite)
     golden = loaded.golden
     assert golden is not None

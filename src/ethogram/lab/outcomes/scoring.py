@@ -64,7 +64,7 @@ def rescore(
     run: str | Run = "latest",
     *,
     suite: str | Path | LoadedSuite | None = None,
-    labels_csv: str | Path | None = None,
+    labels: str | Path | None = None,
     score: str | None = None,
     outcome_from: str | None = None,
     checks: Sequence[str] = (),
@@ -72,9 +72,9 @@ def rescore(
 ) -> ScoreResult:
     """Score a stored or imported run without running the agent; labels and outcomes are added, never edited.
 
-    Score by the checks of a `suite` (by default the run's own), by `labels_csv` with columns trace (or task and
+    Score by the checks of a `suite` (by default the run's own), by `labels` with columns trace (or task and
     attempt, or source) and value, or by letting the label named `score` be the outcome. `outcome_from` is written as
-    for an import: `csv:FILE` is `labels_csv`, `csv:FILE:COLUMN` the same with another column, `label:NAME` is `score`,
+    for an import: `csv:FILE` is `labels`, `csv:FILE:COLUMN` the same with another column, `label:NAME` is `score`,
     and `meta:KEY` takes a fact of the trace. `checks` are written `KIND=SETTINGS` and asked
     of every trace, all of which must hold. Gives what was scored, changed and skipped. Raises `BadUsage` where the run
     has no suite and nothing is named, `NotFound` for a label, file or run that does not exist.
@@ -86,14 +86,14 @@ def rescore(
     column: str | None = None
     form, _, rest = (outcome_from or "").partition(":")
     if form == "csv" and rest:
-        if labels_csv is not None:
+        if labels is not None:
             raise BadUsage("--labels and --outcome-from csv: say the same; name one of them")
-        (labels_csv, _, column), outcome_from = rest.partition(":"), None
+        (labels, _, column), outcome_from = rest.partition(":"), None
     elif form == "label" and rest:
         if score is not None:
             raise BadUsage("--score and --outcome-from label: say the same; name one of them")
         score, outcome_from = rest, None
-    if suite is None and labels_csv is None and score is None and outcome_from is None and not checks:
+    if suite is None and labels is None and score is None and outcome_from is None and not checks:
         suite = own_suite(found)
         if suite is None:
             raise BadUsage(
@@ -108,8 +108,8 @@ def rescore(
         scoring.by_checks(checks)
     if outcome_from is not None:
         scoring.by_supply(outcome_from)
-    if labels_csv is not None:
-        scoring.by_csv(Path(labels_csv), column, promote=score is None)
+    if labels is not None:
+        scoring.by_csv(Path(labels), column, promote=score is None)
     if score is not None:
         scoring.by_label(score)
     return scoring.store(loaded.suite if loaded is not None else None)

@@ -39,7 +39,7 @@ def judge_pairs(
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
     transport: Callable[[Endpoint], Transport] | None = None,
-    tell: Tell | None = None,
+    progress: Tell | None = None,
 ) -> PairwiseResult:
     """Which of two runs a judge prefers on the same tasks, each pair shown in both orders.
 
@@ -57,7 +57,7 @@ def judge_pairs(
         if not pairs:
             raise BadUsage(f"runs {session.run.name!r} and {other.name!r} share no task, so no traces can be compared")
         work = _Comparing(session, other)
-        work.go(pairs, tell or (lambda _: None))
+        work.go(pairs, progress or (lambda _: None))
         return work.result()
 
 

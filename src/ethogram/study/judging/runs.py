@@ -55,7 +55,7 @@ def judge_run(
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
     transport: Callable[[Endpoint], Transport] | None = None,
-    tell: Tell | None = None,
+    progress: Tell | None = None,
 ) -> JudgeResult:
     """Judge the traces of a run by a rubric, and say what share of runs is yes on each item.
 
@@ -66,7 +66,7 @@ def judge_run(
         judge: a judge of your own, in the place of the one that the options name.
         environment: where addresses and keys of providers are found; by default ours.
         transport: what sends requests, in the place of HTTP.
-        tell: hears of progress.
+        progress: called with one sentence now and then.
 
     Raises:
         BadUsage: the judge makes no sense, a cap cannot be kept, or judge and agent are of one family.
@@ -81,7 +81,7 @@ def judge_run(
     options = options or JudgeOptions()
     with JudgeSession(run, options, home=home, judge=judge, environment=environment, transport=transport) as session:
         need_traces(session.run, "judge")
-        work = _Judging(session, tell or (lambda _: None))
+        work = _Judging(session, progress or (lambda _: None))
         work.go()
         return work.result()
 
