@@ -19,8 +19,10 @@ def test_the_way_a_user_takes(call, document, night):
     assert said.code == 2
     assert said.out.startswith("night  0 of 1 item may be automated\n")
     assert said.out.rstrip().endswith("next: ethogram label night --label rubric --sample 50 -o sheet.csv")
+    assert said.out.count("--sample") == 1
+    assert "(first sample, proportional)" in said.out
     drawn = document("label", "night", "--sample", "50", "-o", "sheet.csv")
-    assert (drawn["left"], len(drawn["sample"]["drawn"]), drawn["sample"]["rule"]) == (50, 50, "in proportion")
+    assert (drawn["left"], len(drawn["sample"]["drawn"]), drawn["sample"]["rule"]) == (50, 50, "proportional")
     assert "verdict" not in Path("sheet.csv").read_text(), "people must not see what the judge said"
     night.fill(Path("sheet.csv"))
     assert document("label", "night", "--from", "sheet.csv")["labelled"] == 50

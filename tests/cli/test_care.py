@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_an_export_comes_back_as_it_was(document, lake):
 def test_verify_finds_nothing_then_names_the_damage(call, document, lake, home):
     said = call("verify")
     assert said.code == 0
-    assert "damaged" in said.out
+    assert said.out.startswith("NO DAMAGE  1 run\n")
     sound = document("verify", "desk")
     assert sound["ok"] is True
     assert [(r["episodes"], r["spans"], r["damaged"]) for r in sound["runs"]] == [(4, 16, [])]
@@ -71,6 +72,7 @@ def test_verify_finds_nothing_then_names_the_damage(call, document, lake, home):
     file.write_bytes(data)
     said = call("verify", "desk")
     assert said.code == 1
+    assert said.out.startswith("DAMAGED  1 problem\n")
     assert f"damaged: desk/{file.name}" in said.out
     broken = document("verify", code=1)
     assert broken["ok"] is False
@@ -176,6 +178,7 @@ def test_redaction_can_be_turned_off_for_public_data(document, log):
 def test_doctor(call, document, lake, monkeypatch):
     said = call("doctor")
     assert said.code == 0
+    assert re.match(r"OK  \d+ checks\n", said.out)
     assert "✓ ethogram" in said.out
     found = document("doctor")
     assert found["ok"] is True
@@ -184,6 +187,7 @@ def test_doctor(call, document, lake, monkeypatch):
     monkeypatch.setenv("ETHOGRAM_KEYS", "bad-keys.json")
     sick = document("doctor", code=1)
     assert sick["ok"] is False
+    assert call("doctor").out.startswith(f"1 of {len(sick['checks'])} checks failed\n")
     assert [c["name"] for c in sick["checks"] if c["ok"] is False] == ["keys"]
 
 

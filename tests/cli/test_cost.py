@@ -70,7 +70,7 @@ def test_a_run_on_the_screen(call, coding):
     assert said.code == 0, said
     assert "9 model calls (9 priced)" in said.out
     assert "cache hit rate 94.9 %" in said.out
-    assert "per resolved task         unknown (no outcome is scored)" in said.out
+    assert said.out.startswith("coding  per resolved task unknown: no outcome is scored; $0.1010 in all\n")
     assert "by tool" in said.out
     assert "after-tool" in said.out
     assert "note: tokens of tool results are their characters / 4" in said.err

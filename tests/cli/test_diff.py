@@ -52,6 +52,9 @@ def test_aligned_steps_are_signed_and_folded(two: tuple[str, str], call: Call) -
     lines = said.out.splitlines()
     assert lines[0].startswith("- ")
     assert lines[1].startswith("+ ")
+    assert lines[3].startswith("loop_or_extended_execution (behavioral_detours): "), "the answer comes before the steps"
+    assert lines[4].startswith("d_norm ")
+    assert lines[5].startswith("t* ")
     assert any(line.strip().startswith("… ") and "equal steps" in line for line in lines)
     added = [line for line in lines[3:] if line.startswith("+ ")]
     assert any("tool:think" in line for line in added)
@@ -123,6 +126,8 @@ def test_repeats_of_a_task(two: tuple[str, str], call: Call, document: Document)
     assert built["mean_of_means"] == pytest.approx(built["noise_floor"]["mean"])
     assert built["p_value"] is None
     said = call("divergence", "base", "--limit", "1")
+    mean = f"{built['mean_of_means']:.3f}"
+    assert said.out.startswith(f"base: mean distance between repeats {mean}, over 2 tasks (steps, structural)\n")
     assert "… and 1 more task; --limit 0 shows all" in said.out
 
 

@@ -6,6 +6,7 @@ import csv
 import itertools
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 
@@ -66,6 +67,10 @@ def test_exploring_and_understanding(document, call):
         said = call("explore", what, "toy")
         assert (said.code, said.err) == (0, "")
         assert "tool_noise" in said.out
+    first, table, *_ = said.out.splitlines()
+    assert re.fullmatch(r"toy: \w+ (explains most of the variation|has the largest effect) \(\d+%\)", first)
+    assert table.startswith("effect ")
+    assert "\n\nparameter " in said.out
     listed = call("runs")
     assert "explore" in listed.out
 

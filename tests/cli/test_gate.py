@@ -38,8 +38,8 @@ def test_three_verdicts_and_their_codes(call, runs):
         assert said.code == code, said
         assert said.out.startswith(f"{word}  main → {name}")
         assert "success: difference" in said.out
-        assert ("to decide: at most" in said.out) == (code == 2)
-    assert "about $" in call("gate", "main", "short", "--margin", "0.1").out
+        assert ("to decide: candidate attempts  until next look" in said.out) == (code == 2)
+    assert "  $" in call("gate", "main", "short", "--margin", "0.1").out
     back = call("gate", "dead", "main")
     assert back.code == 2
     assert "no attempt of the baseline has a score" in back.out

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 
 def test_what_people_see(call):
     said = call("plan", "--drop", "0.15", "--usd-per-run", "0.05", "--tasks", "30")
     assert said.code == 0
-    assert "a drop of 0.15 on 30 tasks, found with power 0.8 at 5% false alarms (both arms are run)" in said.out
-    assert "attempts at most" in said.out
-    assert "$" in said.out
-    assert "simulated" in said.out
+    first, second, *_ = said.out.splitlines()
+    assert re.fullmatch(
+        r"at most \d+ attempts \(\d+ per task, \d+ looks\), \$[\d.]+, to detect a drop of 0.15 on 30 tasks", first
+    )
+    assert second == "power 0.8, 5% false alarms; both arms are run"
+    for name in ("at most", "mean if the drop is real", "mean if nothing changed", "without stages"):
+        assert re.search(rf"^{name} +\d+  \$\d+\.\d\d *$", said.out, re.MULTILINE), name
+    assert re.search(r"^simulated +power +false alarms +passed in error +undecided *$", said.out, re.MULTILINE)
     stored = call("plan", "--drop", "0.15", "--stored", "20")
     assert "candidate only, 20 stored attempts per task" in stored.out
     assert "price unknown" in stored.out

@@ -38,7 +38,9 @@ def label(run: Any, sheet: Path, n: int, **more: object) -> int:
 def test_from_verdicts_to_a_corrected_rate(night: Any, tmp_path: Path) -> None:
     (none,) = calibrate_run("night", home=night.home).items
     assert (none.labels, none.automate, none.decided, none.corrected.value) == (0, False, False, None)
-    assert none.why == "no sample was drawn: ethogram label night --label rubric --sample 100 -o sheet.csv"
+    assert none.why == "no sample was drawn"
+    assert none.next is not None
+    assert none.next.command == "ethogram label night --label rubric --sample 50 -o sheet.csv"
     assert label(night, tmp_path / "pilot.csv", 50) == 50
     (few,) = calibrate_run("night", home=night.home).items
     assert (few.labels, few.decided) == (50, False)

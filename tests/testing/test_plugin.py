@@ -140,7 +140,7 @@ def test_an_undecided_session_warns_and_fails_only_if_that_is_wished(
             "*EthogramWarning: ethogram: undecided: *",
             "UNDECIDED  pytest-* → pytest-*",
             "no single test can fail by itself below 6 attempts on both sides",
-            "to decide: at most * more attempts*",
+            "to decide: candidate attempts at most *",
         ]
     )
     strict = pytester.runpytest("--ethogram-k=3", "--ethogram-strict", "--ethogram-margin=0.3")

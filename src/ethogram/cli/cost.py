@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -165,14 +166,9 @@ def _rate(estimate: Estimate) -> str:
 def _print(result: CostReport, limit: int) -> None:
     out = stdout()
     _head(out, result)
-    rows: list[list[Any]] = [["per attempt", money(result.per_run)], ["resolution", _rate(result.resolution)]]
-    rows.append(["per resolved task", money(result.per_resolved)])
-    if result.monthly is not None:
-        rows.append([f"a month, {result.monthly.runs:,.0f} attempts", money(result.monthly.cost)])
-    for name, value in rows:
-        out.print(f"{name:<26}{value}", markup=False, soft_wrap=True)
+    _estimates(out, result)
     if result.missing and (words := _spent_on_missing(result)):
-        out.print(f"{'missing outcomes':<26}{words}", markup=False, soft_wrap=True)
+        out.print(f"missing outcomes: {words}", style="dim", markup=False, soft_wrap=True)
     _tables(out, result, limit)
     if result.routing is not None:
         _routing(out, result)
@@ -189,6 +185,44 @@ def _spent_on_missing(result: CostReport) -> str:
     return f"at least {dollars(spent)} spent on them" if spent and result.cost_usd is None else ""
 
 
+def _estimates(out: Console, result: CostReport) -> None:
+    """Values with their intervals, then what each rests on or why it is unknown."""
+    estimates = {
+        "per resolved task": (result.per_resolved, dollars),
+        "per attempt": (result.per_run, dollars),
+        "resolution": (result.resolution, share),
+    }
+    if result.monthly is not None:
+        estimates[f"a month, {result.monthly.runs:,.0f} attempts"] = (result.monthly.cost, dollars)
+    rows = [[name, *_cells(*estimate)] for name, estimate in estimates.items()]
+    out.print()
+    out.print(table(["", "value", f"{100 * result.per_run.level:g} %", "n", "method"], rows))
+    for name, (estimate, _) in estimates.items():
+        others = [f"{n} {what}" for what, n in estimate.missing.items() if what not in result.missing]
+        told = [*others, *([estimate.why] if estimate.why else [])]
+        if told and (result.basis == "run" or estimate.value is None):  # the method says that it is assumed
+            out.print(f"{name}: {', '.join(told)}", style="dim", markup=False, soft_wrap=True)
+
+
+def _cells(estimate: Estimate, shown: Callable[[float | None], str]) -> list[str | None]:
+    """Value, interval, what was counted, method."""
+    n = f"{estimate.n} {estimate.of}" if estimate.n else None
+    if estimate.value is None:
+        return [None if estimate.low is None else f"at least {shown(estimate.low)}", None, n, None]
+    ends = None if estimate.low is None else f"{shown(estimate.low)}–{shown(estimate.high)}"
+    return [shown(estimate.value), ends, n, estimate.method or None]
+
+
+def _answer(result: CostReport) -> str:
+    """What a resolved task costs."""
+    each = result.per_resolved
+    if each.value is not None:
+        return f"{dollars(each.value)} per resolved task"
+    if each.low is not None:
+        return f"at least {dollars(each.low)} per resolved task"
+    return f"per resolved task unknown{f': {each.why}' if each.why else ''}"
+
+
 def _head(out: Console, result: CostReport) -> None:
     use = result.usage
     tokens = ", ".join(
@@ -203,20 +237,21 @@ def _head(out: Console, result: CostReport) -> None:
         if value
     )
     if result.basis == "assumed":
-        out.print(
-            f"[bold]assumed[/bold]  {use.calls:,} steps per attempt; tokens per attempt: {tokens}", soft_wrap=True
-        )
+        out.print(f"[bold]assumed[/bold]  {dollars(result.per_run.value)} per attempt, {escape(_answer(result))}")
+        out.print(f"{use.calls:,} steps per attempt; tokens per attempt: {tokens}", soft_wrap=True)
         return
+    total = known(result.cost_usd, result.at_least_usd, lambda usd: f"{dollars(usd)} in all", "cost")
+    between = "," if result.per_resolved.value is not None else ";"  # a reason may hold a comma
+    out.print(f"[bold]{escape(str(result.run))}[/bold]  {escape(_answer(result))}{between} {total}", soft_wrap=True)
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     out.print(
-        f"[bold]{escape(str(result.run))}[/bold]  {result.episodes} episodes: {result.scored} scored, "
+        f"{result.episodes} episodes: {result.scored} scored, "
         f"{result.resolved} resolved, {sum(result.missing.values())} missing{f' ({missing})' if missing else ''}",
         soft_wrap=True,
     )
     by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
     calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
-    total = known(result.cost_usd, result.at_least_usd, lambda usd: f"{dollars(usd)} in all", "cost")
-    out.print(f"{total}; {calls}; tokens: {tokens or 'unknown'}")
+    out.print(f"{calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
     if cache.hit_rate is not None:
         idle = f", {cache.idle} of them after more than five idle minutes" if cache.idle else ""

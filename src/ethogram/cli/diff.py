@@ -101,8 +101,19 @@ def _print(out: Console, result: DiffResult, whole: bool) -> None:
     out.print(_title("-", result.first, result.reading), style="bold", markup=False)
     out.print(_title("+", result.second, result.reading), style="bold", markup=False)
     out.print()
+    out.print(f"{result.manifestation} ({result.group}): {result.rule}", style="bold", markup=False)
+    _print_distance(out, result)
+    out.print()
     _print_steps(out, result, whole)
     out.print()
+    answer = {None: "unknown", True: "changed", False: "the same"}[result.answer_changed]
+    tokens = result.token_overhead if isinstance(result.token_overhead, str) else f"{result.token_overhead:.2f}×"
+    flow = "unavailable" if result.control_flow_changes is None else result.control_flow_changes
+    out.print(f"answer {answer}; control-flow changes {flow}; tokens {tokens}")
+
+
+def _print_distance(out: Console, result: DiffResult) -> None:
+    """The distance, the first step that differs, and what repeats of an unchanged agent differ by."""
     edits = result.edits
     if result.d_norm is None or edits is None:
         out.print(f"d_norm unavailable: {result.unavailable}; t* unavailable")
@@ -116,11 +127,6 @@ def _print(out: Console, result: DiffResult, whole: bool) -> None:
             out.print("t* none: the steps are the same")
         else:
             out.print(f"t* {result.t_star} (t*/T {result.t_star_norm:.3f}): the first step that differs")
-    out.print(f"{result.manifestation} ({result.group}): {result.rule}", style="bold", markup=False)
-    answer = {None: "unknown", True: "changed", False: "the same"}[result.answer_changed]
-    tokens = result.token_overhead if isinstance(result.token_overhead, str) else f"{result.token_overhead:.2f}×"
-    flow = "unavailable" if result.control_flow_changes is None else result.control_flow_changes
-    out.print(f"answer {answer}; control-flow changes {flow}; tokens {tokens}")
     floor = result.noise_floor
     if result.within_noise_floor is not None and floor.max is not None:
         where = "within" if result.within_noise_floor else "above"

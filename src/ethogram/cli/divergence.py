@@ -17,6 +17,7 @@ from .out import (
     JsonOption,
     LimitOption,
     first,
+    plural,
     print_json,
     print_rest,
     printable,
@@ -71,8 +72,7 @@ def command(
 
 def _print(result: DivergenceResult, limit: int) -> None:
     out = stdout()
-    against = f" against {result.baseline}" if result.baseline else ", repeats of each task"
-    out.print(f"{result.run}{against} ({result.reading}, {result.signature})", style="bold", markup=False)
+    out.print(_title(result), style="bold", markup=False)
     if result.baseline is not None:
         p = "" if result.p_value is None else f" (p = {result.p_value:.2g})"
         style = "bold red" if result.verdict == "different" else "bold yellow"
@@ -86,6 +86,17 @@ def _print(result: DivergenceResult, limit: int) -> None:
         out.print(f"not compared: {left}", style="dim", markup=False)
     for told in result.warnings:
         stderr().print(f"warning: {printable(told)}", style="bold yellow", markup=False)
+
+
+def _title(result: DivergenceResult) -> str:
+    """What is compared; of repeats, how far they are apart, for there is no verdict."""
+    how = f"({result.reading}, {result.signature})"
+    if result.baseline:
+        return f"{result.run} against {result.baseline} {how}"
+    if result.mean_of_means is None:
+        return f"{result.run}: no distance between repeats can be measured {how}"
+    tasks = plural(sum(bool(task.pairs) for task in result.tasks.values()), "task")
+    return f"{result.run}: mean distance between repeats {result.mean_of_means:.3f}, over {tasks} {how}"
 
 
 def _print_distances(out: Console, result: DivergenceResult) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ethogram.lab import check_health
 
-from .out import HomeOption, JsonOption, cell, print_json, stdout
+from .out import HomeOption, JsonOption, cell, plural, print_json, stdout
 
 
 def command(json: JsonOption = False, home: HomeOption = None) -> int:
@@ -17,6 +17,11 @@ def command(json: JsonOption = False, home: HomeOption = None) -> int:
         print_json(result)
         return 0 if result.ok else 1
     out = stdout()
+    failed = sum(check.ok is False for check in result.checks)
+    if result.ok:
+        out.print(f"[bold green]OK[/bold green]  {plural(len(result.checks), 'check')}\n")
+    else:
+        out.print(f"[bold red]{failed} of {plural(len(result.checks), 'check')} failed[/bold red]\n")
     width = max(len(c.name) for c in result.checks)
     for check in result.checks:
         mark, style = ("✓", "green") if check.ok else ("✗", "bold red") if check.ok is False else ("·", "dim")

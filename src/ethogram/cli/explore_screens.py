@@ -119,8 +119,17 @@ def print_map(result: ExplorationMap) -> None:
 def print_effects(result: Effects) -> None:
     """The share of variation of every effect, then the mean failure rate at every value."""
     out = stdout()
-    rows = [[r["effect"], r["share"], r["low"], r["high"]] for r in result.rows()]
+    effects = result.rows()
+    rows = [[r["effect"], r["share"], r["low"], r["high"]] for r in effects]
+    most = max(effects, key=lambda r: r["share"] or 0.0, default=None)
+    if most is not None and most["share"]:
+        share = f"{most['share']:.0%}"
+        told = (
+            f"explains most of the variation ({share})" if most["share"] > 0.5 else f"has the largest effect ({share})"
+        )
+        out.print(f"{result.run}: {most['effect']} {told}", style="bold", markup=False)
     out.print(table(["effect", "share of variation", "low", "high"], rows))
+    out.print()
     levels = [[v.parameter, str(v.value), v.rate.value, v.rate.low, v.rate.high] for v in result.levels]
     out.print(table(["parameter", "value", "mean failure rate", "low", "high"], levels))
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
+from rich.console import Console
 
 from ethogram.errors import BadUsage
 from ethogram.lab.gate.behaviour import behaviour_of
 from ethogram.lab.gate.gating import gate_runs
 from ethogram.lab.gate.results import GateResult, GateSettings, Look
-from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed
+from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed_cells
 
 from .compare import MetricOption, print_suites, versions
 from .layers import print_layers
@@ -253,7 +254,20 @@ def _print(result: GateResult) -> None:
     for warning in result.warnings:
         out.print(f"note: {warning}", style="dim", markup=False)
     if result.verdict == "undecided":
-        out.print(f"to decide: {needed(result)}", markup=False)
+        _print_needed(out, result)
+
+
+def _print_needed(out: Console, result: GateResult) -> None:
+    """What it takes to decide, and why."""
+    cells, why = needed_cells(result), result.needed.why
+    if not cells:
+        out.print(f"to decide: {why or 'unknown'}", markup=False)
+        return
+    out.print()
+    first, *others = cells
+    out.print(table([f"to decide: {first}", *others], [[*cells.values()]]))
+    if why:
+        out.print(f"note: {why}", style="dim", markup=False)
 
 
 def _folded(looks: list[Look]) -> list[Look | None]:

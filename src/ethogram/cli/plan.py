@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab.gate.planning import PlanResult, plan_runs
 
-from .out import HomeOption, JsonOption, print_json, stdout
+from .out import HomeOption, JsonOption, plural, print_json, stdout, table
 
 
 def command(
@@ -66,26 +66,31 @@ def command(
 
 def _print(result: PlanResult) -> None:
     out, seen = stdout(), result.simulated
+    looks = f"{result.attempts_per_task} per task, {plural(len(result.looks), 'look')}"
+    cost = "" if result.cost_usd is None else f", ${result.cost_usd:,.2f}"
+    out.print(
+        f"[bold]at most {plural(result.runs, 'attempt')}[/bold] ({looks}){cost}, "
+        f"to detect a drop of {result.drop:.3g} on {plural(result.tasks, 'task')}"
+    )
     arms = f"candidate only, {result.stored:g} stored attempts per task" if result.stored else "both arms are run"
-    out.print(
-        f"[bold]a drop of {result.drop:.3g}[/bold] on {result.tasks} tasks, found with power {result.target_power:g} "
-        f"at {result.alpha:.0%} false alarms ({arms})"
-    )
-    money = f", ${result.cost_usd:,.2f}" if result.cost_usd is not None else ""
-    out.print(
-        f"attempts at most    {result.runs:,} ({result.attempts_per_task} attempts per task, {len(result.looks)} looks)"
-        f"{money}"
-    )
-    mean = f", ${result.expected_cost_usd:,.2f}" if result.expected_cost_usd is not None else ""
-    out.print(
-        f"attempts on average {result.expected_if_dropped:,.0f} if it dropped, "
-        f"{result.expected_if_unchanged:,.0f} if nothing changed{mean}"
-    )
-    if result.fixed_runs is not None:
-        out.print(f"without stages      {result.fixed_runs:,.0f}")
-    out.print(
-        f"simulated           {seen.draws:,} times: found {seen.power:.3f}, false alarms {seen.false_alarms:.3f}, "
-        f"passed in error {seen.passed_in_error:.3f}, undecided {seen.undecided:.3f}"
-    )
+    out.print(f"power {result.target_power:g}, {result.alpha:.0%} false alarms; {arms}", style="dim")
+    sizes = {
+        "at most": result.runs,
+        "mean if the drop is real": result.expected_if_dropped,
+        "mean if nothing changed": result.expected_if_unchanged,
+        "without stages": result.fixed_runs,
+    }
+    priced = result.price is not None
+    rows = [[name, round(n), *_cost(n, result.price)] for name, n in sizes.items() if n is not None]
+    out.print()
+    out.print(table(["", "attempts", "cost"] if priced else ["", "attempts"], rows))
+    out.print()
+    shares = (seen.power, seen.false_alarms, seen.passed_in_error, seen.undecided)
+    columns = ["simulated", "power", "false alarms", "passed in error", "undecided"]
+    out.print(table(columns, [[f"{seen.draws:,} times", *(f"{share:.3f}" for share in shares)]]))
     if result.price is None:
         out.print("price unknown: give --usd-per-run, or a pilot that recorded its cost", style="dim")
+
+
+def _cost(attempts: float, price: float | None) -> list[str]:
+    return [] if price is None else [f"${attempts * price:,.2f}"]

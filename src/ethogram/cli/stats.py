@@ -10,7 +10,7 @@ from rich.markup import escape
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes.reliability import ReliabilityResult, read_k, reliability
 
-from .out import HomeOption, JsonOption, LimitOption, band, first, print_json, print_rest, stdout, table
+from .out import HomeOption, JsonOption, LimitOption, band, first, plural, print_json, print_rest, stdout, table
 
 
 def command(
@@ -59,7 +59,9 @@ def command(
 def _print(result: ReliabilityResult, limit: int) -> None:
     out, episodes = stdout(), result.episodes
     facts = ", ".join(f"{name} {value}" for name, value in result.facts.items())
-    out.print(f"[bold]{escape(result.run)}[/bold]  n {result.n}, c {result.c}, {escape(facts)}")
+    out.print(f"[bold]{escape(result.run)}[/bold]  {escape(_answer(result))}")
+    ks = ", ".join(result.pass_at) or "none"
+    out.print(f"n {result.n}, c {result.c}, k {ks}, {escape(facts)}", style="dim", soft_wrap=True)
     gone = ", ".join(f"{reason} {count}" for reason, count in episodes.missing.items())
     out.print(
         f"{episodes.planned} planned: {episodes.scored} scored ({episodes.coverage:.0%}), "
@@ -84,9 +86,23 @@ def _print(result: ReliabilityResult, limit: int) -> None:
         out.print(table(columns, [figures]))
     out.print()
     rows = [[t.task, t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
-    out.print(table(["task", "n", "c", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows))
+    out.print(
+        table(
+            ["task", "scored", "succeeded", "missing", "rate", "95 %" if result.level == 0.95 else "interval", ""], rows
+        )
+    )
     print_rest(out, result.tasks, limit, "task")
     out.print(f"next: ethogram compare {result.run} CANDIDATE", style="dim", markup=False)
+
+
+def _answer(result: ReliabilityResult) -> str:
+    """The estimate with the smallest k, and the counts that it comes from."""
+    counts = f"{result.c} of {plural(result.n, 'scored attempt')} succeeded"
+    k, at = next(iter(result.pass_at.items()), ("1", None))
+    if at is None or at.value is None:
+        return f"pass@{k} unknown, {counts}"
+    ends = "" if at.low is None or at.high is None else f" [{at.low:.3f}, {at.high:.3f}]"
+    return f"pass@{k} {at.value:.3f}{ends}, {counts}"
 
 
 def _curves(result: ReliabilityResult) -> object:
@@ -129,7 +145,7 @@ def _cells(estimate: Estimate) -> list[str | None]:
         return [None, None, None]
     value = f"{estimate.value:.3f}"
     if estimate.low is None or estimate.high is None:
-        return [value, "refused", None]
+        return [value, "none", None]
     return [value, f"{estimate.low:.3f}–{estimate.high:.3f}", band(estimate)]
 
 

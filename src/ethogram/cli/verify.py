@@ -26,6 +26,11 @@ def command(
         print_json(result)
         return 0 if result.ok else 1
     out = stdout()
+    damaged = sum(len(run.damaged) for run in result.runs) + len(result.home)
+    if result.ok:
+        out.print(f"[bold green]NO DAMAGE[/bold green]  {plural(len(result.runs), 'run')}\n")
+    else:
+        out.print(f"[bold red]DAMAGED[/bold red]  {plural(damaged, 'problem')}\n")
     rows = [[*r.values()] for r in result.rows()]
     out.print(table(["run", "episodes", "spans", "texts", "files", "damaged", "leftovers"], rows))
     for problem in result.home:
@@ -37,7 +42,7 @@ def command(
             out.print(f"{run.run}: {run.advice}", markup=False)
         if run.sealed_away:
             out.print(
-                f"{run.run}: {run.sealed_away} text segment(s) are sealed with a key that is not at hand",
+                f"{run.run}: {plural(run.sealed_away, 'text segment')} sealed with a key that is not at hand",
                 style="yellow",
                 markup=False,
             )
@@ -46,5 +51,5 @@ def command(
         first = ", ".join(unproven[:3])
         out.print(f"no hash covers {plural(len(unproven), 'file')}: {first}", style="yellow", markup=False)
     if result.swept:
-        out.print(f"swept {len(result.swept)} left-over file(s)")
+        out.print(f"swept {plural(len(result.swept), 'left-over file')}")
     return 0 if result.ok else 1

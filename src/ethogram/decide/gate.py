@@ -55,7 +55,8 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict, the looks that led to it, and what is left to do if it is undecided.
 
-    `attempts` are those of each task that the latest look judged.
+    `attempts` are those of each task that the latest look judged. `assumes` is what a decision rests on that the
+    baseline does not show.
     """
 
     verdict: Verdict
@@ -66,6 +67,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     next_runs: int
     remaining_runs: int
     attempts: tuple[int, ...]
+    assumes: str | None = None
 
 
 class _Arms:
@@ -196,6 +198,7 @@ def judge(
     return Judgement(
         verdict=looks[-1].decision if looks else "undecided",
         why=_why(looks, reached, arms, objection),
+        assumes=_assumed(arms) if decided else None,
         difference=_difference(arms, _shown(arms, looks, scores), float(upper[len(looks) - 1]) if looks else 0.0),
         looks=looks,
         decided_at=decided,
@@ -308,11 +311,6 @@ def _compared(arms: _Arms) -> str | None:
 
 
 def _why(looks: list[Look], reached: int, arms: _Arms, objection: str | None) -> str:
-    decided = looks and looks[-1].decision != "undecided"
-    return _reason(looks, reached, arms, objection) + (_assumed(arms) if decided else "")
-
-
-def _reason(looks: list[Look], reached: int, arms: _Arms, objection: str | None) -> str:
     plan, settings, kind = arms.plan, arms.settings, arms.kind
     known = "score" if kind.name == "success" else f"known value of {kind.name}"
     if not looks and reached:
@@ -336,18 +334,19 @@ def _reason(looks: list[Look], reached: int, arms: _Arms, objection: str | None)
         return f"only {at.coverage:.0%} of the attempts due have a {known}; {settings.min_coverage:.0%} are needed"
     if at.look == len(plan.looks):
         return f"the plan is used up and a {word} between 0 and {at.worst_case:.3g} is still possible"
-    return f"neither a {word} is established (z {at.z:.2f} of {at.bound:.2f}) nor one of {plan.margin:.3g} ruled out"
+    open_ = f"a {word} of {plan.margin:.3g} is not ruled out"
+    return f"no {word} is established (z {at.z:.2f}, bound {at.bound:.2f}), and {open_}"
 
 
-def _assumed(arms: _Arms) -> str:
+def _assumed(arms: _Arms) -> str | None:
     """What the verdict assumes about differences between sessions that the baseline does not show."""
     if arms.floor is None:
-        return ""
+        return None
     if arms.settings.session_sd is not None:
-        return f"; assumes that sessions differ by {arms.settings.session_sd:g} (--session-sd)"
+        return f"the verdict assumes that sessions differ by {arms.settings.session_sd:g} (--session-sd)"
     if arms.floor.sessions > 1:
-        return ""
-    return "; assumes no difference between sessions: the baseline has only one; set it with --session-sd"
+        return None
+    return "the verdict assumes no difference between sessions: the baseline has only one; set it with --session-sd"
 
 
 def _word(kind: Metric) -> str:

@@ -105,17 +105,25 @@ def confirmed(again: Confirmation) -> str:
 
 
 def needed(result: GateResult) -> str:
-    """What it takes to decide, in words."""
+    """What it takes to decide, on one line."""
+    cells = needed_cells(result)
+    if not cells:
+        return result.needed.why or "unknown"
+    line = ", ".join(f"{name} {value}" for name, value in cells.items())
+    return line + (f" ({result.needed.why})" if result.needed.why else "")
+
+
+def needed_cells(result: GateResult) -> dict[str, str]:
+    """What it takes to decide, by name; empty where it is not known."""
     need = result.needed
     if need.runs is None:
-        return need.why or "unknown"
-    words = [f"at most {need.runs} more attempts"]
+        return {}
+    cells = {"attempts of both versions" if result.settings.fresh else "candidate attempts": f"at most {need.runs}"}
     if need.next_look_runs:
-        words.append(f"next look after {need.next_look_runs}")
+        cells["until next look"] = str(need.next_look_runs)
     if need.baseline_runs:
-        words.append(f"and {need.baseline_runs} more of the baseline")
-    words.append(f"about ${need.cost_usd:.2f}" if need.cost_usd is not None else "price unknown")
-    return ", ".join(words) + (f"; {need.why}" if need.why else "")
+        cells["baseline attempts"] = str(need.baseline_runs)
+    return cells | {"cost": "unknown" if need.cost_usd is None else f"${need.cost_usd:.2f}"}
 
 
 def _gate_case(result: GateResult) -> ET.Element:

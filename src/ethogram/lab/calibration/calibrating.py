@@ -170,7 +170,7 @@ class JudgeReading:
         waiting = [u for u in units if u[0] in drawn and not item.people.get(u)]
         made = calibrate(paired, level)
         if not drawn and not paired.truth.size:
-            made = msgspec.structs.replace(made, why=f"no sample was drawn: {self._command(item, 2 * PILOT)}")
+            made = msgspec.structs.replace(made, why="no sample was drawn")
         return ItemCalibration(
             **{name: getattr(made, name) for name in Calibration.__struct_fields__},
             item=item.name,
@@ -272,7 +272,7 @@ class JudgeReading:
         have = [len(answers[s]) for s in names]
         totals = draws.neyman(each, spreads, goal, have) if neyman else draws.proportional(each, goal, have)
         more = {s: int(t) - h for s, t, h in zip(names, totals, have, strict=True) if int(t) > h}
-        rule = "Neyman: more where people's answers vary" if neyman else "a pilot in proportion"
+        rule = "Neyman: more where people's answers vary" if neyman else "first sample, proportional"
         return NextLabels(labels=sum(more.values()), rule=rule, strata=more, command=self._command(item, goal))
 
     def _command(self, item: Item, n: int) -> str:

@@ -200,7 +200,7 @@ def _sizes(
     answers = [[a for t in m if t in old for a in answers_of(items, t)] for m in members.values()]
     labelled = sum(map(len, answers))
     if labelled < min(PILOT, 0.8 * sum(already)) or not old:
-        return draws.proportional(sizes, n, already).tolist(), "in proportion"
+        return draws.proportional(sizes, n, already).tolist(), "proportional"
     spreads = draws.spread_of([sum(a) for a in answers], [len(a) for a in answers])
     return draws.neyman(sizes, spreads, n, already).tolist(), f"Neyman, from {labelled} labels"
 

@@ -250,6 +250,7 @@ def gate_result(
             f"with {plan.stored:.3g} attempts per task the baseline cannot show a change of {plan.margin:.3g} "
             f"with power {settings.power:g}; this plan has {plan.power:.2f}"
         )
+    warnings += [found.assumes] if found.assumes is not None else []
     warnings += about_quarantine(resting, outcomes, len(plan.tasks))
     return GateResult(
         base_run=base,
