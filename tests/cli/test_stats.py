@@ -19,7 +19,7 @@ def test_what_people_see(call, ran):
     assert "pass^k" in said.out
     assert "●" in said.out
     assert "note: no task has 8 scored attempts; the most is 4" in said.out
-    assert "about exactly these 10 tasks; a claim about their population needs 20" in said.out
+    assert "the interval is about exactly these 10 tasks; for the population of tasks, 20 tasks are needed" in said.out
     assert "naive" not in said.out
     assert "pass@k / pass@1" in call("stats", "night", "--naive").out
     assert "… and 7 more tasks; --limit 0 shows all" in call("stats", "night", "--limit", "3").out

@@ -115,11 +115,11 @@ def test_what_is_missing_is_counted_and_left_out():
         ([np.nan, np.nan], [1.0, 0.0], "no scored episode is priced"),
         ([1.0, 2.0], [np.nan, np.nan], "no outcome is scored"),
         ([1.0], [0.0], "nothing was resolved"),
-        ([1.0], [1.0], "one attempt has no spread; an interval needs 4 attempts, better 3 of each task"),
+        ([1.0], [1.0], "one attempt is too few for an interval: 4 are needed, ideally 3 per task"),
         (
             [1.0, 2.0, 1.5],
             [1.0, 0.0, 1.0],
-            "3 attempts cannot show how far costs reach; an interval needs 4 attempts, better 3 of each task",
+            "3 attempts are too few for an interval: 4 are needed, ideally 3 per task",
         ),
     ],
 )

@@ -43,17 +43,17 @@ def test_nothing_is_said_of_a_task_that_nobody_ran() -> None:
 
 def test_one_contradiction_is_proof() -> None:
     (found,) = task_health([task("t", [3], [6], alike=4, contradicted=2)], {})
-    assert (found.findings, found.advice) == (["flaky"], "mend the check")
+    assert (found.findings, found.advice) == (["flaky"], "fix the check")
     assert found.same_end_other_verdict.value == 0.5
     (none,) = task_health([task("t", [3], [6])], {})
     assert none.same_end_other_verdict.value is None
     assert "ended in the same way" in (none.same_end_other_verdict.why or "")
 
 
-def test_a_task_that_costs_more_than_it_tells_is_dear() -> None:
+def test_a_task_that_costs_more_than_it_tells_is_costly() -> None:
     cheap = [task(f"t{i}", [50], [100]) for i in range(5)]
-    found = task_health([*cheap, task("dear", [93], [100], usd=0.2)], {})
-    assert found[-1].findings == ["dear"]
+    found = task_health([*cheap, task("costly", [93], [100], usd=0.2)], {})
+    assert found[-1].findings == ["costly"]
     assert found[-1].advice == "split"
     assert all(not f.findings for f in found[:-1])
     # by hand: 0.2 of 0.25 dollars, 0.0651 of 1.3151 of what is told
@@ -119,7 +119,7 @@ def test_pure_noise_is_accused_no_more_than_one_time_in_twenty() -> None:
 def test_too_few_runs_are_a_refusal_that_says_how_many() -> None:
     found = task_health([task(f"t{i}", [1, 2, 3], [5, 5, 5]) for i in range(5)], {})
     assert found[0].item_rest.value is None
-    said = "to see whether it is at odds with the rest: 3 runs attempt it and 3 or more other tasks; 8 are needed"
+    said = "to compare this task with the others: 3 runs attempt it and 3 or more other tasks; 8 are needed"
     assert said in found[0].needs
     (alone,) = task_health([task("t", [1], [2])], {})
     assert alone.item_rest.why == "the suite has 1 tasks; comparing a task with the others needs 4 tasks"

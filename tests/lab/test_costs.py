@@ -487,7 +487,7 @@ def test_forgotten_episodes_keep_their_recorded_cost_or_stop_the_ratio(book: Boo
     anew = cost_of("book", home=book.home, prices=OWN, reprice=True)
     assert anew.per_run.missing == {"cost unknown": 3}
     assert anew.per_resolved.value is None
-    assert "retention forgot 3 episodes by their outcome" in (anew.per_resolved.why or "")
+    assert "retention deleted 3 traces by their outcome" in (anew.per_resolved.why or "")
 
 
 def test_a_run_without_model_calls(book: Book) -> None:

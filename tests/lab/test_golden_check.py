@@ -111,7 +111,7 @@ def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home
         patch.setenv("COIN", "0")
         run_suite(str(folder), act, k=2, home=home, run="tails")
     coin, word, file = check_golden(str(folder), home=home).health
-    assert (coin.findings, coin.advice, coin.attempts, coin.runs) == (["flaky"], "mend the check", 4, 2)
+    assert (coin.findings, coin.advice, coin.attempts, coin.runs) == (["flaky"], "fix the check", 4, 2)
     assert coin.same_end_other_verdict.value == 1.0
     assert (file.findings, file.same_end_other_verdict.value, file.same_end_other_verdict.n) == (["flaky"], 1.0, 2)
     assert (word.findings, word.same_end_other_verdict.value) == ([], 0.0)

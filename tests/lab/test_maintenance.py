@@ -142,7 +142,7 @@ def test_a_healthy_machine(bells: str, home: Home) -> None:
     health = check_health(home=home)
     checks = {c.name: c for c in health.checks}
     assert checks["ethogram"].found == __version__
-    assert checks["home"].found.endswith("1 run(s)")
+    assert checks["home"].found.endswith("1 run")
     assert all(checks[name].ok for name in ("python", "pyarrow", "duckdb", "home"))
     assert (checks["keys"].ok, checks["keys"].advice) == (None, "ethogram keys new")
     assert health.ok == all(c.ok is not False for c in health.checks)

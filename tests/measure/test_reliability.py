@@ -101,7 +101,7 @@ def test_fewer_than_twenty_tasks_speak_of_themselves_only() -> None:
     few, many = (estimate_reliability(made([(3, 4)] * n)) for n in (MIN_TASKS - 1, MIN_TASKS))
     assert (few.target, many.target) == ("suite", "population")
     assert few.pass_at["1"].method == "wilson-neff fixed-suite"
-    assert "a claim about their population needs 20" in few.pass_at["1"].why
+    assert "for the population of tasks, 20 tasks are needed" in few.pass_at["1"].why
     assert many.pass_at["1"].method == "wilson-neff"
     assert many.pass_at["1"].why is None
     # asked for all the same, the claim is refused and the value stays
@@ -198,7 +198,7 @@ def test_the_flattering_numbers_only_on_request() -> None:
     assert found.naive_at["4"] == pytest.approx(1 - 0.5**4)
     assert found.naive_hat["4"] == pytest.approx(0.5**4)
     assert found.pass_hat["4"].value == 0.0, "which is what two of four attempts really are"
-    assert found.flattery["4"] == pytest.approx(2.0)
+    assert found.pass_ratio["4"] == pytest.approx(2.0)
 
 
 def test_long_curves_are_thinned() -> None:

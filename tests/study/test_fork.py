@@ -252,7 +252,7 @@ def test_the_blamed_step_of_a_failed_trace_is_taken(world: Any, home: Home) -> N
     blamed = {t.trace: t.step for t in why("night", home=home).traces}
     failed, step = next((t, s) for t, s in blamed.items() if s is not None)
     found = fork_trace(failed, "auto", None, ForkOptions(k=1), home=home)
-    assert (found.at, found.notes) == (step, [f"step {step} is the one that ethogram why blames"])
+    assert (found.at, found.notes) == (step, [f"step {step} is the one that ethogram why names as the cause"])
     passed = next(e.head.trace_id for e in home.run("night").entries if e.head.trace_id not in blamed)
     with pytest.raises(BadUsage, match="succeeded, so no step of it is blamed; give at N"):
         fork_trace(passed, "auto", None, home=home)

@@ -1667,8 +1667,8 @@ export interface TaskHealth {
   seconds: Estimate;
   usd_for_its_worth: Estimate;
   seconds_for_its_worth: Estimate;
-  findings: ("at_odds" | "dead" | "dear" | "flaky" | "saturated" | "slow")[];
-  advice: "keep" | "mend the check" | "read it" | "retire" | "split";
+  findings: ("at_odds" | "costly" | "dead" | "flaky" | "saturated" | "slow")[];
+  advice: "fix the check" | "keep" | "read the task" | "retire" | "split";
   why: string;
   needs: string[];
   guards: string[];

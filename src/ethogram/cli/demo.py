@@ -33,7 +33,7 @@ LIVE_ATTEMPTS = 5
 LIVE_USD = 1.0
 DESK, DESK_ATTEMPTS = "ethogram.worlds.desk", 40
 SHOWN = 6
-"""Episodes that the story lists."""
+"""Episodes that the tour lists."""
 
 
 def command(
@@ -137,15 +137,15 @@ def _settle(home: str | None, json: bool) -> str:
 
 
 def _print(result: DemoResult, *, done: bool) -> None:
-    """The story: each part under the command that would have shown it."""
-    _part("Logs of three harnesses, in three formats, into one place", f"import LOGS --run {result.run}")
+    """The tour: each part under the command that would have shown it."""
+    _part("Import logs of three harnesses", f"import LOGS --run {result.run}")
     import_._print(result.imported)
-    _part("What is there now", f"show {result.run} --limit {SHOWN}")
+    _part("Show the run", f"show {result.run} --limit {SHOWN}")
     show._print(result.shown, SHOWN)
     short = short_id(result.trace.trace_id)
-    _part("The failure with most errors. By the marks: not the address that the customer gave", f"trace {short}")
+    _part("Read the failed trace with most errors; equal marks are equal values", f"trace {short}")
     trace._print(stdout(), result.trace)
-    _part("Any question in SQL", f'sql "{" ".join(result.query.split())}"')
+    _part("Query in SQL", f'sql "{" ".join(result.query.split())}"')
     out = stdout()
     out.print(table(result.answer.columns, [[r[c] for c in result.answer.columns] for r in result.answer.records]))
     if not done:

@@ -137,7 +137,7 @@ def _print_incident(found: IncidentResult) -> None:
     others = [c for c in facts.classes if c != facts.class_]
     more = f" (also {', '.join(others)})" if others else ""
     out.print(
-        f"class: {facts.class_ or 'none that the rules know'}{more}; owner: {facts.owner or 'nobody'}", markup=False
+        f"class: {facts.class_ or 'unknown (no rule matches)'}{more}; owner: {facts.owner or 'nobody'}", markup=False
     )
     out.print(f"try first: {facts.try_}", markup=False)
     _print_evidence(one)
@@ -167,5 +167,5 @@ def _print_evidence(one: Incident) -> None:
         out.print(f"t*: none; {pair.why}", markup=False)
         return
     out.print(f"t* = step {pair.t_star}{f'; {pair.why}' if pair.why else ''}", markup=False)
-    out.print(f"  failing: {pair.failing_step or 'had ended'}", markup=False)
-    out.print(f"  passing: {pair.passing_step or 'had ended'}", markup=False)
+    out.print(f"  failing: {pair.failing_step or 'no such step'}", markup=False)
+    out.print(f"  passing: {pair.passing_step or 'no such step'}", markup=False)

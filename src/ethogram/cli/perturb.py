@@ -190,7 +190,7 @@ def _print(found: ExperimentResults, limit: int) -> None:
     if not found.pairs:
         return
     out.print()
-    columns = ["change", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
+    columns = ["change", "task", "attempt", "d_norm", "t*", "manifestation", "floor", "score"]
     out.print(table(columns, [_pair(p) for p in first(found.pairs, limit)]))
     print_rest(out, found.pairs, limit, "pair")
     out.print()
@@ -201,7 +201,7 @@ def _print(found: ExperimentResults, limit: int) -> None:
         out.print(f"accuracy lost is over all planned attempts; over the delivered ones only: {lost}")
     out.print()
     delivered = "delivered pairs" if found.undelivered else "pairs"
-    columns = ["what pairs showed as", "pairs", f"share of {delivered}", "within the floor"]
+    columns = ["manifestation", "pairs", f"share of {delivered}", "within the floor"]
     out.print(table(columns, _shown(found.overall)))
     if found.dose_response:
         out.print()

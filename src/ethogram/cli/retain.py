@@ -34,7 +34,7 @@ def command(
         print_json(result)
         return 0
     out = stdout()
-    verb = "would forget" if result.dry_run else "forgot"
+    verb = "would delete" if result.dry_run else "deleted"
     rows = [
         [
             r.run,

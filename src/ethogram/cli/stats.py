@@ -106,7 +106,7 @@ def _answer(result: ReliabilityResult) -> str:
 
 
 def _curves(result: ReliabilityResult) -> object:
-    if result.naive_at is None or result.naive_hat is None or result.flattery is None:
+    if result.naive_at is None or result.naive_hat is None or result.pass_ratio is None:
         rows = [
             [int(k), *_tasks_of(result, at), *_cells(at), *_cells(result.pass_hat[k])]
             for k, at in result.pass_at.items()
@@ -114,7 +114,7 @@ def _curves(result: ReliabilityResult) -> object:
         return table([*_k_columns(result), "pass@k", "interval", "", "pass^k", "interval", ""], rows)
     compared = []
     for k, at in result.pass_at.items():
-        told, naive_at, naive_hat = (x.get(k) for x in (result.flattery, result.naive_at, result.naive_hat))
+        told, naive_at, naive_hat = (x.get(k) for x in (result.pass_ratio, result.naive_at, result.naive_hat))
         # the pictures make room for the comparison
         compared.append(
             [

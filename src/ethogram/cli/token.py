@@ -16,7 +16,7 @@ from .out import HomeOption, JsonOption, say, stdout, table, when
 
 def command(
     action: Annotated[str, typer.Argument(help="list, create or revoke.")] = "list",
-    name: Annotated[str | None, typer.Argument(help="The name of the token; to revoke it, its id will do.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The name of the token, or its id, to revoke it.")] = None,
     scope: Annotated[
         list[str] | None,
         typer.Option(

@@ -113,7 +113,7 @@ def _print_rest(out: Console, result: TraceTree, full: bool = False) -> None:
     """What is known of the whole trace: belief, crash, verdicts, labels, answer."""
     belief = result.belief.first
     if belief is not None:
-        said = f"◆ step {belief.step} is the first that acts on a belief: no observation before it returned the "
+        said = f"◆ step {belief.step} is the first that uses an unobserved value: no earlier observation returned the "
         out.print(f"{said}{belief.kind} {printable(belief.value)!r}", style="yellow", markup=False)
     if "crash" in result.meta:
         out.print(f"the agent crashed: {printable(str(result.meta['crash']))}", style="red", markup=False)

@@ -72,7 +72,7 @@ def _print(result: VarianceResult) -> None:
         [p.what, p.unit, dollars(p.price_usd), p.takes, None if p.per_usd is None else f"{p.per_usd:.3g}", p.why]
         for p in ledger.purchases
     ]
-    out.print(table(["buy", "one unit is", "price", "takes from the variance", "per dollar", ""], bought))
+    out.print(table(["buy", "unit", "price", "variance removed", "per dollar", ""], bought))
     for note in result.notes:
         out.print(f"note: {printable(note)}", style="dim", markup=False)
 

@@ -213,8 +213,8 @@ def _achieved(used: PricedEpisodes, level: float) -> tuple[Interval, str]:
 
 def _few(used: PricedEpisodes) -> str:
     runs = used.task.size
-    have = "one attempt has no spread" if runs == 1 else f"{runs} attempts cannot show how far costs reach"
-    return f"{have}; an interval needs {positive.LEAST_VALUES} attempts, better 3 of each task"
+    have = "one attempt is" if runs == 1 else f"{runs} attempts are"
+    return f"{have} too few for an interval: {positive.LEAST_VALUES} are needed, ideally 3 per task"
 
 
 def _wide(used: PricedEpisodes, high: float, is_narrow: Callable[[PricedEpisodes], bool]) -> str:

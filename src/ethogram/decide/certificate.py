@@ -43,7 +43,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
             return (
                 f"{self.unproven} points look safe by their neighbours and are left undecided: they have too few "
                 f"episodes of their own to rule out that one fails at least {rate} of the time.",
-                f"About {self.episodes:,} more would do.",
+                f"About {self.episodes:,} more episodes are needed.",
             )
         claim = (
             f"No point that fails at least {rate} of the time is called safe: with {self.looks} or more episodes at "

@@ -2,7 +2,7 @@
 
 A task that always passes or never does tells versions apart no longer; one whose verdict changes while the end state
 does not has a broken check; one that fails when the rest passes measures something else; one that costs more than it
-tells makes every gate dear. What cannot be said yet says how many attempts or runs it takes.
+tells makes every gate costly. What cannot be said yet says how many attempts or runs it takes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ethogram.estimate import Estimate
 from ethogram.stats import correlation, interval
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
-HealthFinding = Literal["saturated", "dead", "flaky", "at_odds", "slow", "dear"]
-TaskAdvice = Literal["retire", "split", "mend the check", "read it", "keep"]
+HealthFinding = Literal["saturated", "dead", "flaky", "at_odds", "slow", "costly"]
+TaskAdvice = Literal["retire", "split", "fix the check", "read the task", "keep"]
 
 SURE = 0.9
 """A task whose pass rate surely lies above this is saturated; one surely below 1 minus this is dead."""
@@ -28,7 +28,7 @@ LEAST_RUNS = 8
 LEAST_OTHERS = 3
 """The fewest other tasks that make a rest to compare with."""
 TOO_DEAR = 3.0
-"""A task is dear (or slow) if its share of the cost is surely this multiple of its share of what the suite tells."""
+"""A task is costly (or slow) if its share of the cost is surely this multiple of its share of what the suite tells."""
 DRAWS = 9_999
 
 
@@ -256,7 +256,7 @@ def _health(
     if seconds.worth.low is not None and seconds.worth.low > TOO_DEAR:
         found.append("slow")
     if usd.worth.low is not None and usd.worth.low > TOO_DEAR:
-        found.append("dear")
+        found.append("costly")
     advice, why = _advice(found, guards)
     return TaskHealth(
         task=task.task,
@@ -280,16 +280,16 @@ def _health(
 def _advice(found: Sequence[HealthFinding], guards: list[str]) -> tuple[TaskAdvice, str]:
     """What to do, the most urgent first: a broken check spoils all other figures of a task."""
     if "flaky" in found:
-        return "mend the check", "the same end state got both verdicts, so its check depends on something else"
+        return "fix the check", "the same end state got both verdicts, so its check depends on something else"
     if "at_odds" in found:
-        return "read it", "it passes where the rest of the suite fails: read its prompt and its check"
+        return "read the task", "it passes where the rest of the suite fails: read its prompt and its check"
     if "dead" in found:
         return "split", "it never passes: see whether its check can be met, or split it into steps that can"
     if "saturated" in found and guards:
         return "keep", f"it always passes, as it should: it guards {', '.join(guards)}"
     if "saturated" in found:
         return "retire", "it always passes, so it tells versions apart no longer; keep it only as a guard"
-    if "slow" in found or "dear" in found:
+    if "slow" in found or "costly" in found:
         return "split", "it costs far more than it tells: split it, or make it shorter"
     return "keep", "no problem found"
 
@@ -304,5 +304,5 @@ def _needs(success: Estimate, rest: Estimate, found: Sequence[HealthFinding]) ->
     if success.value is None:
         needs.append("a scored attempt")
     if rest.value is None and rest.n < LEAST_RUNS:
-        needs.append(f"to see whether it is at odds with the rest: {rest.why}")
+        needs.append(f"to compare this task with the others: {rest.why}")
     return needs

@@ -168,7 +168,7 @@ def _unreachable(rates: Floats, drop: float, settings: PlanSettings) -> str:
             f"a drop of {drop:g} on {rates.size} tasks needs more than 100 passes; add tasks, or choose a larger drop"
         )
     enough = _enough_stored(rates, drop, settings, settings.stored)
-    more = f"{enough} attempts per task would do" if enough else "compare two fresh arms instead (--stored 0)"
+    more = f"{enough} attempts per task are enough" if enough else "compare two fresh arms instead (--stored 0)"
     return f"a stored baseline of {settings.stored:g} attempts per task cannot show a drop of {drop:g}; {more}"
 
 

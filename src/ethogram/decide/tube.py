@@ -18,9 +18,9 @@ RoundStatus = Literal["FIRST_ROUND", "IMPROVED", "REGRESSED", "NO_CHANGE"]
 SAME = 1e-9
 """Changes of tube_var_sum smaller than this are none."""
 MISLEADS = (
-    "tube_var_sum only counts points already believed safe, so a map that nobody explored scores best, and recall of "
-    "unsafe points is 100 % before the first episode because every point starts as unsafe: read balanced accuracy, "
-    "recall together with specificity, the certified counts and the coverage instead."
+    "tube_var_sum counts only points already classified as safe, so an unexplored map scores best. Recall of unsafe "
+    "points starts at 100 %, because every point starts as unsafe. Use balanced accuracy, recall with specificity, "
+    "certified counts and coverage instead."
 )
 
 

@@ -85,7 +85,7 @@ class Reliability(Result, kw_only=True):
     compounding: Compounding | None = None
     naive_at: dict[str, float] | None = None
     naive_hat: dict[str, float] | None = None
-    flattery: dict[str, float] | None = None
+    pass_ratio: dict[str, float] | None = None
 
 
 def estimate_reliability(
@@ -166,7 +166,9 @@ class _Scale:
         told = []
         if target == "suite" and self.target is None:
             these = "this task" if tasks == 1 else f"these {tasks} tasks"
-            told.append(f"about exactly {these}; a claim about their population needs {MIN_TASKS}")
+            told.append(
+                f"the interval is about exactly {these}; for the population of tasks, {MIN_TASKS} tasks are needed"
+            )
         elif target == "population" and tasks < MIN_TASKS:
             told.append(f"too few tasks for a population claim: {tasks} of {MIN_TASKS}")
             low = high = None
@@ -278,5 +280,5 @@ def _naive(n: Ints, c: Ints, ks: Sequence[int], honest: dict[str, Estimate]) -> 
     return {
         "naive_at": {str(k): float(v) for k, v in zip(ks, at, strict=True)} if np.any(used) else {},
         "naive_hat": {str(k): float(v) for k, v in zip(ks, hat, strict=True)} if np.any(used) else {},
-        "flattery": told,
+        "pass_ratio": told,
     }

@@ -188,7 +188,7 @@ def _showings(whole: Aggregate) -> TableView:
         for name, e in whole.manifestations.items()
         if whole.counts.get(name)
     ]
-    columns = ["what pairs showed as", "pairs", "share of delivered pairs", "within the floor"]
+    columns = ["manifestation", "pairs", "share of delivered pairs", "within the floor"]
     return TableView(columns=columns, rows=rows, caption="How the changes showed.")
 
 
@@ -248,7 +248,7 @@ def _pairs(found: ExperimentResults) -> TableView:
         for p in shown
     ]
     more = "" if len(shown) == len(found.pairs) else f" The first {len(shown)} of {len(found.pairs)}."
-    columns = ["change", "task", "attempt", "d_norm", "t*", "what it showed as", "floor", "score"]
+    columns = ["change", "task", "attempt", "d_norm", "t*", "manifestation", "floor", "score"]
     return TableView(columns=columns, rows=rows, caption=f"Pair by pair.{more}")
 
 

@@ -184,7 +184,7 @@ def fork(
 
     Args:
         trace: the start of its id.
-        at: the step, as `ethogram trace` counts; `"auto"` takes the one that `ethogram why` blames.
+        at: the step, as `ethogram trace` counts; `"auto"` takes the one that `ethogram why` names as the cause.
         change: what is changed, such as `"prompt=Answer briefly."`, or what another trace has at one of its steps:
             `"answer_of=7c01aa:3"`, `"result_of=7c01aa:4"`; None only measures how often it succeeds.
         k: at most this many continuations with the change, and as many without it; `every` of them between looks.
@@ -241,7 +241,7 @@ def fork_trace(
     bought = _continuations([point], options, agent, suite, name, home)
     (forked,) = bought.sources
     if step != at:
-        bought.notes.append(f"step {step} is the one that ethogram why blames")
+        bought.notes.append(f"step {step} is the one that ethogram why names as the cause")
     if made is not None and not can_settle(plan.pairs, plan.level):
         bought.notes.append(f"even if all {plan.pairs} pairs agreed, the interval would contain 0; give a larger -k")
     say = progress or (lambda text: None)

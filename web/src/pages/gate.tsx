@@ -192,7 +192,7 @@ function MovedLine({ task, answer }: { task: MovedTask; answer: GateView }) {
         {step?.at != null && (
           <span class="muted">
             {" "}
-            <code>{step.failing ?? "had ended"}</code>, where a passing attempt has <code>{step.passing ?? "ended"}</code>
+            <code>{step.failing ?? "no such step"}</code>, where a passing attempt has <code>{step.passing ?? "no such step"}</code>
           </span>
         )}
         {pair && (

@@ -166,8 +166,8 @@ const ADVICE: Record<TaskHealth["advice"], { sign: string; kind: string }> = {
   keep: { sign: "✓", kind: "on" },
   retire: { sign: "○", kind: "" },
   split: { sign: "✗", kind: "fail" },
-  "mend the check": { sign: "✗", kind: "fail" },
-  "read it": { sign: "!", kind: "fail" },
+  "fix the check": { sign: "✗", kind: "fail" },
+  "read the task": { sign: "!", kind: "fail" },
 };
 
 function Health({ set }: { set: KnownGolden }) {
@@ -305,7 +305,7 @@ function Evidence({ incident, gone }: { incident: Incident; gone: string[] }) {
       </p>
       {pair.passing && pair.passing_run && (
         <p>
-          <b class="good">✓ passing</b> <TraceLink run={pair.passing_run} trace={pair.passing} step={pair.t_star} gone={gone} /> {pair.t_star !== null && <code>{clean(pair.passing_step ?? "had ended")}</code>}
+          <b class="good">✓ passing</b> <TraceLink run={pair.passing_run} trace={pair.passing} step={pair.t_star} gone={gone} /> {pair.t_star !== null && <code>{clean(pair.passing_step ?? "no such step")}</code>}
         </p>
       )}
       {pair.why && <p class="muted">{clean(pair.why)}</p>}

@@ -153,7 +153,7 @@ function Showings({ answer, showed }: { answer: PerturbationView; showed: string
       <table class="grid showings">
         <thead>
           <tr>
-            <th>What pairs showed as</th>
+            <th>Manifestation</th>
             <th class="number">Pairs</th>
             <th />
             <th>Share</th>
@@ -294,7 +294,7 @@ function Pairs({ answer, chosen }: { answer: PerturbationView; chosen: ChosenPai
               <th>Task</th>
               <th class="number">Distance</th>
               <th class="number">Parts at</th>
-              <th>What it showed as</th>
+              <th>Manifestation</th>
               <th class="number">Score</th>
               <th>Clean → disturbed</th>
             </tr>

@@ -224,7 +224,7 @@ class _Costing:
         gone = sum(bool(e.forgotten) and np.isnan(cost) for e, cost in zip(self.entries, self.known, strict=True))
         if gone:
             why = (
-                f"retention forgot {gone} episodes by their outcome and their cost is not known: the rest would mislead"
+                f"retention deleted {gone} traces by their outcome and their cost is not known: the rest would mislead"
             )
             each = Estimate(value=None, level=level, of="tasks", missing=each.missing, why=why)
         if rate.value is None and self.options.resolution is not None:

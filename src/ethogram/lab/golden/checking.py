@@ -46,7 +46,7 @@ class GoldenCheck(Result, kw_only=True):
     runs: list[str]
     retire: list[str]
     split: list[str]
-    mend: list[str]
+    fix: list[str]
     probe: MemoryProbe | None = None
 
     def rows(self) -> list[dict[str, Any]]:
@@ -105,7 +105,7 @@ def check_golden(
         runs=[one.run.name for one in ran],
         retire=[h.task for h in health if h.advice == "retire"],
         split=[h.task for h in health if h.advice == "split"],
-        mend=[h.task for h in health if h.advice in ("mend the check", "read it")],
+        fix=[h.task for h in health if h.advice in ("fix the check", "read the task")],
     )
     return decided(result)
 
@@ -131,7 +131,7 @@ def decided(result: GoldenCheck) -> GoldenCheck:
     if alarms:
         result.verdict, result.why = "alarm", "; ".join(alarms)
     elif result.contamination.measured or probed:
-        result.verdict, result.why = "no alarm", "nothing of the set was found where it must not be"
+        result.verdict, result.why = "no alarm", "no text of the set was found in the searched files and traces"
     else:
         result.verdict = "not measured"
         result.why = "nothing was searched: give --corpus, --traces or --probe, or run the suite"

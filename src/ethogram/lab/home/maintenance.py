@@ -263,7 +263,7 @@ def _home_checks(home: Home | str | None) -> list[HealthCheck]:
         names = lake.names()
     except (EthogramError, OSError) as error:
         return [HealthCheck("home", False, str(error), "set ETHOGRAM_HOME to a folder or an object-store address")]
-    checks = [HealthCheck("home", True, f"{lake.files.address}, {len(names)} run(s)")]
+    checks = [HealthCheck("home", True, f"{lake.files.address}, {len(names)} run{'' if len(names) == 1 else 's'}")]
     if isinstance(lake.files, LocalFiles):
         checks.append(_disk(lake.files.root))
     try:

@@ -39,7 +39,10 @@ def rollback_for(run: Run, failure: str | None, given: Path | None = None) -> tu
         raise BadInput(f"there is no playbook at {str(given)!r}", where=str(given))
     path = given or next((p for p in places_beside(run, FILE) if p.is_file()), None)
     if path is None:
-        return None, f"no {FILE} was found beside the work, the suite or the home; write one before the next incident"
+        return (
+            None,
+            f"no {FILE} in the working folder, beside the suite or in the home; write one before the next incident",
+        )
     plays = _read(path)
     for name in (failure, OTHER):
         if name is not None and name in plays:

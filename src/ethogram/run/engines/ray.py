@@ -26,7 +26,7 @@ FIRST_BATCH = 8
 MAX_BATCH = 512
 NO_CAPS = Caps()
 CLOSE_SECONDS = 10
-KEEPER_SECONDS = 60
+ANSWER_SECONDS = 60
 """Seconds after which the actor that holds the budgets counts as lost; it answers at once."""
 
 
@@ -85,7 +85,7 @@ class RemoteBudget(Budget):
         import ray
 
         try:
-            return ray.get(ref, timeout=KEEPER_SECONDS)
+            return ray.get(ref, timeout=ANSWER_SECONDS)
         except ray.exceptions.RayError as error:
             raise MachineFailure(
                 "the process that holds the budgets is lost; resume with: ethogram run --resume RUN"

@@ -255,7 +255,9 @@ def _notes(found: JudgeResult) -> list[str]:
         notes.append(f"{found.coverage.steps - found.coverage.seen} steps were never shown to the judge")
     unknown = sum(item.steps_unknown for item in found.items)
     if unknown:
-        notes.append(f"{unknown} verdicts on steps are unknown, and so are the verdicts on their attempts")
+        one = "1 verdict on a step is unknown, and so is the verdict on its attempt"
+        several = f"{unknown} verdicts on steps are unknown, and so are the verdicts on their attempts"
+        notes.append(one if unknown == 1 else several)
     return notes
 
 
