@@ -31,7 +31,7 @@ def test_the_seeds_quick_start(document, call):
     shown = call("explore", *V1, "--run-dir", "synth", "--until-round", "3", "--seed", "11111")
     assert shown.code == 0
     assert "tube_var_sum" in shown.out
-    assert "a map that nobody explored scores best" in " ".join(shown.out.split())
+    assert "an unexplored map scores best" in " ".join(shown.out.split())
 
 
 def test_a_uuid_repeats_a_run(document):

@@ -126,7 +126,7 @@ def test_what_is_missing_is_counted_and_left_out():
 def test_too_little_says_why(cost, resolved, why):
     found = per_resolved(PricedEpisodes(np.arange(len(cost)), np.asarray(cost), np.asarray(resolved)), LEVEL)
     assert (found.low, found.high, found.why) == (None, None, why)
-    assert (found.value is None) == ("an interval needs 4 attempts" not in why)
+    assert (found.value is None) == ("too few for an interval" not in why)
 
 
 def test_tasks_weigh_equally_whatever_their_attempts():

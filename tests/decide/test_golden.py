@@ -122,4 +122,4 @@ def test_too_few_runs_are_a_refusal_that_says_how_many() -> None:
     said = "to compare this task with the others: 3 runs attempt it and 3 or more other tasks; 8 are needed"
     assert said in found[0].needs
     (alone,) = task_health([task("t", [1], [2])], {})
-    assert alone.item_rest.why == "the suite has 1 tasks; comparing a task with the others needs 4 tasks"
+    assert alone.item_rest.why == "the suite has 1 task, and a comparison needs 4"

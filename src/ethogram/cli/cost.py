@@ -22,6 +22,7 @@ from .out import (
     dollars,
     first,
     known,
+    plural,
     print_json,
     print_rest,
     stderr,
@@ -197,16 +198,19 @@ def _estimates(out: Console, result: CostReport) -> None:
     rows = [[name, *_cells(*estimate)] for name, estimate in estimates.items()]
     out.print()
     out.print(table(["", "value", f"{100 * result.per_run.level:g} %", "n", "method"], rows))
+    reasons: dict[str, list[str]] = {}
     for name, (estimate, _) in estimates.items():
         others = [f"{n} {what}" for what, n in estimate.missing.items() if what not in result.missing]
         told = [*others, *([estimate.why] if estimate.why else [])]
         if told and (result.basis == "run" or estimate.value is None):  # the method says that it is assumed
-            out.print(f"{name}: {', '.join(told)}", style="dim", markup=False, soft_wrap=True)
+            reasons.setdefault(", ".join(told), []).append(name)
+    for reason, names in reasons.items():
+        out.print(f"{', '.join(names)}: {reason}", style="dim", markup=False, soft_wrap=True)
 
 
 def _cells(estimate: Estimate, shown: Callable[[float | None], str]) -> list[str | None]:
     """Value, interval, what was counted, method."""
-    n = f"{estimate.n} {estimate.of}" if estimate.n else None
+    n = plural(estimate.n, estimate.of.removesuffix("s")) if estimate.n else None
     if estimate.value is None:
         return [None if estimate.low is None else f"at least {shown(estimate.low)}", None, n, None]
     ends = None if estimate.low is None else f"{shown(estimate.low)}–{shown(estimate.high)}"
@@ -245,7 +249,7 @@ def _head(out: Console, result: CostReport) -> None:
     out.print(f"[bold]{escape(str(result.run))}[/bold]  {escape(_answer(result))}{between} {total}", soft_wrap=True)
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
     out.print(
-        f"{result.episodes} episodes: {result.scored} scored, "
+        f"{plural(result.episodes, 'episode')}: {result.scored} scored, "
         f"{result.resolved} resolved, {sum(result.missing.values())} missing{f' ({missing})' if missing else ''}",
         soft_wrap=True,
     )

@@ -131,9 +131,8 @@ def _item_rest(tasks: Sequence[TaskRuns], level: float) -> list[Estimate]:
         if n < LEAST_RUNS:
             why = f"{n} runs attempt it and {LEAST_OTHERS} or more other tasks; {LEAST_RUNS} are needed"
             if len(tasks) <= LEAST_OTHERS:
-                why = (
-                    f"the suite has {len(tasks)} tasks; comparing a task with the others needs {LEAST_OTHERS + 1} tasks"
-                )
+                have = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+                why = f"the suite has {have}, and a comparison needs {LEAST_OTHERS + 1}"
             out.append(Estimate(value=None, why=why, **about))
             continue
         remainder = (centred.sum(axis=0) - centred[i])[own] / others[own]
