@@ -11,7 +11,7 @@ SAYS = (
     "6 of 6 succeeded",
     "['stock', 'stock']",
     "13 of 32 attempts failed; 13 of them show a cause",
-    "undecided neither a drop is established",
+    "undecided no drop is established",
     "no run named",
 )
 

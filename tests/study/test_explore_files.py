@@ -65,7 +65,7 @@ def of_world(place: Path, home: Home, until: int, **more):
 
 
 def of_traced_world(place: Path, home: Home, until: int):
-    return of_world(place, home, until, trace=True)
+    return of_world(place, home, until, store_traces=True)
 
 
 def of_two_workers(place: Path, home: Home, until: int):

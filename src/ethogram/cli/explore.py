@@ -176,7 +176,7 @@ def run_command(
         stop=_rule(stop_balanced, stop_undecided, stop_misclassified, level),
         engine=engine,
         workers=workers,
-        trace=store_traces,
+        store_traces=store_traces,
         name=name,
         run_dir=run_dir,
     )

@@ -46,7 +46,7 @@ class ExploreOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     stop: StopRule | None = None
     engine: str = "local"
     workers: int = 1
-    trace: bool = False
+    store_traces: bool = False
     name: str | None = None
     run_dir: str | None = None
 

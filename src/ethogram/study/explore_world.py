@@ -46,7 +46,7 @@ def explore(
     stop: StopRule | None = _DEFAULTS.stop,
     engine: str = _DEFAULTS.engine,
     workers: int = _DEFAULTS.workers,
-    store_traces: bool = _DEFAULTS.trace,
+    store_traces: bool = _DEFAULTS.store_traces,
     run: str | None = _DEFAULTS.name,
     run_dir: str | None = _DEFAULTS.run_dir,
     home: Home | str | None = None,
@@ -91,7 +91,7 @@ def explore(
         stop=stop,
         engine=engine,
         workers=workers,
-        trace=store_traces,
+        store_traces=store_traces,
         name=run,
         run_dir=run_dir,
     )
@@ -147,7 +147,7 @@ class WorldBuyer:
         self.grid = grid
         self.rows = WorldRows(self)
         self.stopped: str | None = None
-        self._world, self._uuid, self._traced = world, run_uuid, options.trace
+        self._world, self._uuid, self._traced = world, run_uuid, options.store_traces
         self._run, self._writer = run, writer
         several = options.engine == "local" and options.workers > 1
         self._cores = Cores(world, options.workers) if several else None
