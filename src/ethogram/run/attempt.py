@@ -1,6 +1,7 @@
 """One try at one episode: the agent acts within its caps, what it left is judged, and one trace is written.
 
-Who is to blame for a failure is decided here; the rule stands at the head of `executor.py`.
+Who is to blame for a failure is decided here; the rule stands at the head of `executor.py`, what
+a suite says about it in `suite/blame.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from ethogram.capture.recorder import Recorder
 from ethogram.cost import NOTHING, Amounts, CapReached, Unmetered
 from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.judge import Evidence
-from ethogram.plan import Blame, Condition
+from ethogram.plan import Condition
+from ethogram.suite.blame import outcome_after_stop, outcome_without_checks
 from ethogram.trace import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome, Reason, Scored
 
 from .agents import SPENT, AgentCrash, Answer
@@ -118,7 +120,6 @@ class Attempt:
         if self.answers is not None:
             self.answers.begin(handle)
         answer = Answer(None)
-        blame: Blame = "verify"
         began, began_ns = time.monotonic(), executor.clock.now_ns()
         try:
             await self._equip(handle, folder, condition)
@@ -131,7 +132,6 @@ class Attempt:
             if isinstance(reached.__cause__, AgentCrash):
                 answer = Answer(reached.__cause__.left)
             self.stopped_by = f"cap.{reached.resource}"  # `meter.experiment` tells if it is not the episode's own
-            blame = executor.world.suite.on_cap
         except (BadInput, MachineFailure):
             raise
         except Exception as error:
@@ -146,7 +146,6 @@ class Attempt:
             self.stopped_by = f"crash.{type(error).__name__}"
             self.crash = crash_of(error)
             self.builder.meta["crash"] = self.crash.message
-            blame = executor.world.suite.on_crash
         finally:
             if self.capture is not None:
                 await self.capture.leave()
@@ -157,7 +156,7 @@ class Attempt:
             self.meter.close()
             self.builder.lasted(began_ns, executor.clock.now_ns())
             self.budget.settle(NOTHING, Amounts(seconds=time.monotonic() - began))
-        return await self._outcome(answer, handle, workspace, blame)
+        return await self._outcome(answer, handle, workspace)
 
     def _fault(self, error: Exception) -> Fault | None:
         """The fault behind an exception; one of the recorder, or of a model out of reach, is not the agent's."""
@@ -167,7 +166,7 @@ class Attempt:
         return fault_of(error) or (None if unreached is None else NetworkFault(f"{unreached}; then {error!r}"))
 
     async def _outcome(
-        self, answer: Answer, handle: EpisodeHandle, workspace: Workspace, blame: Blame
+        self, answer: Answer, handle: EpisodeHandle, workspace: Workspace
     ) -> tuple[Outcome, Fault | None]:
         """What became of an agent that has ended: missing where something else ended it, else what the checks say."""
         if self.meter.experiment is not None:
@@ -194,7 +193,7 @@ class Attempt:
             with suppress(OSError):  # what cannot be read is not known
                 state = await in_thread(workspace.end_state)
                 self.builder.meta.update({} if state is None else {END_STATE: state})
-        outcome, fault = await self._judge(answer, workspace, blame)
+        outcome, fault = await self._judge(answer, workspace)
         if workspace.looked_at and self.builder.meta.get(SERVED_TOOLS) and not self._succeeded(outcome):
             return Missing(
                 "unscored", "its checks look at files, and tools that were not carried out wrote none"
@@ -307,11 +306,10 @@ class Attempt:
             simulator = partial(simulator, self.disturbed.task if self.disturbed else self.task)
         return simulator if self.answers is None else self.answers.reply(simulator)
 
-    async def _judge(self, answer: Answer, workspace: Workspace, blame: Blame) -> tuple[Outcome, Fault | None]:
-        if blame == "missing":
-            return Missing("unscored", f"stopped by {self.stopped_by}; the suite does not score that"), None
-        if blame == "zero":
-            return Scored(0.0, "blame"), None
+    async def _judge(self, answer: Answer, workspace: Workspace) -> tuple[Outcome, Fault | None]:
+        settled = outcome_without_checks(self.executor.world.suite, self.stopped_by)
+        if settled is not None:
+            return settled, None
         evidence = Evidence(
             answer=answer.text,
             expected=self.task.expected,
@@ -333,10 +331,7 @@ class Attempt:
         except Fault as fault:
             return Missing(fault.reason, str(fault)[:500]), fault
         self.labels = list(labels)
-        if self.stopped_by is not None and isinstance(outcome, Missing):
-            # nothing can be checked, and it was the agent's own doing
-            return Scored(0.0, "blame"), None
-        return outcome, None
+        return outcome_after_stop(world.suite, self.stopped_by, outcome), None
 
     def finish(self, outcome: Outcome, tries: int, wasted: Amounts, unmetered: Set[str]) -> None:
         """Commit the trace with its outcome, and with what its figures do not cover."""

@@ -29,6 +29,7 @@ from ethogram.store import Entry, Home, Redactor, Run, home_of, run_of
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
+from ethogram.suite.blame import outcome_after_stop
 from ethogram.suite.load import LoadedSuite, load_suite
 from ethogram.suite.tasks import build_check
 from ethogram.trace import Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
@@ -123,7 +124,7 @@ def score_trace(task: Task, loaded: LoadedSuite, run: Run, entry: Entry, home: H
     scoring = _Scoring(run, redactor_of(run, home))
     known = scoring.before.get(entry.head.trace_id, {})
     results, crashed = scoring._results(task, loaded.root, entry, known)
-    outcome = _blamed(loaded.suite, known, crashed or combine(results, task.outcome))
+    outcome = _blamed(loaded.suite, entry, known, crashed or combine(results, task.outcome))
     said = "; ".join(f"{r.name}: {r.verdict.why}" for r in results if r.verdict.why)
     return outcome, said
 
@@ -178,11 +179,12 @@ class _Scoring:
                 self.unmatched[head.task or "unknown"] += 1
                 continue
             self.success_at = loaded.suite.success_at
-            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in UNJUDGED):
+            if entry.forgotten or _is_spoiled(entry):
                 continue
             known = self.before.get(head.trace_id, {})
             results, crashed = self._results(task, loaded.root, entry, known)
-            self.outcomes[head.trace_id] = _blamed(loaded.suite, known, crashed or combine(results, task.outcome))
+            verdict = crashed or combine(results, task.outcome)
+            self.outcomes[head.trace_id] = _blamed(loaded.suite, entry, known, verdict)
             self.labels.extend(r.label(head.trace_id) for r in results)
 
     def by_checks(self, written: Sequence[str]) -> None:
@@ -190,7 +192,7 @@ class _Scoring:
         checks = tuple(map(typed_check, written))
         for entry in self.run.entries:
             head = entry.head
-            if entry.forgotten or (isinstance(head.outcome, Missing) and head.outcome.reason not in UNJUDGED):
+            if entry.forgotten or _is_spoiled(entry):
                 continue
             task = Task(id=task_name(head), checks=checks)
             results, crashed = self._results(task, Path(), entry, self.before.get(head.trace_id, {}))
@@ -401,19 +403,17 @@ def typed_check(written: str) -> Check:
     return check
 
 
-def _blamed(suite: Suite, known: Mapping[tuple[str, str], Label], outcome: Outcome) -> Outcome:
-    """The suite's rule for what the agent spoiled itself, as when the episode was run."""
+def _blamed(suite: Suite, entry: Entry, known: Mapping[tuple[str, str], Label], verdict: Outcome) -> Outcome:
+    """The verdict after the suite's rule for what the agent spoiled itself, as when the episode was run."""
     stopped = known.get(("stopped_by", "harness"))
-    if stopped is None:
-        return outcome
-    rule = suite.on_cap if str(stopped.value).startswith("cap.") else suite.on_crash
-    if rule == "zero":
-        return Scored(0.0, "blame")
-    if rule == "missing":
-        return Missing("unscored", f"stopped by {stopped.value}; the suite does not score that")
-    if isinstance(outcome, Missing) and outcome.reason == "unscored":
-        return Scored(0.0, "blame")
-    return outcome
+    if stopped is None or _is_spoiled(entry):  # a cap of the experiment is labelled as one of the episode is
+        return verdict
+    return outcome_after_stop(suite, str(stopped.value), verdict)
+
+
+def _is_spoiled(entry: Entry) -> bool:
+    """Whether the world, the experiment's cap or the kill switch ended the episode: no check scores it."""
+    return isinstance(entry.head.outcome, Missing) and entry.head.outcome.reason not in UNJUDGED
 
 
 def final_words(trace: Trace) -> str | None:
