@@ -48,6 +48,27 @@ def test_names_that_cannot_be(home: Home, name: str) -> None:
     assert home.names() == []
 
 
+def test_of_many_that_want_a_run_of_one_name_one_makes_it(home: Home) -> None:
+    start = threading.Barrier(6)
+    given = []
+
+    def want() -> None:
+        start.wait(timeout=60)
+        given.append(home.run_of_kind("one", "serve", redaction="none"))
+
+    threads = [threading.Thread(target=want) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [run.name for run, _ in given] == ["one"] * 6
+    assert sorted(created for _, created in given) == [False] * 5 + [True]
+    with pytest.raises(BadUsage, match="'one' is a serve run; choose another name"):
+        home.run_of_kind("one", "import")
+    with pytest.raises(BadUsage, match="cannot name a run"):
+        home.run_of_kind("a b", "import")
+
+
 def test_a_name_is_given_once(home: Home) -> None:
     made, refused = [], []
     start = threading.Barrier(6)

@@ -32,7 +32,7 @@ from .draft import Draft, without_surrogates
 from .intake import Intake, SourceReport
 from .recorder import Recorder
 from .session_process import LENGTH_BYTES, Added, Begin, Frame, Opened, SessionReply
-from .session_store import EVERY_SECONDS, run_of_sessions
+from .session_store import EVERY_SECONDS
 
 MOST_WAITING = 256 << 20
 """Bytes that may wait for the other process; beyond, calls wait too, and nothing is lost."""
@@ -53,7 +53,7 @@ class RemoteSessions:
         self, home: Home, name: str, kind: str, *, redact: str = "default", plan: dict[str, Any] | None = None
     ) -> None:
         """Open the run, or make it, and start the process; raises `BadUsage` where the name is of another kind."""
-        self.run = run_of_sessions(home, name, kind, redact, plan or {})
+        self.run, _ = home.run_of_kind(name, kind, redaction=redact, plan=plan or {})
         self.kind = kind
         self._numbers = count()
         self._sessions: list[RemoteSession] = []

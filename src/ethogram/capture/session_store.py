@@ -20,8 +20,8 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.recorder import Recorder
 from ethogram.cost import CallPrices, Meter
-from ethogram.errors import BadUsage, EthogramError, NotFound
-from ethogram.store import Home, Run, RunWriter, compact
+from ethogram.errors import EthogramError
+from ethogram.store import Home, RunWriter, compact
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Origin, Ref, Span, TraceId, episode_id, text_ref, trace_id
 
@@ -42,7 +42,7 @@ class SessionStore:
         self, home: Home, name: str, kind: str, *, redact: str = "default", plan: dict[str, Any] | None = None
     ) -> None:
         """Open the run, or make it; raises `BadUsage` where the name belongs to another kind of run."""
-        self.run = run_of_sessions(home, name, kind, redact, plan or {})
+        self.run, _ = home.run_of_kind(name, kind, redaction=redact, plan=plan or {})
         self.kind = kind
         self._redactor = home.redactor(policy_from(self.run.info.redaction))
         self.writer = self._new_writer()
@@ -195,19 +195,3 @@ class _GrowingSink:
 
     def abort(self) -> None:
         """Nothing is forgotten: versions that were stored stay."""
-
-
-def run_of_sessions(home: Home, name: str, kind: str, redact: str, plan: dict[str, Any]) -> Run:
-    """The run of that name, made where there is none; raises `BadUsage` where it is one of another kind."""
-    try:
-        run = home.resolve(name)
-    except NotFound:
-        try:
-            return home.create(name, kind, redaction=redact, plan=plan)
-        except BadUsage:
-            if name not in home.names():
-                raise
-            run = home.resolve(name)  # another process made it in the meantime
-    if run.info.kind != kind:
-        raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
-    return run

@@ -17,8 +17,8 @@ from ethogram.errors import BadUsage, Damaged, NotFound
 from ethogram.plan import Episode, Suite, plan_episodes
 from ethogram.result import Result
 from ethogram.store import Home, Run
-from ethogram.store.lake import EXTENSIONS
 from ethogram.store.redact import policy_from
+from ethogram.store.stored_run import EXTENSIONS
 from ethogram.suite.load import LoadedSuite, load_suite
 
 from .agents import SPENT, Agent, PythonAgent, load_agent

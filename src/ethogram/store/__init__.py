@@ -5,13 +5,14 @@ from ethogram.trace import short_id
 from . import manifest
 from .batch import Batch
 from .compact import Compaction, compact
-from .lake import DERIVED, Home, Run, RunInfo, home_of, open_home, run_of
+from .lake import DERIVED, Home, home_of, open_home, run_of
 from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
 from .retain import Retention, RetentionRule, age_seconds, retain, rewrite
 from .seal import Keyring
 from .sink import TraceWriter
+from .stored_run import Run, RunInfo
 from .tables import episode_table
 from .verify import IntegrityProblem, Verification, sweep, verify, verify_home
 from .writer import COMMIT_WINDOW, Limits, RunWriter

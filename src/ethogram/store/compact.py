@@ -20,13 +20,13 @@ from ethogram.errors import EthogramError, Sealed
 from ethogram.trace import TraceId
 
 from . import lease, ledger
-from .lake import Run
 from .ledger import DataFile, Entry, Place, Segment
 from .ledger_file import MANY
 from .numbered import addressed, addresses, numbered
 from .outline import SegmentOutline, live_traces, read_outline
 from .recount import recounted
 from .segment import damage, open_parquet, open_texts
+from .stored_run import Run
 from .verify import sweep
 from .writer import publish_lines, publish_table
 

@@ -17,10 +17,10 @@ from ethogram.plan import hashed_seeds
 from . import ledger, ledger_file
 from .batch import Batch, distinct
 from .entry import Entry, Header, Segment
-from .lake import Run
 from .ledger_columns import ids_of
 from .recount import recounted
 from .scan import scan
+from .stored_run import Run
 from .tables import episode_schema, episode_table
 
 _RUN = "string_split(filename, '/')[-3]"

@@ -20,11 +20,11 @@ from ethogram.errors import BadUsage, Damaged, NotFound, Sealed
 
 from . import episode_view, ledger, span_view
 from .files import LocalFiles, ObjectFiles
-from .lake import Run
 from .ledger import DataFile
 from .numbered import REFERENCES, addressed, addresses, numbered_schema
 from .scan import list_of, literal, quote, scan
 from .segment import SPAN_COLUMNS, damage, open_parquet, open_texts, span_schema, text_schema
+from .stored_run import Run
 from .tables import label_table, run_table
 
 TEXT_ROWS = 256

@@ -21,10 +21,11 @@ from ethogram.trace import Head, Label, Missing, Ref, Scored, TraceId
 
 from . import lease, ledger
 from .compact import REPLACED, compact
-from .lake import DERIVED, Run
+from .lake import DERIVED
 from .ledger import DataFile, Entry, Place, Segment
 from .recount import recounted
 from .segment import TextRow, text_table
+from .stored_run import Run
 from .verify import sweep
 from .writer import publish_lines, publish_table
 

@@ -8,10 +8,10 @@ from typing import Any
 from ethogram.arrays import arrow_table
 
 from .entry import DataFile
-from .lake import Run
 from .numbered import LISTS, SINGLE, address_lists_at, addresses, addresses_at
 from .scan import scan
 from .segment import SPAN_COLUMNS, span_schema
+from .stored_run import Run
 
 _RUN = "string_split(filename, '/')[-2]"
 """The run of a segment: the folder that it lies in."""

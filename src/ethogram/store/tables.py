@@ -10,8 +10,8 @@ import msgspec
 from ethogram.arrays import arrow_table, rows_table
 from ethogram.trace import TOKEN_FIELDS, Missing, Scored
 
-from .lake import Run
 from .ledger import Entry
+from .stored_run import Run
 
 _LABEL_NAMES = ("trace_id", "span_id", "name", "by", "source", "why", "version", "words")
 

@@ -22,7 +22,7 @@ from ethogram.capture.receiver import ingest
 from ethogram.capture.receiver.ingest import Ingest, OtlpRequest
 from ethogram.capture.receiver.live_run import LiveRun
 from ethogram.errors import BadUsage
-from ethogram.store import open_home
+from ethogram.store import Home, Run, open_home
 
 BOMB = gzip.compress(b"\0" * (ingest.MAX_BODY + 1))
 JSON = {"content_type": "application/json"}
@@ -79,6 +79,21 @@ def test_no_body_ends_the_server(tmp_path_factory: pytest.TempPathFactory, wire:
     live.give_up()
     assert len(answers) == 6
     assert set(answers) <= {200, 400}
+
+
+class Overtaken(Home):
+    """A home in which another process makes every run just before this one does."""
+
+    def create(self, name: str, kind: str, **details: Any) -> Run:
+        """Too late."""
+        Home(self.files).create(name, kind, **details)
+        return super().create(name, kind, **details)
+
+
+def test_a_run_that_another_process_made_meanwhile_is_taken(home: Home) -> None:
+    live = LiveRun(Overtaken(home.files), "live", settle=60.0, redact="default", say=print)
+    live.give_up()
+    assert live.run.info.kind == "serve"
 
 
 def test_answers_have_the_encoding_of_the_request(opened: Any) -> None:

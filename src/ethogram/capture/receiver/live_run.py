@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from ethogram.capture.intake import SourceReport
-from ethogram.errors import BadUsage, NotFound
-from ethogram.store import Home, Run
+from ethogram.errors import BadUsage
+from ethogram.store import Home
 from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
 from ethogram.store.spool import FOLDER, Spool
@@ -34,7 +34,7 @@ class LiveRun:
             raise BadUsage("serve keeps spans before it understands them: --redact cannot name single fields here")
         if not isinstance(home.files, LocalFiles):
             raise BadUsage(f"serve needs a home in a folder of this machine, not {home.files.address}: see --home")
-        self.run = _live_run(home, name, redact)
+        self.run, _ = home.run_of_kind(name, KIND, redaction=redact)
         stored = stored_positions(self.run)
         self._spool = Spool(Path(home.files.root) / self.run.path / FOLDER, start=max(stored.values(), default=0))
         redactor = home.redactor(policy_from(self.run.info.redaction))
@@ -78,13 +78,3 @@ class LiveRun:
         with suppress(OSError):
             self._spool.close()
         self._writer.close()
-
-
-def _live_run(home: Home, name: str, redact: str) -> Run:
-    try:
-        run = home.resolve(name)
-    except NotFound:
-        return home.create(name, KIND, redaction=redact)
-    if run.info.kind != KIND:
-        raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
-    return run

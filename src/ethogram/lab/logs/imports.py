@@ -194,7 +194,9 @@ class _Import:
     def read(self, paths: Sequence[str | Path]) -> ImportResult:
         """Read all paths and report."""
         redactor = self.home.redactor(self.policy)
-        run = self._run(self.options.run or run_name(paths[0], redactor))
+        name = self.options.run or run_name(paths[0], redactor)
+        details = {"tags": self.options.tags, "redaction": self.options.redact}
+        run, self.created = self.home.run_of_kind(name, "import", **details)
         self.register = Register(run)
         result, stored = ImportResult(run=run.name), False
         try:
@@ -215,22 +217,6 @@ class _Import:
         used = list(result.formats)
         result.format = used[0] if len(used) == 1 else "mixed" if used else None
         return result
-
-    def _run(self, name: str) -> Run:
-        try:
-            run = self.home.resolve(name)
-        except NotFound:
-            try:
-                made = self.home.create(name, "import", tags=self.options.tags, redaction=self.options.redact)
-                self.created = True
-                return made
-            except BadUsage:
-                if name not in self.home.names():
-                    raise
-                run = self.home.resolve(name)  # another import made it in the meantime
-        if run.info.kind != "import":
-            raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
-        return run
 
     def _sources(self, paths: Sequence[str | Path], run: Run, writer: RunWriter) -> Iterator[SourceReport]:
         stray: list[SourceReport] = []

@@ -17,7 +17,7 @@ from ethogram.measure.outcomes import Outcomes
 from ethogram.plan import Condition
 from ethogram.store import Entry, Home, Run
 from ethogram.store.episodes import FIGURES, Episodes
-from ethogram.store.lake import EXTENSIONS
+from ethogram.store.stored_run import EXTENSIONS
 from ethogram.trace import Head
 
 from .names import natural, task_name
