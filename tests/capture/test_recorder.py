@@ -36,7 +36,8 @@ def asks(text: str) -> Message:
 def test_an_agent_s_work_becomes_a_tree() -> None:
     done: list[Trace] = []
     with recording(done) as record, record.span("agent"):
-        record.user("Ring the bell.")
+        with record.span("user", "user") as span:
+            span.output = (asks("Ring the bell."),)
         with record.model(input=[asks("Ring the bell.")], model="m", params={"temperature": 0}) as call:
             call.done(Message("assistant", (ToolCall("ring", "{}", "c"),)), input_tokens=5, output_tokens=2)
         assert record.tool("ring", lambda times: "ding" * times, times=2) == "dingding"

@@ -20,9 +20,9 @@ def nested(**caps: Caps) -> tuple[Budget, Budget, Budget]:
 
 def test_use_flows_to_every_level() -> None:
     experiment, task, episode = nested()
-    with episode.call(Amounts(usd=1.0)) as used:
-        assert experiment.reserved.usd == 1.0
-        used.usd, used.tokens = 0.4, 100
+    episode.reserve(Amounts(usd=1.0))
+    assert experiment.reserved.usd == 1.0
+    episode.settle(Amounts(usd=1.0), Amounts(usd=0.4, tokens=100))
     for level in (experiment, task, episode):
         assert (level.used.usd, level.used.tokens, level.reserved.usd) == (0.4, 100, 0.0)
 
@@ -42,19 +42,6 @@ def test_a_refused_reservation_leaves_nothing_behind() -> None:
         episode.reserve(Amounts(tokens=11))
     assert caught.value.level == "episode"
     assert experiment.reserved.tokens == task.reserved.tokens == 0
-
-
-def test_what_a_call_used_is_counted_even_when_it_fails() -> None:
-    _, _, episode = nested()
-
-    def fail() -> None:
-        with episode.call(Amounts()) as used:
-            used.usd = 0.5
-            raise RuntimeError("the call broke")
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert episode.used.usd == 0.5
 
 
 def test_remaining_is_the_least_over_levels() -> None:
@@ -78,11 +65,11 @@ def test_a_cap_is_never_passed_by_more_than_one_call(cap: float, calls: list[tup
     largest = 0.0
     for wanted, really in calls:
         try:
-            with episode.call(Amounts(usd=wanted)) as used:
-                used.usd = really
-                largest = max(largest, really)
+            episode.reserve(Amounts(usd=wanted))
         except CapReached:
             continue
+        episode.settle(Amounts(usd=wanted), Amounts(usd=really))
+        largest = max(largest, really)
     assert experiment.used.usd <= cap + largest + 1e-9
     assert abs(experiment.reserved.usd) < 1e-9
 
@@ -94,10 +81,10 @@ def test_honest_reservations_of_many_threads_never_pass_a_cap() -> None:
         budget = Budget("episode", Caps(), experiment)
         for _ in range(200):
             try:
-                with budget.call(Amounts(tokens=7)) as used:
-                    used.tokens = 7
+                budget.reserve(Amounts(tokens=7))
             except CapReached:
                 return
+            budget.settle(Amounts(tokens=7), Amounts(tokens=7))
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(8)]
     for thread in threads:
@@ -111,8 +98,8 @@ def test_honest_reservations_of_many_threads_never_pass_a_cap() -> None:
 def test_calls_whose_sum_is_the_cap_all_fit() -> None:
     budget = Budget("experiment", Caps(usd=1.0))
     for _ in range(20):
-        with budget.call(Amounts(usd=0.05)) as used:
-            used.usd = 0.05
+        budget.reserve(Amounts(usd=0.05))
+        budget.settle(Amounts(usd=0.05), Amounts(usd=0.05))
     assert budget.used.usd == pytest.approx(1.0)
     with pytest.raises(CapReached):
         budget.reserve(Amounts())
@@ -141,9 +128,9 @@ def test_a_level_that_another_process_keeps_is_asked_for_every_call() -> None:
             asked.append("spend")
 
     episode = Budget("episode", Caps(steps=1), Elsewhere("experiment", Caps(usd=1.0)))
-    with episode.call(Amounts(steps=1)) as used:
-        assert asked == ["take"]
-        used.steps = 1
+    episode.reserve(Amounts(steps=1))
+    assert asked == ["take"]
+    episode.settle(Amounts(steps=1), Amounts(steps=1))
     with pytest.raises(CapReached, match="experiment"):
         episode.reserve(Amounts(usd=2))
     with pytest.raises(CapReached, match="episode"):

@@ -58,7 +58,7 @@ def test_gaps_are_the_essays_differences_with_intervals_beside() -> None:
     rows = corridor.gaps(weak, "visited")
     assert [(r.state, r.K, r.rule) for r in rows] == [("a", 24, "visited"), ("b", 18, "visited")]
     part = weak.horizon("b")
-    assert rows[1].width_gap == pytest.approx(part.metrics().width() - corridor.width())
+    assert rows[1].width_gap == pytest.approx(part.metrics().width() - corridor.field.metrics().width())
     center = part.metrics().center() - corridor.field.metrics().center()
     assert list(rows[1].centroid_gap.values()) == pytest.approx(center.tolist())
     ratio = rows[0].width_ratio
@@ -72,7 +72,7 @@ def test_gaps_are_the_essays_differences_with_intervals_beside() -> None:
 
 def test_other_tasks_have_plain_gaps_only() -> None:
     row = Corridor.of(runs(1)).gaps(runs(2, first=5))[0]
-    assert row.width_gap == pytest.approx(row.width - Corridor.of(runs(1)).width())
+    assert row.width_gap == pytest.approx(row.width - Corridor.of(runs(1)).field.metrics().width())
     assert row.width_ratio.value is None
     assert "none of these tasks" in str(row.width_ratio.why)
 

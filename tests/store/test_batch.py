@@ -18,7 +18,7 @@ from ethogram.store.batch import tally
 from ethogram.store.episodes import FIGURES
 from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
 from ethogram.store.ledger_file import pack_lines, unpack
-from ethogram.trace import EpisodeId, Missing, Scored, episode_id
+from ethogram.trace import EpisodeId, episode_id
 
 WORDS = st.text(max_size=20)
 DAY_NS = 86_400 * 10**9
@@ -103,7 +103,6 @@ def test_columns_and_sql_say_what_batches_say(home: Home, plain: Redactor, write
     assert {(r["trace_id"], r["steps"], r["cost_usd"]) for r in rows} == {(None, None, None)}
     assert {r["meta"] for r in rows} == {'{"round":1,"noise":0.5}'}
     assert Lake([run]).sql("SELECT episodes FROM runs").to_pylist() == [{"episodes": 8}]
-    assert [b.outcome(1) for b in held] == [Scored(1.0, "world"), Missing("infrastructure.timeout")]
     assert tally(held) == {"scored": 6, "infrastructure.timeout": 1}
 
 

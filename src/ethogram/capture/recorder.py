@@ -335,11 +335,6 @@ class Recorder:
         )
         self.end(draft)
 
-    def user(self, text: str, name: str = "user") -> None:
-        """A turn of the user, real or simulated."""
-        draft = self.begin("user", name, output=(Message("user", (Text(text),)),))
-        self.end(draft)
-
 
 def _as_it_is(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return function

@@ -8,8 +8,6 @@ that was reached. All levels share one lock: reservations of concurrent calls ca
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Literal, NamedTuple, Protocol, get_args
 
 import msgspec
@@ -183,16 +181,6 @@ class Budget:
         if want is not NOTHING:
             self.reserved.add(want, -1)
         self.used.add(used)
-
-    @contextmanager
-    def call(self, want: Amounts) -> Iterator[Amounts]:
-        """Reserve for the block; the block fills in what it used."""
-        self.reserve(want)
-        used = Amounts()
-        try:
-            yield used
-        finally:
-            self.settle(want, used)
 
     def remaining(self) -> dict[Resource, float]:
         """What is left of each limited resource, over all levels."""

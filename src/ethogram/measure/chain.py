@@ -69,10 +69,6 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         """Paragraphs, one per step, the advice last."""
         return "\n\n".join([*(s.text for s in self.steps), self.advice_text])
 
-    def step(self, name: str) -> ChainStep:
-        """A step by its name: width, convergence, separation, skew, stages."""
-        return next(s for s in self.steps if s.name == name)
-
 
 def summarise(
     field: Field, *, rule: MembershipRule = "visited", alpha: float = 0.05, draws: int = 999, seed: int = 0

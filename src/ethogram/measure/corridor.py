@@ -114,10 +114,6 @@ class Corridor:
         """How many runs."""
         return self.field.K
 
-    def width(self) -> float:
-        """The essay's width of the corridor."""
-        return self.field.metrics().width()
-
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain data."""
         field = self.field

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from ethogram.plan import hashed_seeds
-from ethogram.trace import EpisodeId, Missing, Outcome, Param, Reason, Scored
+from ethogram.trace import EpisodeId, Param, Reason
 
 SUCCESS, FAILURE, MISSING = "1", "0", "-"
 SCORED = "scored"
@@ -52,13 +52,6 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     def episode(self, i: int) -> EpisodeId:
         """The id of its i-th episode."""
         return EpisodeId(f"{self.id}:{i}")
-
-    def outcome(self, i: int) -> Outcome:
-        """The outcome of its i-th episode."""
-        letter = self.outcomes[i]
-        if letter == MISSING and self.missing is not None:
-            return Missing(self.missing)
-        return Scored(float(letter), self.by)
 
     def seed_list(self) -> list[int | None]:
         """The seeds of all its episodes; None where it has no recipe."""

@@ -66,7 +66,8 @@ def trace(home: Home) -> Trace:
                     record.tool("stock", stock, item=item)
             assert asyncio.run(record.tool("wait", wait, seconds=2)) == "waited 2"
             record.tool("mail", lambda to: f"sent to {to}", to="joe@example.org")
-            record.user("Thank you.")
+            with record.span("user", "user") as span:
+                span.output = (Message("user", (Text("Thank you."),)),)
     return next(iter(home.resolve("recorded").traces()))
 
 

@@ -43,11 +43,6 @@ class McpExchange:
         self._unasked: set[bytes] = set()
         self._lock = Lock()
 
-    @property
-    def pending(self) -> bool:
-        """Whether a request waits for its answer."""
-        return bool(self._pending)
-
     def from_client(self, data: bytes) -> Passage:
         """A line or body that the client sent."""
         if self._handler is None:

@@ -8,7 +8,6 @@ derived. Explorations of earlier versions hold outcomes in the ledger and docume
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -35,7 +34,6 @@ from .documents import (
     POSTERIORS,
     PRE,
     RESULTS,
-    SUMMARY_CSV,
     TABLES,
     compact_json,
     held_documents,
@@ -264,22 +262,6 @@ class Rounds:
         for metrics in self.committed():
             found.update(f"{ROUNDS}/{metrics.round_id}/{name}" for name in (PRE, RESULTS, POST))
         return found
-
-    def consistent(self) -> list[str]:
-        """Where `summary.csv` and the rounds' `metrics.json` disagree; nothing if all is well."""
-        import csv
-
-        there = list(csv.DictReader(io.StringIO((self.text(SUMMARY_CSV) or b"").decode())))
-        rounds = self.committed()
-        problems = [] if len(there) == len(rounds) else [f"summary.csv has {len(there)} rows for {len(rounds)} rounds"]
-        for row, metrics in zip(there, rounds, strict=False):
-            for column, value in SUMMARY.items():
-                said, meant = row.get(column), csv_value(value(metrics))
-                if said != meant:
-                    problems.append(
-                        f"{metrics.round_id}: {column} is {said!r} in summary.csv, {meant!r} in metrics.json"
-                    )
-        return problems
 
     def text(self, name: str) -> bytes | None:
         """A file of the run, if it is there."""
