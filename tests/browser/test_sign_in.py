@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.wire.access import ListenSettings
+from ethogram.capture.access import ListenSettings
 from ethogram.show.viewing import Viewer
 from ethogram.store import open_home
 from ethogram.store.tokens import Tokens

@@ -9,9 +9,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
+from ethogram.capture.access import Access, ListenSettings
 from ethogram.capture.receiver.app import OtlpReceiver
 from ethogram.capture.receiver.live_run import LiveRun
-from ethogram.capture.wire.access import Access, ListenSettings
 from ethogram.capture.wire.server import ServerThread
 from ethogram.show.api import ROUTES, ApiRoute, rule_of
 from ethogram.show.server import WebApp

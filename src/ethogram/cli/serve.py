@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from ethogram.capture.access import ListenSettings
 from ethogram.capture.receiver.serving import PORT, SETTLE_SECONDS, ServeResult, ServeSettings, serve_until_stopped
-from ethogram.capture.wire.access import ListenSettings
 from ethogram.errors import BadUsage
 from ethogram.show.server import WebApp
 from ethogram.store import home_of

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.capture.wire.access import ListenSettings
+from ethogram.capture.access import ListenSettings
 from ethogram.show.viewing import VIEW_PORT, ViewResult, ViewSettings, view_until_stopped
 from ethogram.store import home_of
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, NamedTuple, get_type_hints
 
+from ethogram.capture.access import RouteScope
 from ethogram.capture.receiver.app import PATHS as OTLP_PATHS
-from ethogram.capture.wire.access import RouteScope
-from ethogram.capture.wire.guard import RouteRule
 
+from .guard import RouteRule
 from .library import Library
 from .models import (
     attempts,

@@ -20,14 +20,14 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
+from ethogram.capture.access import Access
 from ethogram.capture.asgi import Receive, Scope, Send
-from ethogram.capture.wire.access import Access
-from ethogram.capture.wire.guard import Guard
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Sealed
 from ethogram.store import Home
 from ethogram.store.shown import shown
 
 from .api import EVENTS, ROUTES, ApiRoute, rule_of
+from .guard import Guard
 from .library import Library
 from .models.runs import RunsQuery, runs_view
 

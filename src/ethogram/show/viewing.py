@@ -13,8 +13,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from ethogram.capture.access import Access, ListenSettings
 from ethogram.capture.stopping import StopEvent, on_stop_signals
-from ethogram.capture.wire.access import Access, ListenSettings
 from ethogram.capture.wire.server import ServerThread
 from ethogram.errors import BadUsage
 from ethogram.result import Result

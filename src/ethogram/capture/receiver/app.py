@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.access import Access, RequestFacts
 from ethogram.capture.asgi import JSON, TEXT, Headers, Receive, Scope, Send, answer
-from ethogram.capture.wire.access import Access, RequestFacts
 
 from .ingest import MAX_BODY, RETRY_SECONDS, Ingest, OtlpReply, OtlpRequest
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.access import Access, ListenSettings
 from ethogram.capture.intake import Skipped
 from ethogram.capture.stopping import StopEvent, on_stop_signals
-from ethogram.capture.wire.access import Access, ListenSettings
 from ethogram.capture.wire.server import App, ServerThread, check_free
 from ethogram.store import Home
 from ethogram.store.tokens import Tokens

@@ -10,7 +10,7 @@ import base64
 from hashlib import sha256
 from html import escape
 
-from .access import COOKIE
+from ethogram.capture.access import COOKIE
 
 SIGN_IN, SIGN_OUT = "/sign-in", "/sign-out"
 COOKIE_SECONDS = 30 * 86_400

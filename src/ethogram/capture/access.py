@@ -2,7 +2,7 @@
 
 Every request passes the same checks, in this order: the address asked for (`Host`, against DNS rebinding), the page
 that asks (`Origin`, against forged requests of other sites), then the token and its scopes. Decisions are made here;
-`guard.py` applies them to an application, and the OTLP receiver asks for them itself.
+the guard of the viewer applies them to an application, and the OTLP receiver asks for them itself.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ethogram.capture.asgi import LOOPBACK
 from ethogram.errors import BadUsage
 from ethogram.store.tokens import AccessToken, Tokens, TokenScope, token_id
 
-from .upstreams import is_address
+from .asgi import LOOPBACK
+from .wire.upstreams import is_address
 
 RouteScope = TokenScope | Literal["open"]
 """The scope that a route needs; `open` ones hold nothing of the home, such as scripts and styles."""

@@ -14,10 +14,10 @@ from urllib.parse import parse_qs, quote, unquote
 
 import msgspec
 
+from ethogram.capture.access import Access, Denial, RequestFacts, RouteScope, cookie_token
 from ethogram.capture.asgi import JSON, Headers, Receive, Scope, Send, answer
+from ethogram.capture.wire.server import App
 
-from .access import Access, Denial, RequestFacts, RouteScope, cookie_token
-from .server import App
 from .sign_in import FORM_POLICY, SIGN_IN, SIGN_OUT, own_path, sign_in_form, token_cookie
 
 MAX_PATH, MAX_QUERY, MAX_FORM = 2048, 8192, 4096

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.capture.wire.access import (
+from ethogram.capture.access import (
     COOKIE,
     FAILURES,
     REMEMBER_SECONDS,

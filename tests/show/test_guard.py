@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
-from ethogram.capture.wire.access import Access, ListenSettings
-from ethogram.capture.wire.guard import MAX_PATH, Guard, RouteRule
+from ethogram.capture.access import Access, ListenSettings
 from ethogram.capture.wire.server import ServerThread
+from ethogram.show.guard import MAX_PATH, Guard, RouteRule
 from ethogram.store import open_home
 from ethogram.store.tokens import Tokens
 
