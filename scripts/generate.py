@@ -59,8 +59,8 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "report": ("show.report:ReportFile",),
     "perturb": ("lab.experiment.records:ExperimentResults", "study.experiment:ExperimentPlan"),
     "fork": ("study.fork:ForkResult",),
-    "kill": ("study.switch:Killed",),
-    "drill": ("study.switch:Drill",),
+    "kill": ("lab.home.kill_switch:Killed",),
+    "drill": ("study.drill:Drill",),
     "replay": ("study.replay:ReplayResult", "study.redecide:RedecideResult"),
     "explore": (
         "study.explore:ExploreResult",

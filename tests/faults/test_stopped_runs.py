@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from ethogram.lab.home.kill_switch import kill
 from ethogram.store import open_home, verify
-from ethogram.study.switch import kill
 
 WORLD = """
 import time

@@ -135,7 +135,7 @@ def test_an_empty_run_has_nothing_to_say(home: Home) -> None:
 
 
 def test_a_run_that_never_began_is_all_not_run(home: Home) -> None:
-    from ethogram.study.switch import kill
+    from ethogram.lab.home.kill_switch import kill
 
     kill(why="a test", home=home)
     run_suite(coins(), flip, k=2, home=home, run="night")

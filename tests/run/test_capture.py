@@ -16,12 +16,12 @@ import pytest
 from ethogram.capture.wire.call import ModelReply, ModelRequest, Usage
 from ethogram.cost import Caps, Metering
 from ethogram.errors import BadUsage
+from ethogram.lab.home.kill_switch import kill
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.environment import Environment
 from ethogram.run.options import AllCaps
 from ethogram.run.suites import resume_run, run_suite
 from ethogram.store import Home, Run
-from ethogram.study.switch import kill
 from ethogram.trace import Missing, Scored, Span, ToolResult
 from ethogram.worlds.model_server import ModelServer, serve_model, text_reply, tool_reply
 

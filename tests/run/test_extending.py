@@ -9,11 +9,11 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadUsage, NotFound
+from ethogram.lab.home.kill_switch import kill
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.options import AllCaps, RunOptions
 from ethogram.run.suites import plan_resume, resume_run, run_suite
 from ethogram.store import Home, open_home, rewrite, verify
-from ethogram.study.switch import kill
 
 SUITE = Suite(
     name="counting",

@@ -15,6 +15,7 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.home.kill_switch import kill
 from ethogram.plan import Check, Suite, Task
 from ethogram.run.agents import load_agent
 from ethogram.run.faults import RateLimited
@@ -24,7 +25,7 @@ from ethogram.run.processes import KEPT_END
 from ethogram.run.suites import run_suite
 from ethogram.run.supervisor import descendants
 from ethogram.store import Home
-from ethogram.study.switch import drill, kill
+from ethogram.study.drill import drill
 
 
 def suite(tasks: int = 1) -> Suite:

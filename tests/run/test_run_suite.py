@@ -15,6 +15,7 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.home.kill_switch import kill
 from ethogram.lab.trace.traces import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.agents import AgentCrash, Answer, ScriptedAgent
@@ -22,7 +23,7 @@ from ethogram.run.faults import NetworkFault, RateLimited
 from ethogram.run.options import AllCaps, RunOptions, parse_caps, parse_meta
 from ethogram.run.suites import plan_run, resume_run, run_suite
 from ethogram.store import Home, open_home
-from ethogram.study.switch import drill, kill
+from ethogram.study.drill import drill
 from ethogram.trace import Missing, Scored
 
 

@@ -17,6 +17,7 @@ import pytest
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.lab.experiment.experiments import experiment_results
 from ethogram.lab.experiment.records import ExperimentResults
+from ethogram.lab.home.kill_switch import kill
 from ethogram.perturb import operators_for
 from ethogram.plan import Task
 from ethogram.run.agents import ScriptedAgent
@@ -24,7 +25,6 @@ from ethogram.run.options import RunOptions
 from ethogram.run.suites import run_suite
 from ethogram.store import Home
 from ethogram.study.experiment import Experiment
-from ethogram.study.switch import kill
 
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
 SALES = "item,price,stock\napple,3,12\nbread,4,0\nmilk,2,7\ncheese,9,1\ntea,6,30\n"

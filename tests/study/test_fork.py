@@ -15,6 +15,7 @@ from ethogram.capture.wire.fork import parse_change
 from ethogram.cost import Metering
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.home.kill_switch import kill
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.lab.why.forks import stored_forks
 from ethogram.lab.why.why import why
@@ -23,7 +24,6 @@ from ethogram.store import Home
 from ethogram.store.redact import policy_from
 from ethogram.study.fork import ForkInterrupted, ForkOptions, fork_trace, fork_traces
 from ethogram.study.fork_episodes import ForkPoint
-from ethogram.study.switch import kill
 from ethogram.trace import Origin, Trace
 
 TEA = 'answer={"content": "Fine.", "tool_calls": [{"name": "order", "arguments": {"item": "tea"}}]}'

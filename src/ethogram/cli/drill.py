@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethogram.study.switch import drill
+from ethogram.study.drill import drill
 
 from .out import HomeOption, JsonOption, print_json, stdout
 

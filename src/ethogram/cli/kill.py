@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.study.switch import kill
+from ethogram.lab.home.kill_switch import kill
 
 from .out import HomeOption, JsonOption, print_json, stdout
 
