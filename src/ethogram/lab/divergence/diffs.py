@@ -25,6 +25,7 @@ from ethogram.store.lake import FORK, REPLAY
 from ethogram.trace import Missing, Scored, Totals, Trace, metered
 from ethogram.trace.signature import traxr_signature
 
+from .pair_fields import EditCounts, Overhead, pair_fields
 from .step_sequences import (
     ReadingOptions,
     final_answer,
@@ -35,17 +36,8 @@ from .step_sequences import (
     usual_signature,
 )
 
-Overhead = float | Literal["unavailable"]
 MOST_RERUNS = 50
 """How many re-runs of the first trace are read for its floor; more would only cost time."""
-
-
-class EditCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Edits that turn the first trace into the second."""
-
-    substitutions: int
-    insertions: int
-    deletions: int
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,7 +195,7 @@ def diff(
     how = ReadingOptions(reading=reading, signature=usual if signature is None else signature, by_lane=lanes)
     first, second = (_read(f, how) for f in both)
     facts = compare_pair(_run(first), _run(second), by_lane=lanes)
-    found, flow, shown = facts.divergence, facts.flow, facts.showing
+    found = facts.divergence
     floor, beside = _floor(first, second, found, how)
     compat = first_aligned(first.reading, second.reading)
     known = found.d_norm is not None
@@ -215,20 +207,8 @@ def diff(
         reading=reading,
         signature=how.name,
         lanes=found.lanes,
-        d_norm=found.d_norm,
-        t_star=found.t_star,
-        t_star_norm=found.t_star_norm,
-        edits=EditCounts(**found.edits._asdict()) if known else None,
-        control_flow=flow if known else None,
-        control_flow_changes=flow.total if known else None,
-        answer_changed=facts.answer_changed,
-        recovered=facts.recovered,
-        manifestation=shown.manifestation,
-        group=shown.group,
-        rule=shown.rule,
-        token_overhead="unavailable" if facts.token_overhead is None else facts.token_overhead,
-        within_noise_floor=beside.within_noise_floor,
-        tail_probability=beside.tail_probability,
+        **pair_fields(facts, beside),
+        control_flow=facts.flow if known else None,
         noise_floor=floor,
         traxr=None
         if compat is None

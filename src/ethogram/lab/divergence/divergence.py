@@ -36,8 +36,8 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run, home_of
 from ethogram.trace import metered
 
-from .diffs import EditCounts, Overhead
 from .floors import floor_of, kept_floor, own_distances
+from .pair_fields import EditCounts, Overhead, pair_fields
 from .step_sequences import (
     UNKNOWN_TASK,
     EpisodeReading,
@@ -368,29 +368,14 @@ def pair_row(
         ),
         by_lane=how.by_lane,
     )
-    found, shown, overhead = facts.divergence, facts.showing, facts.token_overhead
-    against = against_floor(found.d_norm, own)
-    known = found.d_norm is not None
     return PairRow(
         task=task,
         baseline_trace=one.entry.head.trace_id,
         trace=two.entry.head.trace_id,
-        d_norm=found.d_norm,
-        t_star=found.t_star,
-        t_star_norm=found.t_star_norm,
-        edits=EditCounts(**found.edits._asdict()) if known else None,
-        control_flow_changes=facts.flow.total if known else None,
-        answer_changed=facts.answer_changed,
         answer_sealed=not (one_known and two_known),
         baseline_crashed=one.crashed,
         crashed=two.crashed,
-        recovered=facts.recovered,
-        manifestation=shown.manifestation,
-        group=shown.group,
-        rule=shown.rule,
-        token_overhead="unavailable" if overhead is None else overhead,
-        within_noise_floor=against.within_noise_floor,
-        tail_probability=against.tail_probability,
+        **pair_fields(facts, against_floor(facts.divergence.d_norm, own)),
     )
 
 

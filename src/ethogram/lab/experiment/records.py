@@ -10,8 +10,8 @@ import msgspec
 
 from ethogram.display import Drawing, Presentation
 from ethogram.estimate import Estimate
-from ethogram.lab.divergence.diffs import EditCounts, Overhead
 from ethogram.lab.divergence.divergence import PairRow
+from ethogram.lab.divergence.pair_fields import EditCounts, Overhead
 from ethogram.measure.floor import NoiseFloor
 from ethogram.measure.kbyk import Spread
 from ethogram.result import Result

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from ethogram.estimate import Estimate
-from ethogram.lab.divergence.diffs import EditCounts, Overhead, Side, StepRow, diff, pair_words
+from ethogram.lab.divergence.diffs import Side, StepRow, diff, pair_words
 from ethogram.lab.divergence.divergence import PairRow, TaskDivergence, divergence
+from ethogram.lab.divergence.pair_fields import EditCounts, Overhead
 from ethogram.lab.trace.reading import WordsPart
 from ethogram.measure.floor import NoiseFloor
 from ethogram.measure.manifestation import Manifestation, ManifestationGroup
