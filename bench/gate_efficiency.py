@@ -242,7 +242,7 @@ def bought(shape: str, drop: float) -> list[dict[str, Any]]:
             looks = along(plan_gate(base, asked, NAMES))
             arms, again = (base.successes, base.attempts), np.random.default_rng([5, number])
             each = (np.broadcast_to(q, (BOUGHT_REPEATS, TASKS)) for q in truths)
-            kept[how].append([allocation.play(q, arms, looks, drop, again) for q in each])
+            kept[how].append([allocation.simulate_looks(q, arms, looks, drop, again) for q in each])
             spent[how] += time.process_time() - before
     return [_bought(shape, drop, how, kept[how], np.array(limits), spent[how]) for how in kept]
 

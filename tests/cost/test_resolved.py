@@ -28,8 +28,8 @@ def test_it_is_the_proved_ratio_over_tasks():
     episodes = drawn(1)
     x, y = (v.reshape(40, 3).mean(axis=1) for v in (episodes.cost, episodes.resolved))
     achieved = passk.population(y[:, None], np.full(40, 3), [1], LEVEL)
-    wanted = ratio.recovered(
-        ratio.between(x, y),
+    wanted = ratio.mover_ratio(
+        ratio.cluster_means(x, y),
         positive.population_mean(x, LEVEL),
         interval.Interval(achieved.low[0], achieved.high[0]),
     )

@@ -90,7 +90,7 @@ def test_judge_decides_as_the_plan_was_played() -> None:
     for seed in range(12):
         draws = np.random.default_rng(seed).random((1, plan.runs[-1]))
         fixed = _Fixed(draws)
-        played = allocation.play(dropped, arms, looks, plan.margin, fixed)  # type: ignore[arg-type]
+        played = allocation.simulate_looks(dropped, arms, looks, plan.margin, fixed)  # type: ignore[arg-type]
         number, rows = np.zeros(30, dtype=int), np.full((max(np.bincount(plan.order)), 30), np.nan)
         for at, task in enumerate(plan.order):
             rows[number[task], task] = draws[0, at] < dropped[task]

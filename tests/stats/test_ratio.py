@@ -22,14 +22,14 @@ def drawn(seed: int, n: int = 40) -> tuple[np.ndarray, np.ndarray]:
 
 def test_between_is_the_covariance_of_means() -> None:
     x, y = drawn(1)
-    found = ratio.between(x, y)
+    found = ratio.cluster_means(x, y)
     wanted = np.cov(x, y) / 40
     np.testing.assert_allclose([found.xx, found.xy, found.yy], [wanted[0, 0], wanted[0, 1], wanted[1, 1]])
     assert (found.x, found.y, found.df) == (pytest.approx(x.mean()), pytest.approx(y.mean()), 39)
 
 
 def test_fieller_solves_its_equation() -> None:
-    means = ratio.between(*drawn(2))
+    means = ratio.cluster_means(*drawn(2))
     t = reference.t.ppf(0.975, 39)
     for end in ratio.fieller(means, 0.95):
         variance = means.xx - 2 * end * means.xy + end**2 * means.yy
@@ -38,16 +38,16 @@ def test_fieller_solves_its_equation() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_recovered_from_even_intervals_is_fieller(seed: int) -> None:
-    means = ratio.between(*drawn(seed))
+    means = ratio.cluster_means(*drawn(seed))
     x, y = (interval.student(m, v, 39, 0.95) for m, v in ((means.x, means.xx), (means.y, means.yy)))
-    np.testing.assert_allclose(ratio.recovered(means, x, y), ratio.fieller(means, 0.95), rtol=1e-9)
+    np.testing.assert_allclose(ratio.mover_ratio(means, x, y), ratio.fieller(means, 0.95), rtol=1e-9)
 
 
 def test_nothing_achieved_costs_at_least_something() -> None:
     x, y = np.array([1.0, 1.2, 0.9, 1.1]), np.zeros(4)
-    means = ratio.between(x, y)
+    means = ratio.cluster_means(x, y)
     achieved = interval.wilson(0.0, 4.0, 0.95)
-    low, high = ratio.recovered(means, interval.skewed_mean(x, 0.95), achieved)
+    low, high = ratio.mover_ratio(means, interval.skewed_mean(x, 0.95), achieved)
     assert high == np.inf
     assert low == pytest.approx(interval.skewed_mean(x, 0.95).low / achieved.high)
     assert ratio.fieller(means, 0.95).high == np.inf
@@ -55,8 +55,8 @@ def test_nothing_achieved_costs_at_least_something() -> None:
 
 def test_everything_achieved_still_leaves_doubt() -> None:
     x, y = np.full(10, 2.0), np.ones(10)
-    means = ratio.between(x, y)
-    low, high = ratio.recovered(means, interval.skewed_mean(x, 0.95), interval.wilson(10.0, 10.0, 0.95))
+    means = ratio.cluster_means(x, y)
+    low, high = ratio.mover_ratio(means, interval.skewed_mean(x, 0.95), interval.wilson(10.0, 10.0, 0.95))
     assert low == pytest.approx(2.0)
     assert high == pytest.approx(2.0 / interval.wilson(10, 10, 0.95).low)
     assert ratio.fieller(means, 0.95) == (2.0, 2.0)
@@ -67,14 +67,14 @@ def test_within_leaves_differences_between_tasks_out() -> None:
     noise = np.tile([-0.1, 0.1, -0.1, 0.1], 3)
     x = np.repeat([1.0, 10.0, 100.0], 4) + noise
     y = np.tile([1.0, 0.0, 1.0, 1.0], 3)
-    found = ratio.within(x, y, task, 3)
+    found = ratio.task_means(x, y, task, 3)
     own = np.var([-0.1, 0.1, -0.1, 0.1], ddof=1) / 4
     assert found.x == pytest.approx(37.0)
     assert found.xx == pytest.approx(3 * own / 9)
     assert found.yy == pytest.approx(3 * np.var([1, 0, 1, 1], ddof=1) / 4 / 9)
     assert found.df == 9
-    single = ratio.within([1.0, 2.0, 4.0], [1.0, 0.0, 1.0], [0, 1, 2], 3)
-    np.testing.assert_allclose(single[:5], ratio.between(np.array([1.0, 2, 4]), np.array([1.0, 0, 1]))[:5])
+    single = ratio.task_means([1.0, 2.0, 4.0], [1.0, 0.0, 1.0], [0, 1, 2], 3)
+    np.testing.assert_allclose(single[:5], ratio.cluster_means(np.array([1.0, 2, 4]), np.array([1.0, 0, 1]))[:5])
 
 
 @given(st.integers(0, 10_000), st.floats(0.01, 100))
@@ -82,7 +82,7 @@ def test_within_leaves_differences_between_tasks_out() -> None:
 def test_the_unit_of_money_does_not_matter(seed: int, unit: float) -> None:
     x, y = drawn(seed, 15)
     achieved = Interval(np.float64(max(y.mean() - 0.2, 0.01)), np.float64(min(y.mean() + 0.2, 1.0)))
-    one = ratio.recovered(ratio.between(x, y), interval.skewed_mean(x, 0.95), achieved)
-    other = ratio.recovered(ratio.between(unit * x, y), interval.skewed_mean(unit * x, 0.95), achieved)
+    one = ratio.mover_ratio(ratio.cluster_means(x, y), interval.skewed_mean(x, 0.95), achieved)
+    other = ratio.mover_ratio(ratio.cluster_means(unit * x, y), interval.skewed_mean(unit * x, 0.95), achieved)
     np.testing.assert_allclose(other, np.multiply(one, unit), rtol=1e-6)
     assert one.low <= x.mean() / y.mean() <= one.high

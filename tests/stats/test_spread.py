@@ -60,7 +60,7 @@ def plain_width(x: np.ndarray, group: np.ndarray) -> float:
 
 def squared(x: np.ndarray, group: np.ndarray) -> np.ndarray:
     groups = int(group.max()) + 1
-    return spread.distances(x, group, spread.cells(x, group, groups).mean, np.ones(x.shape[1]))
+    return spread.squared_distances(x, group, spread.cells(x, group, groups).mean, np.ones(x.shape[1]))
 
 
 def test_width_is_the_jackknife_over_runs() -> None:

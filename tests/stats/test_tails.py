@@ -14,7 +14,7 @@ from ethogram.stats import spread, tails
 
 def of_runs(x: np.ndarray, group: np.ndarray, groups: int) -> spread.Width:
     centres = spread.cells(x, group, groups).mean
-    return spread.width(spread.distances(x, group, centres, np.ones(x.shape[1])), group, groups)
+    return spread.width(spread.squared_distances(x, group, centres, np.ones(x.shape[1])), group, groups)
 
 
 @pytest.mark.parametrize("rows", [20, 60, 500])

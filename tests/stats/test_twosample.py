@@ -22,7 +22,7 @@ def sample(values: list[float], first: int) -> t.TaskSample:
 
 
 def test_every_deal_is_equally_likely() -> None:
-    labels = t.deal(2, 3, 20_000, np.random.default_rng(0))
+    labels = t.permuted_sides(2, 3, 20_000, np.random.default_rng(0))
     assert labels.shape == (20_000, 5)
     assert np.all(labels.sum(axis=1) == 3)
     kinds, counts = np.unique(labels, axis=0, return_counts=True)

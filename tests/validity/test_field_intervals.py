@@ -96,7 +96,7 @@ def test_spread_covers_or_is_refused_where_tails_are_long(suite: Suite) -> None:
             wrong += found.low is not None and not covers(found, truth)
             logs = 0.2 * x
             centres = spread.cells(logs, task, suite.tasks).mean
-            old = spread.width(spread.distances(logs, task, centres, np.ones(2)), task, suite.tasks)
+            old = spread.width(spread.squared_distances(logs, task, centres, np.ones(2)), task, suite.tasks)
             low, high = spread.log_interval(old.value, old.log_variance, old.df, 0.95)
             before += low <= truth <= high
         told.append(f"{name}: wrong {wrong / REPLICATES:.3f}, refused {refused / REPLICATES:.2f}")

@@ -227,8 +227,8 @@ def test_cost_per_resolved_covers_and_fieller_does_not_where_money_is_skewed() -
                     truth = np.exp((spread**2 + 0.09) / 2) * (rate + 1.6 * (1 - rate)) / rate
                     x, y = cost.mean(axis=-1), passed.mean(axis=-1)
                     achieved = passk.population(y[..., None], np.full(tasks, attempts), [1], LEVEL)
-                    means, spent = ratio.between(x, y), positive.population_mean(x, LEVEL)
-                    got = ratio.recovered(means, spent, interval.Interval(achieved.low[:, 0], achieved.high[:, 0]))
+                    means, spent = ratio.cluster_means(x, y), positive.population_mean(x, LEVEL)
+                    got = ratio.mover_ratio(means, spent, interval.Interval(achieved.low[:, 0], achieved.high[:, 0]))
                     cell = f"{name}, {tasks} × {attempts}, spread {spread}"
                     ours[cell] = coverage(*got, truth)
                     fieller[cell] = coverage(*ratio.fieller(means, LEVEL), truth)
@@ -262,7 +262,7 @@ def test_costs_of_few_tasks_cover_and_students_interval_does_not(tasks: int, att
         run += within(per_run(episodes, LEVEL), truth)
         resolved += within(per_resolved(episodes, LEVEL), truth / float(p.mean()))
         # before: Student's with the degrees of freedom of all tasks together
-        means = ratio.within(cost, passed, task, tasks)
+        means = ratio.task_means(cost, passed, task, tasks)
         low, high = interval.student(means.x, means.xx, max(tasks * (attempts - 1), tasks - 1), LEVEL)
         student += low <= truth <= high
     print(f"\ncosts, {tasks} × {attempts}: per run {run / n:.3f}, per resolved {resolved / n:.3f}, t {student / n:.3f}")

@@ -133,7 +133,7 @@ def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
 
 def _resolved_interval(used: PricedEpisodes, level: float) -> tuple[tuple[float, float], str]:
     spent, means, name = _spent(used, level)
-    low, high = ratio.recovered(means, spent, _achieved(used, level)[0])
+    low, high = ratio.mover_ratio(means, spent, _achieved(used, level)[0])
     return (float(low), float(high)), name
 
 
@@ -180,7 +180,7 @@ def cost_share(base: PricedEpisodes, other: Floats, level: float) -> Estimate:
         have = f"{used.tasks} task{'s' * (used.tasks > 1)}"
         why = f"{have} cannot show how far the share reaches; an interval needs {POPULATION_TASKS} tasks"
         return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=why)
-    low, high = ratio.fieller(ratio.between(own_x, own_y), level)
+    low, high = ratio.fieller(ratio.cluster_means(own_x, own_y), level)
     return Estimate(
         value=value,
         low=min(float(low), value),
@@ -198,8 +198,8 @@ def _spent(used: PricedEpisodes, level: float) -> tuple[Interval, ratio.Means, s
     if used.tasks >= POPULATION_TASKS:
         x = used.mean(used.cost)
         resolved = used.mean(np.nan_to_num(used.resolved))
-        return positive.population_mean(x, level), ratio.between(x, resolved), "population"
-    means = ratio.within(used.cost, np.nan_to_num(used.resolved), used.task, used.tasks)
+        return positive.population_mean(x, level), ratio.cluster_means(x, resolved), "population"
+    means = ratio.task_means(used.cost, np.nan_to_num(used.resolved), used.task, used.tasks)
     return positive.suite_mean(used.cost, used.task, used.tasks, level), means, "suite"
 
 

@@ -73,8 +73,8 @@ def _led(equal: GatePlan, base: Outcomes, settings: GateSettings) -> GatePlan:
     count = math.ceil(max(0.8 * equal.runs[-1], covered) / step)
     while True:
         at = step * np.arange(1, count + 1)
-        walked = allocation.walk(schedule, counts, rates, at)
-        upper, reach = allocation.bounds(walked, settings.looks_alpha, settings.power, BOUND_SHAPE)
+        walked = allocation.order_information(schedule, counts, rates, at)
+        upper, reach = allocation.look_bounds(walked, settings.looks_alpha, settings.power, BOUND_SHAPE)
         looks = allocation.Looks(allocation.ordered(schedule, int(at[-1])), at, upper, reach, walked.bias)
         none, real = _played(suites, counts, looks, equal.margin, extra, missing_share(base))
         if np.mean(real.said == 1) >= settings.power or at[-1] >= most:
@@ -110,7 +110,9 @@ def _played(
     rng = np.random.default_rng(PLAYED)
     apart = np.sqrt(extra) * rng.standard_normal((suites[0].shape[0], 1))
     return [
-        allocation.play(np.clip(q + apart, 0.0, 1.0), counts, looks, margin, rng, extra=extra, missing=missing)
+        allocation.simulate_looks(
+            np.clip(q + apart, 0.0, 1.0), counts, looks, margin, rng, extra=extra, missing=missing
+        )
         for q in suites
     ]
 

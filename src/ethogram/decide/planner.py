@@ -118,7 +118,7 @@ def detectable(rates: Floats, runs: int, settings: PlanSettings) -> float:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         effect = power.effect_on(rates, middle, rates.size)
-        fits = power.within(
+        fits = power.fits_within(
             effect, settings.alpha, settings.power, passes, every=every, delta=BOUND_SHAPE, stored=stored
         )
         low, high = (low, middle) if fits else (middle, high)

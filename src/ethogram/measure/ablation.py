@@ -172,7 +172,7 @@ def _on_one_scale(fields: Sequence[Field], shared: list[str]) -> tuple[list[_Cel
     sd, alive = scale.sd, scale.alive
     out = []
     for part, index, found in zip(parts, indices, moments, strict=True):
-        squared = spread.distances(part.points, index, found.mean, sd, spread.log_features)
+        squared = spread.squared_distances(part.points, index, found.mean, sd, spread.log_features)
         mean = found.mean[:, alive].mean(axis=0) / sd[alive]
         reach = float(np.sum(1 / found.n)) / len(shared) ** 2
         out.append(_Cell(part, spread.width(squared, index, len(shared)), mean, reach))

@@ -192,7 +192,7 @@ def width_ratio(pair: Pair, level: float) -> tuple[Estimate, Test]:
     arms: list[Any] = []
     for own in (~pair.second, pair.second):
         x, at = pair.x[own], pair.task[own]
-        arms += [spread.distances(x, at, spread.cells(x, at, groups).mean, np.ones(x.shape[1])), at]
+        arms += [spread.squared_distances(x, at, spread.cells(x, at, groups).mean, np.ones(x.shape[1])), at]
     found = spread.width_ratio(arms[0], arms[1], arms[2], arms[3], groups)
     method = "widths within tasks on a common scale; jackknife-t of the log ratio"
     common: dict[str, Any] = {"level": level, "method": method, "n": found.rows, "of": "trajectories"}

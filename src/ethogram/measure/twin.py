@@ -120,7 +120,7 @@ def width(field: Field, level: float, *, scaled: bool = True) -> Estimate:
     whole = spread.merged(log_cells(field), CLASSES)
     scale = scale_of(field)
     unit = scale.sd if scaled else scale.alive.astype(np.float64)
-    squared = spread.distances(field.points, field.task_index, whole.mean, unit, spread.log_features)
+    squared = spread.squared_distances(field.points, field.task_index, whole.mean, unit, spread.log_features)
     tasks = len(field.tasks)
     found = spread.width(squared, field.task_index, tasks)
     estimate = width_as_estimate(found, level, _DESCRIBED if scaled else "within tasks, log features, n - 1")
@@ -136,7 +136,7 @@ def variance(field: Field, level: float) -> dict[str, Estimate]:
     out = {}
     for j, name in enumerate(field.names):
         own = field.points[:, [j]]
-        squared = spread.distances(own, field.task_index, centres[:, [j]], np.ones(1))
+        squared = spread.squared_distances(own, field.task_index, centres[:, [j]], np.ones(1))
         found = spread.width(squared, field.task_index, tasks)
         kind = "mean over tasks of the variance within, n - 1"
         estimate = width_as_estimate(found, level, kind)

@@ -106,7 +106,7 @@ def information(first: Numbers, second: Numbers, spread: Numbers) -> tuple[Float
     return np.sum(_pull(one, two) * variance, axis=-1), np.where(known, 1 / total, 0.0)
 
 
-def walk(plan: Schedule, counts: tuple[Floats, Floats], rates: Floats, looks: Ints) -> OrderInformation:
+def order_information(plan: Schedule, counts: tuple[Floats, Floats], rates: Floats, looks: Ints) -> OrderInformation:
     """What is known after these numbers of entries; `counts` are the first arm's successes and attempts per task."""
     order, tasks = ordered(plan, int(looks[-1])), plan.speed.size
     second = np.array([np.bincount(order[:now], minlength=tasks) for now in looks])
@@ -135,7 +135,7 @@ def bias(plan: Schedule, attempts: Floats, rates: Floats, looks: Ints) -> Floats
     return out
 
 
-def bounds(walked: OrderInformation, alpha: float, power: float, delta: float) -> tuple[Floats, Floats]:
+def look_bounds(walked: OrderInformation, alpha: float, power: float, delta: float) -> tuple[Floats, Floats]:
     """How z is judged at each look, and how far out the bound of the mean drop lies: none until every task is seen."""
     fractions = walked.size / walked.size[-1]
     upper = sequential.wang_tsiatis(fractions, alpha, delta)
@@ -162,7 +162,7 @@ class Looks(NamedTuple):
     bias: Floats
 
 
-def play(
+def simulate_looks(
     rates: Numbers,
     first: tuple[Numbers, Numbers],
     looks: Looks,

@@ -20,7 +20,7 @@ def neyman(sizes: Numbers, spreads: Numbers, n: int, already: Numbers = 0) -> In
     return _shared(floats(sizes), floats(sizes) * floats(spreads), n, already)
 
 
-def spread_of(yes: Numbers, n: Numbers) -> Floats:
+def pilot_spread(yes: Numbers, n: Numbers) -> Floats:
     """The standard deviation of answers in a stratum from a pilot, one of each kind added, so never 0."""
     rate = (floats(yes) + 1) / (floats(n) + 2)
     return np.sqrt(rate * (1 - rate))

@@ -208,7 +208,7 @@ def sequential_plan(
     return found
 
 
-def within(
+def fits_within(
     effect: DropMoments, alpha: float, power: float, passes: float, *, every: float, delta: float, stored: float
 ) -> bool:
     """Whether a comparison that looks after `every` of a pass has this power within `passes`.

@@ -25,7 +25,7 @@ class Means(NamedTuple):
     df: Floats
 
 
-def between(x: Numbers, y: Numbers) -> Means:
+def cluster_means(x: Numbers, y: Numbers) -> Means:
     """Means over clusters that were drawn from a population: covariance from their spread (Cochran 1977, chapter 6)."""
     x, y = floats(x), floats(y)
     n = x.shape[-1]
@@ -35,7 +35,7 @@ def between(x: Numbers, y: Numbers) -> Means:
     return Means(x.mean(axis=-1), y.mean(axis=-1), xx, xy, yy, floats(n - 1))
 
 
-def within(x: Numbers, y: Numbers, task: Numbers, tasks: int) -> Means:
+def task_means(x: Numbers, y: Numbers, task: Numbers, tasks: int) -> Means:
     """Means over exactly these tasks, from attempts with the index of their task: covariance within tasks only.
 
     Cochran (1977, chapter 6) with tasks as strata, which count equally; one with a single attempt lends its distance
@@ -74,7 +74,7 @@ def fieller(means: Means, level: float) -> Interval:
     return Interval(np.maximum(low, 0.0), high)
 
 
-def recovered(means: Means, spent: Interval, achieved: Interval) -> Interval:
+def mover_ratio(means: Means, spent: Interval, achieved: Interval) -> Interval:
     """From an interval of each mean to one of their ratio, with their correlation (MOVER-R: Donner and Zou 2012).
 
     Meant for an interval of y that keeps its width where everything or nothing was achieved (Wilson with an effective

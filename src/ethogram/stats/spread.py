@@ -120,7 +120,7 @@ def merged(parts: Cells, ways: int) -> Cells:
     return Cells(total, centre, parts.squares.reshape(mean.shape).sum(axis=1) + between)
 
 
-def distances(
+def squared_distances(
     x: Numbers, group: Numbers, centres: Numbers, scale: Numbers, transform: Transform | None = None
 ) -> Floats:
     """The squared distance of every row from the centre of its group, features divided by `scale` (0: left out)."""
@@ -221,7 +221,7 @@ def gap(x: Numbers, group: Numbers, groups: int, chosen: Numbers) -> Gap:
     ones = np.ones(data.shape[1])
     sides = []
     for rows in (np.ones(own.size, dtype=bool), own):
-        q = distances(data[rows], at[rows], cells(data[rows], at[rows], count).mean, ones)
+        q = squared_distances(data[rows], at[rows], cells(data[rows], at[rows], count).mean, ones)
         n = np.bincount(at[rows], minlength=count).astype(np.float64)
         w = np.bincount(at[rows], weights=q, minlength=count) / (n - 1)
         left = np.full(own.size, w.mean())

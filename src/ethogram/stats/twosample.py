@@ -43,7 +43,7 @@ class TwoSample(NamedTuple):
     task_energy_p: Floats
 
 
-def deal(first: int, second: int, draws: int, rng: np.random.Generator) -> Floats:
+def permuted_sides(first: int, second: int, draws: int, rng: np.random.Generator) -> Floats:
     """Permuted labels, 1 for the second side, (draws, attempts): every choice of `second` attempts is equally likely.
 
     Runs are taken in turn with the chance that what is still needed bears to what is left (Knuth 1969, algorithm S).
@@ -79,7 +79,7 @@ def compare_samples(tasks: Sequence[TaskSample], draws: int, rng: np.random.Gene
     task_p: list[tuple[float, float]] = []
     for task in tasks:
         second = int(task.second.sum())
-        dealt = deal(task.second.size - second, second, draws, rng)
+        dealt = permuted_sides(task.second.size - second, second, draws, rng)
         labels = np.concatenate([task.second[None, :].astype(np.float64), dealt])
         here = energy(task.distances, labels)
         moved, variance = _moved(task, labels)

@@ -267,7 +267,7 @@ class JudgeReading:
             answers[stratum] += answers_of([item], trace)
         names = sorted(sizes)
         neyman = made.labels >= 0.8 * PILOT
-        spreads = draws.spread_of([sum(answers[s]) for s in names], [len(answers[s]) for s in names])
+        spreads = draws.pilot_spread([sum(answers[s]) for s in names], [len(answers[s]) for s in names])
         each = [sizes[s] for s in names]
         have = [len(answers[s]) for s in names]
         totals = draws.neyman(each, spreads, goal, have) if neyman else draws.proportional(each, goal, have)

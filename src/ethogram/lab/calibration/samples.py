@@ -201,7 +201,7 @@ def _sizes(
     labelled = sum(map(len, answers))
     if labelled < min(PILOT, 0.8 * sum(already)) or not old:
         return draws.proportional(sizes, n, already).tolist(), "proportional"
-    spreads = draws.spread_of([sum(a) for a in answers], [len(a) for a in answers])
+    spreads = draws.pilot_spread([sum(a) for a in answers], [len(a) for a in answers])
     return draws.neyman(sizes, spreads, n, already).tolist(), f"Neyman, from {labelled} labels"
 
 
