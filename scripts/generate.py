@@ -53,7 +53,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
         "lab.calibration.audit:AuditResult",
         "lab.calibration.versus:CorrectedComparison",
     ),
-    "variance": ("lab.calibration.ledger:VarianceResult",),
+    "variance": ("lab.calibration.variance:VarianceResult",),
     "field": ("lab.field.results:FieldResult", "lab.field.results:StandardTable"),
     "plan": ("lab.gate.planning:PlanResult",),
     "report": ("show.report:ReportFile",),

@@ -54,7 +54,7 @@ _ELSEWHERE = {
     "calibrate": "write `from ethogram.lab.calibration.calibrating import calibrate_run`",
     "judge_run": "write `from ethogram.study.judging.runs import judge_run`",
     "replay_trace": "write `ethogram.replay`",
-    "variance": "write `from ethogram.lab.calibration.ledger import variance_of`",
+    "variance": "write `from ethogram.lab.calibration.variance import variance_of`",
     # the package agent_fields (aft)
     "FieldMetrics": "write `from ethogram.agent_fields import FieldMetrics`, or ask a field for its `metrics()`",
     "visualisations": "write `from ethogram.agent_fields import visualisations`, or call `.plot()` of a result",

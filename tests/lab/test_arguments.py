@@ -11,7 +11,7 @@ from ethogram.arguments import MOST, at_least, between, check_level, choice_of
 from ethogram.errors import BadUsage, NotFound, Refused, parameter_names
 from ethogram.estimate import json_number
 from ethogram.lab.calibration.calibrating import calibrate_run
-from ethogram.lab.calibration.ledger import UnitPrices, variance_of
+from ethogram.lab.calibration.variance import UnitPrices, variance_of
 from ethogram.lab.trace.traces import find_trace
 from ethogram.study.race import race
 from ethogram.worlds.toy_v1 import known_world

@@ -11,8 +11,8 @@ import pytest
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.calibration.audit import audit_run
 from ethogram.lab.calibration.calibrating import calibrate_run
-from ethogram.lab.calibration.ledger import variance_of
 from ethogram.lab.calibration.samples import number_of, read_samples
+from ethogram.lab.calibration.variance import variance_of
 from ethogram.lab.gate.gating import gate
 from ethogram.lab.outcomes.labelling import label_run
 from ethogram.measure.variance import UnitPrices

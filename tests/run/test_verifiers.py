@@ -20,8 +20,8 @@ from ethogram.judge import KINDS, Evidence
 from ethogram.plan import Check, FileRef, Repository, Task
 from ethogram.run.faults import VerifierFault
 from ethogram.run.processes import KEPT_END, MAX_OUTPUT, clean_environment, run_process
-from ethogram.run.testing import dotted, filled, read_report
 from ethogram.run.verifiers import VERIFIERS, JudgingFault, judge_task
+from ethogram.run.verifying_tests import dotted, filled, read_report
 from ethogram.run.workspace import Workspace
 from ethogram.trace import Label, Missing, Scored, digest
 

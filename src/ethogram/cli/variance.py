@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.calibration.ledger import UnitPrices, VarianceEntry, VarianceResult, variance_of
+from ethogram.lab.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance_of
 
 from .out import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
 

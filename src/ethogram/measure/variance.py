@@ -62,7 +62,7 @@ class Purchase(msgspec.Struct, frozen=True, kw_only=True):
     why: str | None = None
 
 
-class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+class VarianceLedger(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of the spread, the variance of the reported mean, and purchases, the best first."""
 
     mean: float
@@ -90,7 +90,7 @@ def variance_ledger(
     prices: UnitPrices | None = None,
     correction: tuple[float, int] | None = None,
     level: float = 0.95,
-) -> Ledger:
+) -> VarianceLedger:
     """The ledger of verdicts; `missing` attempts of all planned ones; `correction`: Var(truth - verdict), labels."""
     names = [np.array([getattr(r, name) for r in rows], dtype=object) for name in ("task", "session", "trace", "judge")]
     found = components([r.value for r in rows], (names[0], names[1], names[2], names[3]), level)
@@ -102,7 +102,7 @@ def variance_ledger(
     traces = len({r.trace for r in rows})
     purchases = _purchases(found, traces / found.tasks, per_mean, prices or UnitPrices(), correction)
     best = purchases[0] if purchases and purchases[0].per_usd is not None else None
-    return Ledger(
+    return VarianceLedger(
         mean=found.mean,
         total=total,
         variance_of_mean=per_mean,

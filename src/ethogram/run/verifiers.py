@@ -33,7 +33,7 @@ from ethogram.trace import Label, Outcome
 from .faults import Fault, VerifierFault, is_machine_failure
 from .processes import clean_environment, run_process
 from .scratch import scratch_folder
-from .testing import Bench, filled, run_named_tests
+from .verifying_tests import Bench, filled, run_named_tests
 
 MAX_BYTES = 32 << 20
 _GONE = CheckScore(None, "this check looks at the workspace, and there is none")

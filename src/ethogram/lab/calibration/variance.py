@@ -14,7 +14,7 @@ from ethogram.judge.calibration import calibrate
 from ethogram.lab.cost.kept import kept_costs
 from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.outcomes.names import task_name
-from ethogram.measure.variance import Ledger, ScoreRow, variance_ledger
+from ethogram.measure.variance import ScoreRow, VarianceLedger, variance_ledger
 from ethogram.measure.variance import UnitPrices as UnitPrices
 from ethogram.measure.variance import VarianceEntry as VarianceEntry
 from ethogram.result import Result
@@ -30,7 +30,7 @@ class VarianceResult(Result, kw_only=True):
 
     runs: list[str]
     what: str
-    ledger: Ledger
+    ledger: VarianceLedger
     notes: list[str] = []
 
     def rows(self) -> list[dict[str, Any]]:
