@@ -58,7 +58,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "plan": ("lab.gate.planning:PlanResult",),
     "report": ("show.report:ReportFile",),
     "perturb": ("lab.experiment.records:ExperimentResults", "study.experiment:ExperimentPlan"),
-    "fork": ("study.fork:ForkResult",),
+    "fork": ("study.fork_results:ForkResult",),
     "kill": ("lab.home.kill_switch:Killed",),
     "drill": ("study.drill:Drill",),
     "replay": ("study.replay:ReplayResult", "study.redecide:RedecideResult"),

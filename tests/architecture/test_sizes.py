@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,12 +13,17 @@ pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed o
 if TYPE_CHECKING:
     from conftest import Module
 
-FILE, FUNCTION = 500, 70
+FILE, FUNCTION = 420, 62
 """About 400 lines are meant for a file and 60 for a function (AGENTS.md); from here on a test fails."""
-LONGER = {
-    "run.executor": 550,
+LONGER_FILES = {
+    "lab.cost.costs": 460,  # one result and the function for each of its parts, which nothing else uses
+    "lab.field.fields": 430,  # one result of many fields, with the rows that it is made of
+    "run.session": 450,  # one class: a run from its lease to its result, whose methods share what is in flight
 }
-"""Files that are longer, and how long they may become."""
+LONGER_FUNCTIONS = {
+    "cli.gate.command": 70,  # every option is passed on by name, one in a line
+}
+"""Longer than that, why, and how long they may become."""
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -30,15 +36,27 @@ def functions(tree: ast.Module) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
     return [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
 
 
+def too_long(lines: Mapping[str, int], limit: int, longer: Mapping[str, int]) -> dict[str, int]:
+    """What is longer than it may be; an exception that is no longer needed is too (-1: it is gone)."""
+    long = {name: count for name, count in lines.items() if count > longer.get(name, limit)}
+    return long | {name: lines.get(name, -1) for name in longer if lines.get(name, -1) <= limit}
+
+
 def test_files_are_short_enough_to_read(modules: dict[str, Module]) -> None:
-    long = {m.name: m.lines for m in modules.values() if m.lines > LONGER.get(m.name, FILE)}
-    assert not long, f"split these files (limit {FILE} lines): {long}"
+    long = too_long({m.name: m.lines for m in modules.values()}, FILE, LONGER_FILES)
+    assert not long, f"split these files (limit {FILE} lines), or take them from the exceptions: {long}"
 
 
 def test_functions_are_short_enough_to_read(modules: dict[str, Module]) -> None:
     sizes = {f"{m.name}.{f.name}": body_lines(f) for m in modules.values() for f in functions(m.tree)}
-    long = {name: lines for name, lines in sizes.items() if lines > FUNCTION}
-    assert not long, f"split these functions (limit {FUNCTION} lines): {long}"
+    long = too_long(sizes, FUNCTION, LONGER_FUNCTIONS)
+    assert not long, f"split these functions (limit {FUNCTION} lines), or take them from the exceptions: {long}"
+
+
+def test_an_exception_that_is_not_needed_is_found() -> None:
+    lines = {"short": 10, "long": 30, "longer": 50}
+    assert too_long(lines, 20, {"long": 40, "longer": 40}) == {"longer": 50}
+    assert too_long(lines, 20, {"short": 40, "long": 40, "longer": 60, "gone": 40}) == {"short": 10, "gone": -1}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from rich.console import Console
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.run.environment import parse_environment
-from ethogram.study.fork import ForkInterrupted, ForkOptions, ForkResult, fork_trace
+from ethogram.study.fork import ForkInterrupted, ForkOptions, fork_trace
+from ethogram.study.fork_results import ForkResult
 
 from .out import HomeOption, JsonOption, dollars, known, print_json, signed, stderr, stdout, table
 from .running import (

@@ -117,16 +117,6 @@ def _tables(told: WhyResult, rest: Sequence[tuple[bool, Cause]], answers: RunAns
         else [c.class_, c.owner or "–", _share(c.share), _percent(c.covered)]
         for c in told.classes
     ]
-    left = [t for t in told.traces if t.failed and not t.explained]
-    unexplained: list[list[str | PagePlace]] = [
-        [
-            t.task,
-            str(t.attempt),
-            answers.place(Example(trace=t.trace, step=t.step, text="")),
-            ", ".join(t.classes) or "–",
-        ]
-        for t in left[:MOST_ROWS]
-    ]
     said: list[list[str | PagePlace]] = [
         [s.said, str(s.failed_with), s.examples[0].text if s.examples else "–", _first(s.examples, answers)]
         for s in told.said[:MOST_ROWS]
@@ -155,15 +145,29 @@ def _tables(told: WhyResult, rest: Sequence[tuple[bool, Cause]], answers: RunAns
             folded=True,
         ),
         _templates(told, answers),
-        TableView(
-            columns=["task", "attempt", "step to read", "classes"],
-            rows=unexplained,
-            caption=f"Failed attempts without an established cause: {len(left)}"
-            + (f", the first {MOST_ROWS}" if len(left) > MOST_ROWS else ""),
-            folded=True,
-        ),
+        _unexplained_table(told, answers),
         *_against(told),
     ]  # fmt: skip
+
+
+def _unexplained_table(told: WhyResult, answers: RunAnswers) -> TableView:
+    left = [t for t in told.traces if t.failed and not t.explained]
+    rows: list[list[str | PagePlace]] = [
+        [
+            t.task,
+            str(t.attempt),
+            answers.place(Example(trace=t.trace, step=t.step, text="")),
+            ", ".join(t.classes) or "–",
+        ]
+        for t in left[:MOST_ROWS]
+    ]
+    return TableView(
+        columns=["task", "attempt", "step to read", "classes"],
+        rows=rows,
+        caption=f"Failed attempts without an established cause: {len(left)}"
+        + (f", the first {MOST_ROWS}" if len(left) > MOST_ROWS else ""),
+        folded=True,
+    )
 
 
 def _decisions(told: WhyResult) -> list[TableView]:

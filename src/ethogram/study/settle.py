@@ -28,8 +28,9 @@ from ethogram.run.planning import AgentSpec, SuiteSpec
 from ethogram.store import Home, home_of
 from ethogram.trace import digest
 
-from .fork import BuyOptions, ForkOptions, PooledForkResult, fork_traces
+from .fork import BuyOptions, ForkOptions, fork_traces
 from .fork_episodes import ForkPoint
+from .fork_results import PooledForkResult
 
 PAIRS, MOST_EACH = 40, 8
 STATUS: dict[str, SettledStatus] = {

@@ -16,7 +16,8 @@ from ethogram.decide.incident import guard_problem
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.lab.incident.closing import PROMOTED
 from ethogram.lab.outcomes.names import task_name
-from ethogram.lab.outcomes.scoring import final_words, own_suite, score_trace, typed_check
+from ethogram.lab.outcomes.scoring import own_suite, score_trace
+from ethogram.lab.outcomes.stored_checks import final_words, typed_check
 from ethogram.lab.trace.traces import find_trace
 from ethogram.plan import Check, Task
 from ethogram.plan.golden import GoldenSet

@@ -7,8 +7,7 @@ that a broken network cut off. Checks that need the workspace keep the verdict t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,12 +17,11 @@ from ethogram.capture.intake import Skipped
 from ethogram.capture.verdicts import outcome_of
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError, NotFound
-from ethogram.judge import CHECKS, CheckResult, CheckScore, Evidence, combine, definition, label_names
-from ethogram.judge.settings import settings_of
+from ethogram.judge import combine
 from ethogram.lab.home.runs import TaskRow
 from ethogram.lab.logs.value_source import value_source
 from ethogram.measure.outcomes import UNJUDGED
-from ethogram.plan import Check, Suite, Task
+from ethogram.plan import Suite, Task
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Redactor, Run, home_of, run_of
 from ethogram.store.files import LocalFiles
@@ -31,11 +29,11 @@ from ethogram.store.redact import policy_from
 from ethogram.store.rescore import append_outcomes
 from ethogram.suite.blame import outcome_after_stop
 from ethogram.suite.load import LoadedSuite, load_suite
-from ethogram.suite.tasks import build_check
-from ethogram.trace import Label, Missing, Outcome, Ref, Scored, ToolCall, Trace, TraceId
+from ethogram.trace import Label, Missing, Outcome, Ref, Scored, TraceId
 
 from .labels_csv import OUTCOME, csv_rows, trace_finder
 from .names import natural, task_name
+from .stored_checks import StoredChecks, typed_check
 
 
 class ScoreResult(Result, kw_only=True):
@@ -123,7 +121,7 @@ def score_trace(task: Task, loaded: LoadedSuite, run: Run, entry: Entry, home: H
     """
     scoring = _Scoring(run, redactor_of(run, home))
     known = scoring.before.get(entry.head.trace_id, {})
-    results, crashed = scoring._results(task, loaded.root, entry, known)
+    results, crashed = scoring.checks.results(task, loaded.root, entry, known)
     outcome = _blamed(loaded.suite, entry, known, crashed or combine(results, task.outcome))
     said = "; ".join(f"{r.name}: {r.verdict.why}" for r in results if r.verdict.why)
     return outcome, said
@@ -155,6 +153,7 @@ class _Scoring:
     def __init__(self, run: Run, redactor: Redactor) -> None:
         self.run = run
         self.redactor = redactor
+        self.checks = StoredChecks(run, redactor)
         self.success_at = run.success_at
         self.outcomes: dict[TraceId, Outcome] = {}
         self.labels: list[Label] = []
@@ -171,7 +170,7 @@ class _Scoring:
 
     def by_suite(self, loaded: LoadedSuite) -> None:
         """Ask the checks of layers L0 and L1 again, task by task."""
-        tasks = {name: t for t in loaded.suite.tasks for name in (self._stored(t.id, "task"), t.id)}
+        tasks = {name: t for t in loaded.suite.tasks for name in (self.checks.stored(t.id, "task"), t.id)}
         for entry in self.run.entries:
             head = entry.head
             task = tasks.get(head.task)
@@ -182,7 +181,7 @@ class _Scoring:
             if entry.forgotten or _is_spoiled(entry):
                 continue
             known = self.before.get(head.trace_id, {})
-            results, crashed = self._results(task, loaded.root, entry, known)
+            results, crashed = self.checks.results(task, loaded.root, entry, known)
             verdict = crashed or combine(results, task.outcome)
             self.outcomes[head.trace_id] = _blamed(loaded.suite, entry, known, verdict)
             self.labels.extend(r.label(head.trace_id) for r in results)
@@ -195,60 +194,9 @@ class _Scoring:
             if entry.forgotten or _is_spoiled(entry):
                 continue
             task = Task(id=task_name(head), checks=checks)
-            results, crashed = self._results(task, Path(), entry, self.before.get(head.trace_id, {}))
+            results, crashed = self.checks.results(task, Path(), entry, self.before.get(head.trace_id, {}))
             self.outcomes[head.trace_id] = crashed or combine(results)
             self.labels.extend(r.label(head.trace_id) for r in results)
-
-    def _results(
-        self, task: Task, root: Path, entry: Entry, known: Mapping[tuple[str, str], Label]
-    ) -> tuple[list[CheckResult], Missing | None]:
-        """What each check says now, and the crash of one that decides."""
-        evidence: Evidence | None = None
-        results: list[CheckResult] = []
-        crashed: Missing | None = None
-        names = label_names((c.kind, c.name) for c in task.checks)
-        for check, name in zip(task.checks, names, strict=True):
-            result = CheckResult(
-                name=name,
-                kind=check.kind,
-                definition=definition(check.kind, check.settings, task.expected),
-                required=check.required,
-                verdict=CheckScore(None, "this check looks at the workspace, which is gone"),
-            )
-            if check.kind in CHECKS:
-                if evidence is None:
-                    evidence = self._evidence(self.run.trace(entry), task, root)
-                try:
-                    result = msgspec.structs.replace(result, verdict=CHECKS[check.kind](evidence, check.settings))
-                except Exception as error:  # whatever a suite's own code raises says nothing about the agent
-                    result = msgspec.structs.replace(
-                        result, verdict=CheckScore(None, f"{type(error).__name__}: {error}")
-                    )
-                    if name == task.outcome or (task.outcome is None and check.required):
-                        crashed = crashed or Missing("infrastructure.verifier", f"{name}: {result.verdict.why}"[:500])
-            before = known.get((result.name, result.by))
-            if result.verdict.score is None and before is not None and isinstance(before.value, int | float):
-                # the same demands were answered when more was there to see
-                kept = CheckScore(float(before.value), "as it was judged when the episode ended")
-                result = msgspec.structs.replace(result, verdict=kept)
-            results.append(result)
-        return results, crashed
-
-    def _evidence(self, trace: Trace, task: Task, root: Path) -> Evidence:
-        policy = self.redactor.policy
-        untouched = policy.kinds == () and not policy.patterns and not policy.fields
-        return Evidence(
-            answer=final_words(trace),
-            expected=task.expected,
-            inputs=task.inputs,
-            calls=tuple(_calls(trace)),
-            trace=trace,
-            redact=None if untouched else lambda text: self._stored(text, "answer"),
-            root=root,
-        )
-
-    def _stored(self, text: str, field: str) -> str:
-        return self.redactor.redact(text, field).text
 
     # ---- by labels ----
 
@@ -387,22 +335,6 @@ class _Scoring:
         return before is not None and before.value == label.value
 
 
-def typed_check(written: str) -> Check:
-    """A check as it is typed: `contains=refunded`, `numeric={"expected": 7}`, or a kind alone."""
-    kind, given, rest = written.partition("=")
-    value: Any = rest
-    with suppress(msgspec.DecodeError):
-        value = msgspec.json.decode(rest)
-    check = build_check({kind: value} if given else kind, "--check")
-    settings = settings_of(check.kind, check.settings)
-    problem = settings.problem(None)
-    if problem is not None:
-        raise BadUsage(f"--check {written!r} {problem}")
-    if check.kind not in CHECKS:
-        raise BadUsage(f"the check {check.kind!r} looks at the workspace, which a stored run no longer has")
-    return check
-
-
 def _blamed(suite: Suite, entry: Entry, known: Mapping[tuple[str, str], Label], verdict: Outcome) -> Outcome:
     """The verdict after the suite's rule for what the agent spoiled itself, as when the episode was run."""
     stopped = known.get(("stopped_by", "harness"))
@@ -414,40 +346,6 @@ def _blamed(suite: Suite, entry: Entry, known: Mapping[tuple[str, str], Label], 
 def _is_spoiled(entry: Entry) -> bool:
     """Whether the world, the experiment's cap or the kill switch ended the episode: no check scores it."""
     return isinstance(entry.head.outcome, Missing) and entry.head.outcome.reason not in UNJUDGED
-
-
-def final_words(trace: Trace) -> str | None:
-    """The answer; in a foreign log that marks none, the last words of the agent."""
-    if trace.head.answer is not None:
-        return trace.answer
-    if trace.head.origin is None or trace.head.origin.format == "run":
-        return None
-    for span in reversed(trace.steps):
-        if span.kind == "model":
-            for ref in reversed(span.output):
-                message = trace.message(ref)
-                if message.role == "assistant" and message.text and not message.tool_calls:
-                    return message.text
-    return None
-
-
-def _calls(trace: Trace) -> Iterator[ToolCall]:
-    """The tool calls of a trace in order: what was run, or what was asked for where the log has no tool spans.
-
-    Of a run of ours that is every call, as when it was scored: a tool that calls others is no step, but was called.
-    """
-    ran = [s for s in trace.steps if s.kind == "tool"]
-    if trace.head.origin is None or trace.head.origin.format == "run":
-        timed = all(s.start_ns is not None for s in trace.spans)
-        every = [s for s in trace.spans if s.kind == "tool"]
-        ran = sorted(every, key=lambda s: (s.start_ns or 0 if timed else 0, s.seq))
-    for span in ran:
-        arguments = trace.text(span.arguments) if span.arguments is not None else ""
-        yield ToolCall(span.tool or span.name, arguments, span.call_id)
-    if not ran:
-        for span in trace.steps:
-            for ref in span.output if span.kind == "model" else ():
-                yield from trace.message(ref).tool_calls
 
 
 def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
