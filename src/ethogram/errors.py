@@ -54,6 +54,11 @@ def parameter_names(message: str) -> str:
     return _FLAG.sub(spelled, message) if "-" in message else message
 
 
+def first_line(error: BaseException, most: int | None = None) -> str:
+    """What an error of somebody else says, for one sentence of ours: its first line, else the name of its type."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:most]
+
+
 class EthogramError(Exception):
     """The root of the tree; `exit_code` is what the command line returns, `cli_message` what it prints."""
 

@@ -95,3 +95,9 @@ def test_a_name_that_is_not_found_carries_those_that_exist() -> None:
     assert str(error) == "no metric named 'sucess'; did you mean 'success'?"
     many = NotFound.named("metric", "xyz", list("abcdefghij"))
     assert str(many).endswith("known: a, b, c, d, e, f, g, h and 2 more; ethogram compare --help lists all")
+
+
+def test_the_first_line_of_an_error_is_what_it_says_or_what_it_is() -> None:
+    said = [errors.first_line(e) for e in (ValueError("\none\ntwo"), ValueError(), KeyError("x"))]
+    assert said == ["one", "ValueError", "'x'"]
+    assert errors.first_line(ValueError("x" * 500), 200) == "x" * 200

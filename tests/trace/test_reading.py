@@ -208,3 +208,9 @@ def test_words_are_found_behind_their_addresses() -> None:
     assert made.message(text_ref(body)) == message
     assert made.answer is None
     assert repr(made) == "Trace(t, task='x', 1 spans)"
+
+
+def test_facts_of_a_span_are_an_object_or_unknown() -> None:
+    written = {text_ref(t): t for t in ('{"a": 1}', "[1]", '{"a": [redacted')}
+    made = trace(*(span(str(i), attributes=ref) for i, ref in enumerate(written)), span("bare"), texts=written)
+    assert [made.facts(s) for s in made.spans] == [{"a": 1}, {}, None, {}], "None where redaction left no JSON"

@@ -13,7 +13,7 @@ from typing import IO, Any, BinaryIO
 
 import zstandard
 
-from ethogram.errors import Unreadable
+from ethogram.errors import Unreadable, first_line
 
 MAX_EXPANDED = 64 << 30
 MAX_RATIO = 2000
@@ -41,7 +41,7 @@ class _Bounded(io.RawIOBase):
         try:
             data = self._read(len(view))
         except BROKEN as error:
-            why = short_reason(error)
+            why = first_line(error, 200)
             raise Unreadable.at(self._name, f"the compressed data is damaged or cut off ({why})") from None
         self._seen += len(data)
         if self._seen > self._limit:
@@ -107,8 +107,3 @@ def compression_of(start: bytes) -> str:
 def unpacked(raw: BinaryIO, compression: str, name: str, size: int) -> BinaryIO:
     """The stream behind a compressed one of `size` bytes; reading it raises `Unreadable` at damage, or if huge."""
     return _Bounded(_COMPRESSIONS[compression](raw), raw, name, max(size, 1))  # type: ignore[return-value]
-
-
-def short_reason(error: BaseException) -> str:
-    """The first line of an error, or the name of its type where it says nothing."""
-    return str(error).splitlines()[0][:200] if str(error) else type(error).__name__

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from ethogram.errors import NotFound, Unreadable
+from ethogram.errors import NotFound, Unreadable, first_line
 
-from .compressed import BROKEN, MAX_EXPANDED, MAX_RATIO, short_reason
+from .compressed import BROKEN, MAX_EXPANDED, MAX_RATIO
 from .source import Source, file_source, spooled, stdin_source
 
 MAX_MEMBERS = 200_000
@@ -146,7 +146,7 @@ def _expand(
         except Unreadable as error:
             report(source.name, error.cli_message)
         except _BROKEN_ARCHIVE as error:
-            report(source.name, f"the archive is damaged or not supported ({short_reason(error)})")
+            report(source.name, f"the archive is damaged or not supported ({first_line(error, 200)})")
 
 
 Members = Iterator[tuple[str, int, IO[bytes] | str]]
@@ -169,7 +169,7 @@ def _unpacked(source: Source, members: Members, report: Callable[[str, str], Non
             try:
                 member = spooled(place, stream, left)
             except _BROKEN_ARCHIVE as error:
-                report(place, f"cannot be unpacked: damaged or not supported ({short_reason(error)})")
+                report(place, f"cannot be unpacked: damaged or not supported ({first_line(error, 200)})")
                 continue
             left -= member.size
             member.place = f"{source.place}/{name}" if source.place else ""
@@ -194,7 +194,7 @@ def _zip_members(source: Source) -> Members:
             try:
                 member = archive.open(info)
             except (RuntimeError, zipfile.BadZipFile) as error:  # encrypted, an unknown compression, a broken header
-                yield info.filename, 0, short_reason(error)
+                yield info.filename, 0, first_line(error, 200)
                 continue
             with member as stream:
                 yield info.filename, info.file_size, stream

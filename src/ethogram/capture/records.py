@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ethogram.errors import Unreadable
+from ethogram.errors import Unreadable, first_line
 
-from .compressed import short_reason
 from .intake import Intake
 from .peek import NO_DOCUMENT, peek_at, take_document
 from .salvage import BAD_JSON, documents, parse, without_commas
@@ -53,7 +52,7 @@ def lines(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
         try:
             value = parse(line)
         except BAD_JSON as error:
-            intake.skip(f"line {number}", f"not JSON: {short_reason(error)}")
+            intake.skip(f"line {number}", f"not JSON: {first_line(error, 200)}")
         else:
             yield f"line {number}", value
 
@@ -70,7 +69,7 @@ def _elements(source: Source, intake: Intake) -> Iterator[tuple[str, Any]]:
             count += 1
         return
     except BAD_JSON as error:
-        why = short_reason(error)
+        why = first_line(error, 200)
     rest: Any = None
     data, damage = _read_all(source)
     if not damage:

@@ -18,10 +18,10 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO
 import ijson
 import msgspec
 
-from ethogram.errors import Unreadable
+from ethogram.errors import Unreadable, first_line
 from ethogram.trace.ids import ALGORITHM
 
-from .compressed import MAX_EXPANDED, compression_of, short_reason, unpacked
+from .compressed import MAX_EXPANDED, compression_of, unpacked
 
 if TYPE_CHECKING:
     from functools import cached_property
@@ -163,7 +163,7 @@ class Source:
             try:
                 value = msgspec.json.decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-                report(f"line {number}", f"not JSON: {short_reason(error)}")
+                report(f"line {number}", f"not JSON: {first_line(error, 200)}")
                 continue
             if isinstance(value, dict):
                 yield number, value

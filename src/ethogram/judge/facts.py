@@ -14,6 +14,7 @@ import msgspec
 from ethogram.trace import Trace
 
 from .finding import Facts
+from .reading import decoded_or_none
 from .settings import ExpectedCall, ToolCalls, expected_calls
 
 _UNORDERED = {"tau-bench": ["item_ids", "new_item_ids"], "tau2": ["item_ids", "new_item_ids"]}
@@ -59,28 +60,19 @@ def known_facts(
 def reference_in(trace: Trace) -> tuple[ExpectedCall, ...] | None:
     """The expected calls that a log keeps with its trace; None where it keeps none."""
     meta = trace.head.meta
-    task = _decoded(meta.get("task"))
+    task = decoded_or_none(meta.get("task"))
     if isinstance(task, dict):
         listed = task.get("actions", (task.get("evaluation_criteria") or {}).get("actions"))
         if isinstance(listed, list):
             return _calls(listed)
-    checked = _decoded(meta.get("reward_info"))
+    checked = decoded_or_none(meta.get("reward_info"))
     if isinstance(checked, dict) and isinstance(checked.get("action_checks"), list):
         return _calls([c["action"] for c in checked["action_checks"] if isinstance(c, dict) and "action" in c])
     for name in _REFERENCE:
-        listed = _decoded(meta.get(name))
+        listed = decoded_or_none(meta.get(name))
         if isinstance(listed, list) and all(isinstance(x, dict | str) for x in listed):
             return _calls(listed)
     return None
-
-
-def _decoded(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 def _calls(listed: list[Any]) -> tuple[ExpectedCall, ...]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ethogram.trace import Message, Reasoning, Span, Text, ToolResult, Trace
 
 from .finding import FailureClass, Finding, FindingSource, quoted
@@ -171,3 +173,13 @@ class TraceWords:
                     yield step.at, "agent", f"{step.said}\n{step.thought}"
             elif words := (step.result or step.said):
                 yield step.at, "user" if kind == "user" else step.name, words
+
+
+def decoded_or_none(value: Any) -> Any:
+    """What a fact of a log says in JSON, None where it is no JSON; what is no text is given as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None

@@ -10,11 +10,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from ethogram.trace import Label, Scored, Trace
 
 from .finding import Finding, quoted
+from .reading import decoded_or_none
 from .rubric import is_rubric_label
 from .templates import template_of
 
@@ -109,7 +108,8 @@ def _why(trace: Trace, label: Label) -> str:
 
 def _of_rewards(reward: Any, success_at: float) -> Iterator[Finding]:
     """The reward of tau-bench: the state of its database, and what the agent had to say."""
-    info = _decoded(reward).get("info")
+    read = decoded_or_none(reward)
+    info = read.get("info") if isinstance(read, dict) else None
     if not isinstance(info, dict):
         return
     if is_bad(info.get("r_actions"), success_at):
@@ -125,7 +125,7 @@ def _of_reports(trace: Trace) -> Iterator[Finding]:
     for value in trace.head.meta.values():
         if not isinstance(value, str) or "_TO_PASS" not in value:
             continue
-        for group, tests in _reports(_decoded(value)):
+        for group, tests in _reports(decoded_or_none(value)):
             for test in tests:
                 yield _said(f"test:{test}", f"{group}: {test}", {"check": group})
 
@@ -149,13 +149,3 @@ def _of_crashes(trace: Trace) -> Iterator[Finding]:
         if label.name == "stopped_by" and str(label.value).startswith("crash."):
             why = _why(trace, label)
             yield _said(f"crash:{template_of(why).id}", why or str(label.value))
-
-
-def _decoded(value: Any) -> dict[str, Any]:
-    if not isinstance(value, str):
-        return {}
-    try:
-        read = msgspec.json.decode(value)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return read if isinstance(read, dict) else {}

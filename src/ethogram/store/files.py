@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
-from ethogram.errors import BadUsage, EthogramError, NotFound
+from ethogram.errors import BadUsage, EthogramError, NotFound, first_line
 
 
 class Files(Protocol):
@@ -216,7 +216,7 @@ class ObjectFiles:
         try:
             self.fs, base = arrow_fs.FileSystem.from_uri(_in_one_put(address))
         except (ArrowException, OSError, ValueError) as error:
-            told = _first_line(error).replace(_in_one_put(address), self.address).replace(address, self.address)
+            told = first_line(error).replace(_in_one_put(address), self.address).replace(address, self.address)
             raise BadUsage(f"cannot use {self.address} as a home: {told}") from None
         self.base = base.strip("/")
         if not self.base:
@@ -338,10 +338,6 @@ def _hide(address: str) -> str:
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
 
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
-
-
 @contextmanager
 def _reading(where: str) -> Iterator[None]:
     """One sentence for whatever goes wrong with reading."""
@@ -350,7 +346,7 @@ def _reading(where: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError):
         raise NotFound(f"no file at {where}", where=where) from None
     except OSError as error:
-        raise EthogramError(f"cannot read {where}: {error.strerror or _first_line(error)}") from error
+        raise EthogramError(f"cannot read {where}: {error.strerror or first_line(error)}") from error
 
 
 @contextmanager
@@ -359,7 +355,7 @@ def _writing(where: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        told = error.strerror or _first_line(error)
+        told = error.strerror or first_line(error)
         raise EthogramError(f"cannot write {where}: {told}; everything committed before is safe") from error
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadInput, Damaged
+from ethogram.errors import BadInput, Damaged, first_line
 from ethogram.trace import TraceId
 from ethogram.trace.ids import ALGORITHM
 
@@ -33,7 +33,9 @@ _LEVEL = 6
 _DIGITS = 32
 
 
-class _Ids(msgspec.Struct, frozen=True, gc=False):
+class HeadIds(msgspec.Struct, frozen=True, gc=False):
+    """Of a head, which trace it is and of which episode: all that is decoded where nothing else matters."""
+
     trace_id: TraceId
     episode: str
 
@@ -41,7 +43,7 @@ class _Ids(msgspec.Struct, frozen=True, gc=False):
 class _Placed(msgspec.Struct, frozen=True, tag="episode", gc=False):
     """Of an entry, which trace it names and where its spans lie."""
 
-    head: _Ids
+    head: HeadIds
     spans: tuple[Place, ...] = ()
     supersedes: TraceId | None = None
 
@@ -132,7 +134,7 @@ def decode_places(name: str, data: bytes) -> Segment:
         header, table = decode_columns(name, data, ledger_columns.PLACED)
         with ledger_columns.damage(name):
             rows = ledger_columns.places_of(table)
-        entries = (_Placed(_Ids(trace, episode), spans, old) for trace, episode, spans, old in rows)
+        entries = (_Placed(HeadIds(trace, episode), spans, old) for trace, episode, spans, old in rows)
     else:
         header, *records = (r for block in decode_blocks(name, data, _places_decoder) for r in block)
         entries = (r for r in records if isinstance(r, _Placed))
@@ -173,7 +175,7 @@ def decode_blocks(
         try:
             records = decoder.decode_lines(body[at:end])
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise Damaged(f"ledger segment {name} cannot be read: {str(error).splitlines()[0]}", where=name) from None
+            raise Damaged(f"ledger segment {name} cannot be read: {first_line(error)}", where=name) from None
         if at == 0:
             _check_header(name, records[0] if records else None)
         at = end or 1

@@ -11,7 +11,7 @@ from ethogram.trace import TraceId
 from . import ledger
 from .entry import Header
 from .ledger_columns import damage, ids_of
-from .ledger_file import COLUMNS, decode_blocks
+from .ledger_file import COLUMNS, HeadIds, decode_blocks
 
 _COLUMNS = ("trace_id", "episode", "supersedes", "texts")
 
@@ -30,13 +30,8 @@ class SegmentOutline(msgspec.Struct, frozen=True):
     revises: bool = False
 
 
-class _Ids(msgspec.Struct, frozen=True, gc=False):
-    trace_id: TraceId
-    episode: str
-
-
 class _Entry(msgspec.Struct, frozen=True, tag="episode", gc=False):
-    head: _Ids
+    head: HeadIds
     texts: tuple[str, ...] = ()
     supersedes: TraceId | None = None
 

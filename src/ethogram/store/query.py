@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ethogram.arrays import column
-from ethogram.errors import BadUsage, Damaged, NotFound, Sealed
+from ethogram.errors import BadUsage, Damaged, NotFound, Sealed, first_line
 
 from . import episode_view, ledger, span_view
 from .files import LocalFiles, ObjectFiles
@@ -312,7 +312,7 @@ def _understood(connection: Any, query: str) -> tuple[str, set[str]]:
     try:
         statements = connection.extract_statements(query)
     except duckdb.Error as error:
-        raise BadUsage(f"the query cannot be parsed: {_first_line(error)}") from None
+        raise BadUsage(f"the query cannot be parsed: {first_line(error, 300)}") from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise BadUsage("give exactly one SELECT: the lake is read only")
     text = str(statements[0].query)
@@ -338,7 +338,7 @@ def _define(connection: Any, view: str, query: str) -> None:
         connection.execute(f"CREATE TEMP VIEW {view} AS {query}")
     except duckdb.Error as error:
         raise Damaged(
-            f"the segments behind {view!r} cannot be read ({_first_line(error)}); run: ethogram verify",
+            f"the segments behind {view!r} cannot be read ({first_line(error, 300)}); run: ethogram verify",
             where=view,
         ) from None
 
@@ -375,14 +375,10 @@ def _run(connection: Any, query: str, limit: int | None, views: Sequence[str]) -
 
 def _refusal(error: BaseException, views: Sequence[str]) -> BadUsage:
     """One sentence for a query that cannot be answered."""
-    told = _first_line(error)
+    told = first_line(error, 300)
     if told.startswith("Permission Error"):
         return BadUsage(f"a query reads the views {', '.join(views)} and nothing else: no file, no address, no setting")
     return BadUsage(f"the query failed: {told}; views: {', '.join(views)}")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
 
 
 def _urls(run: Run, files: Sequence[DataFile]) -> list[str]:

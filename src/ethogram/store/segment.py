@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.arrays import arrow_table
-from ethogram.errors import Damaged
+from ethogram.errors import Damaged, first_line
 from ethogram.trace import Ref, Span
 
 SPAN_ROWS = 65_536
@@ -219,7 +219,7 @@ def damage(name: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError) as error:
-        told = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        told = first_line(error, 200)
         raise Damaged(f"{name} cannot be read ({told}); run: ethogram verify", where=name) from None
 
 

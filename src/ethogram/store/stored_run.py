@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed
+from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed, first_line
 from ethogram.trace import SUCCESS_AT, Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
 
 from . import ledger
@@ -77,7 +77,7 @@ class Run:
             return msgspec.json.decode(self.files.read(f"{self.path}/run.json"), type=RunInfo)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise BadInput(
-                f"run.json of {self.name!r} cannot be read: {str(error).splitlines()[0]}", where=f"{self.path}/run.json"
+                f"run.json of {self.name!r} cannot be read: {first_line(error)}", where=f"{self.path}/run.json"
             ) from None
 
     def segments(self) -> list[ledger.Segment]:

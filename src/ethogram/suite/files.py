@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, first_line
 from ethogram.judge.settings import bad_name, nearest
 from ethogram.loading import code_digest
 from ethogram.plan import FileRef, Repository
@@ -73,7 +73,7 @@ def read_yaml(path: Path, name: str) -> Any:
             f"{name}{line} is not valid YAML: {error.problem or error.context}", where=f"{name}{line}"
         ) from None
     except yaml.YAMLError as error:
-        raise BadInput(f"{name} is not valid YAML: {str(error).splitlines()[0]}", where=name) from None
+        raise BadInput(f"{name} is not valid YAML: {first_line(error)}", where=name) from None
     except RecursionError:
         raise BadInput(f"{name} is nested too deeply", where=name) from None
     return checked(value, name)

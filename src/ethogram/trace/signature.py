@@ -10,8 +10,6 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from .message import Message, ToolResult
 from .span import Span
 
@@ -77,13 +75,7 @@ _TRAXR: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
 
 def event_facts(span: Span, trace: Trace) -> dict[str, Any]:
     """The event that an imported span keeps under its attributes; empty where it keeps none."""
-    if span.attributes is None:
-        return {}
-    try:
-        found = msgspec.json.decode(trace.text(span.attributes))
-    except msgspec.DecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    return trace.facts(span) or {}
 
 
 def traxr_signature(span: Span, trace: Trace) -> str:

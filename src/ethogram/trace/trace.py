@@ -139,6 +139,16 @@ class Trace:
         """The message behind a reference."""
         return unpack_message(self.texts[ref], self.texts.__getitem__)
 
+    def facts(self, span: Span) -> dict[str, Any] | None:
+        """The attributes of a span as an object: empty where it has none, None where redaction left no JSON."""
+        if span.attributes is None:
+            return {}
+        try:
+            found = msgspec.json.decode(self.text(span.attributes))
+        except msgspec.DecodeError:
+            return None
+        return found if isinstance(found, dict) else {}
+
     def conversation(self, span: Span) -> tuple[Message, ...]:
         """The full input of a model span, what it continues included."""
         return tuple(self.message(r) for r in self.input_refs(span))

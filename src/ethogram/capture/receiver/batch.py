@@ -13,6 +13,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.telemetry.gathering import Gathering
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, encode_raw
 from ethogram.capture.telemetry.wire import METRICS, taken_apart
+from ethogram.errors import first_line
 from ethogram.store import Redactor
 from ethogram.trace import Origin, TraceId
 
@@ -228,7 +229,7 @@ def _document(body: bytes) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"the body is no JSON: {str(error).splitlines()[0]}") from None
+        raise ValueError(f"the body is no JSON: {first_line(error)}") from None
     if not isinstance(document, dict):
         raise ValueError(f"the body is a JSON {type(document).__name__}, not an object with resourceSpans")
     known = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", *METRICS)

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ethogram.errors import BadUsage
 from ethogram.store.redact import is_marked
 from ethogram.trace import Trace
@@ -61,13 +59,10 @@ def recorded_request(trace: Trace, call: RecordedModelCall) -> ModelRequest:
 
 
 def _facts(trace: Trace, call: RecordedModelCall) -> dict[str, Any]:
-    if call.span.attributes is None:
-        return {}
-    try:
-        facts = msgspec.json.decode(trace.text(call.span.attributes))
-    except msgspec.DecodeError:
-        raise ValueError("the definitions of its tools were redacted") from None
-    return facts if isinstance(facts, dict) else {}
+    facts = trace.facts(call.span)
+    if facts is None:
+        raise ValueError("the definitions of its tools were redacted")
+    return facts
 
 
 class ModelClient:

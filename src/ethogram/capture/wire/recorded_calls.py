@@ -134,11 +134,7 @@ class _Reader:
         if span.attributes is None:
             return {}
         if span.attributes not in self._attributes:
-            try:
-                decoded = msgspec.json.decode(self._trace.text(span.attributes))
-            except msgspec.DecodeError:
-                decoded = None
-            self._attributes[span.attributes] = decoded if isinstance(decoded, dict) else {}
+            self._attributes[span.attributes] = self._trace.facts(span) or {}
         return self._attributes[span.attributes]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, first_line
 from ethogram.plan.grid import Grid, grid_from_columns
 
 GRID_JSON = "grid_json"
@@ -63,5 +63,5 @@ def arrays_of(data: bytes, where: str, help_: str) -> dict[str, Any]:
         with np.load(io.BytesIO(data), allow_pickle=False) as found:
             return {key: found[key] for key in found.files}
     except Exception as error:  # zip and numpy raise many kinds
-        told = (str(error).splitlines() or [type(error).__name__])[0]
+        told = first_line(error)
         raise BadInput(f"{where} cannot be read ({told}); {help_}", where=where) from None

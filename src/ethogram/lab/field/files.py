@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from ethogram.cluster import Cluster
-from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused
+from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused, first_line
 from ethogram.estimate import Estimate
 from ethogram.lab.cost.kept import known_costs
 from ethogram.lab.outcomes.names import task_name, without_task
@@ -212,7 +212,7 @@ def milestones_file(path: str | Path) -> Milestones:
     except OSError as error:
         raise NotFound(f"no milestones at {str(path)!r}: {error.strerror}", where=str(path)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{place.name} is not YAML: {str(error).splitlines()[0]}", where=str(place)) from None
+        raise BadInput(f"{place.name} is not YAML: {first_line(error)}", where=str(place)) from None
     try:
         return milestones_from(data)
     except BadInput as error:

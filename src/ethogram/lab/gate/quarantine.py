@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, first_line
 from ethogram.measure.outcomes import Outcomes
 
 
@@ -30,9 +30,7 @@ def read_quarantine(path: str | Path, today: datetime.date | None = None) -> lis
     except OSError as error:
         raise BadInput(f"the quarantine list {place} cannot be read: {error.strerror}", where=str(place)) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(
-            f"the quarantine list {place} is not YAML: {str(error).splitlines()[0]}", where=str(place)
-        ) from None
+        raise BadInput(f"the quarantine list {place} is not YAML: {first_line(error)}", where=str(place)) from None
     if not isinstance(listed, list):
         raise BadInput(
             f"the quarantine list {place} must be a list of entries with task, until and reason", where=str(place)
