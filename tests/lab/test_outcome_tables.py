@@ -268,6 +268,7 @@ def test_compare_gate_plan_and_cost_work(home: Home, tmp_path: Path) -> None:
     assert plan_runs("base", home=home, drop=0.2).price == pytest.approx(0.035)
     costs = cost_of("base", home=home)
     assert costs.cost_usd == pytest.approx(20 * 0.21)
+    assert show_run("base", home=home).cost_usd == costs.cost_usd
     assert costs.per_run.value == pytest.approx(0.035)
     # what nobody counted is unknown, never 0
     for metric in ("steps", "tool_calls", "errors", "tokens"):

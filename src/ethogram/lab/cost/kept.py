@@ -99,7 +99,7 @@ def run_cost(run: Run, costs: Mapping[str, EpisodeCost], entries: Iterable[Entry
     chosen = run.entries if entries is None else tuple(entries)
     each = [costs[e.head.trace_id] for e in chosen]
     meters = run.info.plan.get(METERS)
-    complete = "usd" in meters if isinstance(meters, list) else any(c.calls for c in each)
+    complete = "usd" in meters if isinstance(meters, list) else any(c.calls or c.cost_usd is not None for c in each)
     if not complete or any(c.cost_usd is None and _may_have_cost(e) for e, c in zip(chosen, each, strict=True)):
         return None
     return sum(c.at_least_usd for c in each)
