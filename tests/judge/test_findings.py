@@ -15,7 +15,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
 from ethogram.judge import CheckResult, CheckScore
 from ethogram.judge.findings import Facts, Finding, findings, known_facts
-from ethogram.trace import SUCCESS_AT, Missing, Scored, Trace
+from ethogram.trace import SUCCESS_AT, Message, Missing, Scored, Text, ToolCall, ToolResult, Trace
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")
@@ -213,6 +213,20 @@ def test_a_template_is_counted_over_its_steps(scene: Any) -> None:
     (found,) = [f for f in findings(trace.done(), SUCCESS_AT) if f.source == "template"]
     assert (found.step, found.detail["last_step"], found.detail["count"]) == (2, 6, 3)
     assert found.detail["words"] == "Error: no item <n>"
+
+
+def test_an_error_that_a_model_only_read_is_of_the_tool_that_was_asked_for(scene: Any) -> None:
+    """No step tells of a call that somebody else carried out; its words reach the model with the id of the call."""
+    made = scene("What does it cost?")
+    builder = made.builder
+    asked = Message("assistant", (ToolCall("price", '{"item": "lamp"}', "c1"),))
+    builder.add(Draft(kind="model", name="chat", input=(), output=(asked,), stop_reason="tool_calls"))
+    read = Message("tool", (ToolResult("Error: the shop has no lamp", None, "c1"),))
+    said = Message("assistant", (Text("It is free."),))
+    builder.add(Draft(kind="model", name="chat", input=(asked, read), output=(said,), stop_reason="stop"))
+    trace = made.done()
+    (found,) = [f for f in findings(trace, SUCCESS_AT) if f.source == "template"]
+    assert (found.detail["of"], found.step) == ("price", 1)
 
 
 # ---- what the verifier said ----

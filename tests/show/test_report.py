@@ -91,6 +91,7 @@ def test_the_view_holds_what_the_page_shows(home: str) -> None:
     assert f"{passed} of 10 scored attempts succeeded" in by_id["reliability"].paragraphs[0]
     assert any("about exactly these 2 tasks" in note for note in by_id["reliability"].notes)
     assert by_id["cost"].notes, "what has no price says so"
+    assert (by_id["reliability"].title, by_id["cost"].title) == ("Is it reliable?", "What does it cost?")
     assert view.cards[0].label == "pass@1"
 
 

@@ -41,7 +41,7 @@ def class_findings(words: TraceWords, facts: Facts) -> Iterator[Finding]:
 def _failed_calls(words: TraceWords) -> Iterator[Finding]:
     """What the errors of calls say: no such tool, wrong form, wrong value, or a fault of the world around."""
     told: set[tuple[FailureClass, str]] = set()
-    for step, full, _, is_call in words.errors:
+    for step, full, _, is_call, _ in words.errors:
         error = full[:2000]
         cls = class_of_error(error, is_call=is_call and not is_code_tool(step.name))
         if cls is None or (cls, step.name) in told:

@@ -42,7 +42,7 @@ def template_findings(words: TraceWords) -> Iterator[Finding]:
             source="template",
             step=first.step.at,
             text=quoted(first.words),
-            detail={"words": masked, "of": first.step.name, "count": len(errors), "last_step": last.step.at},
+            detail={"words": masked, "of": first.of, "count": len(errors), "last_step": last.step.at},
         )
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.trace import Message, Reasoning, Span, Text, ToolResult, Trace
+from ethogram.trace import Message, Reasoning, Span, Text, ToolCall, ToolResult, Trace
 
 from .finding import FailureClass, Finding, FindingSource, quoted
 
@@ -20,7 +20,7 @@ _TELLS_ERROR = re.compile(r"\w*Error\b|Traceback \(most recent call last\)")
 class StepWords:
     """One step of a trace as detectors read it: what was given, said, asked of a tool and returned."""
 
-    __slots__ = ("_trace", "answers", "at", "decision", "failed", "name", "said", "span", "thought")
+    __slots__ = ("_trace", "answers", "asked", "at", "decision", "failed", "name", "said", "span", "thought")
 
     def __init__(self, trace: Trace, span: Span, at: int, decision: int | None) -> None:
         """`at` is the position in `trace.steps`, `decision` that of the model step that asked for a call."""
@@ -32,6 +32,8 @@ class StepWords:
         said: list[str] = []
         thought: list[str] = []
         answers: list[str] = []
+        self.asked: dict[str, str] = {}
+        """The names of the tools that a model asked for, by the ids of the calls."""
         for ref in span.output:
             for part in trace.message(ref).parts:
                 if isinstance(part, Text):
@@ -40,6 +42,8 @@ class StepWords:
                     thought.append(part.text)
                 elif isinstance(part, ToolResult):
                     answers.append(part.content)
+                elif isinstance(part, ToolCall) and part.call_id:
+                    self.asked[part.call_id] = part.name
         self.said = "\n".join(said)
         self.thought = "\n".join(thought)
         self.answers = "\n".join(answers)
@@ -92,12 +96,13 @@ def call_finding(step: StepWords, name: str, source: FindingSource, cls: Failure
 
 class Observation(NamedTuple):
     """What an agent learnt from something it did: the step that it belongs to, the words, whether they tell of a
-    failure, and whether the step is a call of a tool."""
+    failure, whether the step is a call of a tool, and the name of what answered."""
 
     step: StepWords
     words: str
     failed: bool
     is_call: bool
+    of: str
 
 
 class TraceWords:
@@ -127,7 +132,7 @@ class TraceWords:
     @cached_property
     def observations(self) -> list[Observation]:
         """Results of calls, and results that a model only read in a message, in the order of their steps."""
-        found = [Observation(c, c.error or c.result, c.failed, True) for c in self.calls if c.returned]
+        found = [Observation(c, c.error or c.result, c.failed, True, c.name) for c in self.calls if c.returned]
         found.extend(self._read_in_messages())
         return sorted(found, key=lambda o: o.step.at)
 
@@ -135,7 +140,7 @@ class TraceWords:
     def errors(self) -> list[Observation]:
         """Errors in the order of their steps: of calls, of results in messages, and of other steps that failed."""
         found = [o for o in self.observations if o.failed]
-        found.extend(Observation(s, s.error, True, False) for s in self.steps if s.failed and not s.is_call)
+        found.extend(Observation(s, s.error, True, False, s.name) for s in self.steps if s.failed and not s.is_call)
         return sorted(found, key=lambda o: o.step.at)
 
     def _read_in_messages(self) -> Iterator[Observation]:
@@ -157,7 +162,8 @@ class TraceWords:
                     if isinstance(part, ToolResult):
                         lead = _LEAD.match(part.content)
                         words = part.content[lead.end() if lead else 0 :]
-                        yield Observation(before, words, _TELLS_ERROR.match(words) is not None, False)
+                        of = part.name or before.asked.get(part.call_id or "") or before.name
+                        yield Observation(before, words, _TELLS_ERROR.match(words) is not None, False, of)
             last[step.span.lane] = step
 
     def sources(self, upto: int) -> Iterator[tuple[int | None, str, str]]:

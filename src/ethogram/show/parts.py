@@ -53,7 +53,7 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     from ethogram.lab.cost.costs import cost_of
 
     report = cost_of(run, condition=clean_condition(run))
-    title = "The section about cost."
+    title = "What does it cost?"
     if report.per_run.value is None:
         why = report.per_run.why or "nothing in this run has a price"
         return Section(id="cost", title=title, notes=[why]), []
@@ -117,7 +117,7 @@ def own_parts(answers: RunAnswers, behaviour: FieldReading) -> tuple[ReportPart,
         ReportPart("reliability", "Is it reliable?", reliability_part),
         ReportPart("missing", "What is missing?", missing_part),
         ReportPart("field", FIELD_TITLE, partial(field_part, behaviour)),
-        ReportPart("cost", "The section about cost.", cost_part),
+        ReportPart("cost", "What does it cost?", cost_part),
     )
 
 
