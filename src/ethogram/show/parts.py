@@ -59,7 +59,7 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
         return Section(id="cost", title=title, notes=[why]), []
     each, resolved = report.per_run, report.per_resolved
     amounts = [
-        [name, _usd(e.value), _money_between(e)] for name, e in (("one run", each), ("one resolved task", resolved))
+        [name, _usd(e.value), _money_between(e)] for name, e in (("one attempt", each), ("one resolved task", resolved))
     ]
     rows = [
         [
