@@ -69,9 +69,14 @@ def path_of(option: str, value: object) -> Path:
 
     Example: `path_of("out", 3)` raises `out must be a path, not 3`.
     """
+    return Path(address_of(option, value, "a path"))
+
+
+def address_of(option: str, value: object, kinds: str) -> str:
+    """An address (a path, a name or `s3://…`) as text; `kinds` says in words what it may be."""
     if not isinstance(value, str | os.PathLike):
-        raise BadUsage.about(option, f"must be a path, not {_written(value)}", value)
-    return Path(value)
+        raise BadUsage.about(option, f"must be {kinds}, not {_written(value)}", value)
+    return str(value)
 
 
 def _check_number(option: str, value: object) -> None:

@@ -41,14 +41,14 @@ def class_findings(words: TraceWords, facts: Facts) -> Iterator[Finding]:
 def _failed_calls(words: TraceWords) -> Iterator[Finding]:
     """What the errors of calls say: no such tool, wrong form, wrong value, or a fault of the world around."""
     told: set[tuple[FailureClass, str]] = set()
-    for step, full, _, is_call, _ in words.errors:
-        error = full[:2000]
-        cls = class_of_error(error, is_call=is_call and not is_code_tool(step.name))
+    for seen in words.errors:
+        step, error = seen.step, seen.words[:2000]
+        cls = class_of_error(error, is_call=seen.is_call and not is_code_tool(step.name))
         if cls is None or (cls, step.name) in told:
             continue
         told.add((cls, step.name))
         call = f"{step.name}({quoted(step.arguments, 120)})"
-        shown = f"{quoted(error, 160)}; called as {call}" if is_call else error  # a narrow screen cuts the call
+        shown = f"{quoted(error, 160)}; called as {call}" if seen.is_call else error  # a narrow screen cuts the call
         yield Finding(
             name=f"{cls}:{step.name}",
             cls=cls,

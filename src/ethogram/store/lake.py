@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.arguments import address_of
 from ethogram.errors import BadInput, BadUsage, NotFound
 
 from . import manifest
@@ -178,17 +179,11 @@ def home_of(home: Home | str | None = None) -> Home:
     """The home that is meant: one that is open already, or the one at an address (None: the default)."""
     if isinstance(home, Home):
         return home
-    return open_home(None if home is None else str(_address("home", home, "an address or an open Home")))
+    return open_home(None if home is None else address_of("home", home, "an address or an open Home"))
 
 
 def run_of(run: Run | str, home: Home | str | None = None) -> Run:
     """The run that is meant: one that is open already, or the one with this name, directory or `latest` in a home."""
     if isinstance(run, Run):
         return run
-    return home_of(home).resolve(str(_address("run", run, "a name, a directory or an open Run")))
-
-
-def _address(option: str, value: object, kinds: str) -> str | os.PathLike[str]:
-    if not isinstance(value, str | os.PathLike):
-        raise BadUsage.about(option, f"must be {kinds}, not {value!r}", value)
-    return value
+    return home_of(home).resolve(address_of("run", run, "a name, a directory or an open Run"))
