@@ -244,5 +244,6 @@ def environment(place: Path) -> dict[str, str]:
         "TERM": "dumb",
         "COLUMNS": str(COLUMNS),
         "LINES": "50",
+        "PYTEST_ADDOPTS": "-p no:langsmith_plugin -p no:anyio -p no:hypothesispytest",  # they come with our own tests
     }
     return {**kept, **here}

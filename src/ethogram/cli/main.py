@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress
+from functools import cache
 from importlib import import_module
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -209,8 +210,9 @@ def verb_app(verb: Verb) -> Any:
     return app
 
 
+@cache
 def verb_command(verb: Verb) -> Any:
-    """The command of one verb, as it reads its arguments."""
+    """The command of one verb, as it reads its arguments: built once, however often a program calls `run`."""
     from typer.main import get_command
 
     from .numbers import with_finite_numbers

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from ethogram.capture.certificates import trusted
 from ethogram.capture.parse import as_float, as_int
 from ethogram.capture.recorder import ModelCall
 from ethogram.errors import BadUsage, NeedsPosix
@@ -189,7 +190,8 @@ class HttpAgent:
             # no connection outlives its episode, for the next may be in another event loop; an episode has its own
             # limit, this one is for an endpoint that is gone without a word
             limits = httpx.Limits(max_keepalive_connections=0, max_connections=None)
-            self._client = httpx.AsyncClient(timeout=httpx.Timeout(SILENCE_SECONDS, connect=30.0), limits=limits)
+            timeout = httpx.Timeout(SILENCE_SECONDS, connect=30.0)
+            self._client = httpx.AsyncClient(timeout=timeout, limits=limits, verify=trusted())
         body = {
             "task": task.id,
             "prompt": task.prompt,

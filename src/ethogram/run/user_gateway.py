@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ethogram.capture.certificates import trusted
 from ethogram.capture.wire.upstreams import Upstream
 from ethogram.errors import BadUsage
 
@@ -23,7 +24,7 @@ class UserGateway:
         import httpx
 
         try:
-            reply = httpx.get(f"{self.address}/_ethogram/upstreams", timeout=SECONDS, trust_env=False)
+            reply = httpx.get(f"{self.address}/_ethogram/upstreams", timeout=SECONDS, trust_env=False, verify=trusted())
             known = reply.raise_for_status().json()
             return {name: Upstream.at(name, address) for name, address in known.items()}
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError) as error:
@@ -45,7 +46,7 @@ class UserGateway:
 
         try:
             # a client for each request: the next one may be in another event loop
-            async with httpx.AsyncClient(timeout=SECONDS, trust_env=False) as client:
+            async with httpx.AsyncClient(timeout=SECONDS, trust_env=False, verify=trusted()) as client:
                 reply = await client.request(method, f"{self.address}/_ethogram/routes/{token}", **body)
             reply.raise_for_status()
         except httpx.HTTPError as error:

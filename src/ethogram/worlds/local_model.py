@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from ethogram.capture.certificates import trusted
 from ethogram.errors import MissingExtra
 from ethogram.plan import Task, derived_seed
 from ethogram.run.faults import NetworkFault
@@ -90,7 +91,7 @@ def _client() -> Any:
     import httpx
 
     limits = httpx.Limits(max_keepalive_connections=0)  # nothing is left open when the process ends
-    return httpx.Client(timeout=120.0, limits=limits)
+    return httpx.Client(timeout=120.0, limits=limits, verify=trusted())
 
 
 def chat(body: dict[str, Any], schema: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from ethogram.capture.asgi import JSON, LOOPBACK, TEXT, Headers, HttpRequest, Receive, Scope, Send, answer, is_from_here
+from ethogram.capture.certificates import trusted
 from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.server import ServerThread
 from ethogram.errors import BadUsage
@@ -133,6 +134,7 @@ class HttpProxy:
                 timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
                 limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
                 trust_env=not self._loopback,
+                verify=trusted(),
             )
         return self._client
 

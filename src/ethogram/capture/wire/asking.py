@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from ethogram.capture.certificates import trusted
 from ethogram.errors import BadUsage
 from ethogram.store.redact import is_marked
 from ethogram.trace import Trace
@@ -76,7 +77,7 @@ class ModelClient:
     async def __aenter__(self) -> ModelClient:
         import httpx
 
-        self._client = httpx.AsyncClient(timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=15.0))
+        self._client = httpx.AsyncClient(timeout=httpx.Timeout(TIMEOUT_SECONDS, connect=15.0), verify=trusted())
         return self
 
     async def __aexit__(

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import select
-import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from ethogram.capture.asgi import Headers
+from ethogram.capture.certificates import trusted
 
 from .upstreams import is_address
 
@@ -68,7 +68,7 @@ class HttpPool:
         self._port = parts.port or (443 if parts.scheme == "https" else 80)
         # an address has no others, and to race for it costs as much as to connect
         self._other_after = None if is_address(self._host) else OTHER_ADDRESS_SECONDS
-        self._context = _trusting() if parts.scheme == "https" else None
+        self._context = trusted() if parts.scheme == "https" else None
         self._idle: deque[HttpConnection] = deque()
         self._open: set[HttpConnection] = set()
 
@@ -353,12 +353,3 @@ def _head(request: UpstreamRequest) -> bytes:
     lines += [b"%s: %s\r\n" % one for one in request.headers]
     lines.append(b"\r\n")
     return b"".join(lines)
-
-
-def _trusting() -> ssl.SSLContext:
-    """Which certificates are trusted: as clients of Python decide it, also by `SSL_CERT_FILE`."""
-    import httpx
-
-    context = httpx.create_ssl_context()
-    context.set_alpn_protocols(["http/1.1"])
-    return context
