@@ -24,6 +24,8 @@ from .scripted import ReplyError
 ANSWER = "answer"
 TEMPERATURE = 0.4
 """For clients that give none. Providers take 1, at which a model of this size rarely finishes a task."""
+MAX_WORDS = 32
+"""Tokens of a reply without tools, where the client sets no limit: a model of this size does not find an end."""
 LONGEST_STRING = 60
 """Characters of a string argument that its tool does not limit: a small model may never close a quotation."""
 
@@ -57,7 +59,7 @@ class LocalReply:
         tools = allowed_tools(request)
         body: dict[str, Any] = {
             "messages": plain_messages(request.messages, tools),
-            "max_tokens": request.at_most_tokens or MAX_REPLY,
+            "max_tokens": request.at_most_tokens or (MAX_REPLY if tools else MAX_WORDS),
             "temperature": request.params.get("temperature", TEMPERATURE),
             "seed": self._seed_for(request),
         }
