@@ -75,8 +75,8 @@ def _temporary_root() -> str:
 
 
 def _trust_one_authority(folder: Path) -> None:
-    """A client of openai, httpx or anthropic reads all authorities when it is made: 70 ms of CPU, for thousands of clients
-    that speak to this machine without TLS."""
+    """A client of openai, httpx or anthropic reads all authorities when it is made, which is 70 ms of CPU for each of
+    thousands of clients that speak to this machine without TLS."""
     import certifi
 
     first, end, _ = Path(certifi.where()).read_text(encoding="utf-8").partition("-----END CERTIFICATE-----")

@@ -44,14 +44,18 @@ class SlowBrowser:
         return page
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    """One browser for the tests of this folder; ETHOGRAM_SLOW_PAGES=1 makes its pages slow."""
+    """One browser for the tests of a module, as its driver keeps an event loop running in this thread.
+
+    ETHOGRAM_SLOW_PAGES=1 makes its pages slow.
+    """
     if CHROMIUM is None:
         pytest.skip("no chromium on this machine (apt-get install chromium)")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"])
+        options = ["--no-sandbox", "--disable-gpu", "--disable-software-rasterizer"]
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=options)
         yield SlowBrowser(opened) if os.environ.get("ETHOGRAM_SLOW_PAGES") else opened
         opened.close()
 

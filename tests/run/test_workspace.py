@@ -249,6 +249,20 @@ def test_without_isolation_a_command_stays_as_it_is(tmp_path: Path) -> None:
         assert workspace.wrap(["ls", "-l"]) == ["ls", "-l"]
 
 
+def test_certificates_that_the_environment_names_are_seen_inside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = tmp_path / "authority.pem"
+    authority.touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path))
+    monkeypatch.setenv("CURL_CA_BUNDLE", "authority.pem")
+    shown = bubble(["ls"], [tmp_path / "work"])
+    assert shown.count(str(authority)) == 2, "as it is named outside"
+    assert str(tmp_path) not in shown, "a folder is no certificate"
+    assert "authority.pem" not in shown, "a relative name says nothing inside"
+
+
 def test_the_bubble_is_closed_unless_opened(tmp_path: Path) -> None:
     words = bubble(["ls"], [tmp_path])
     assert words[-2:] == ["--", "ls"]

@@ -32,6 +32,7 @@ MOST_READ = 256 << 20
 _LEFT_BY_MACHINES = frozenset({".git", "__pycache__", ".pytest_cache"})
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/run/systemd/resolve")
 """What programs need of a machine to run at all; of everything else the isolated see nothing."""
+CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 
 
 class Door(NamedTuple):
@@ -202,13 +203,19 @@ def bubble(
     for hidden in hide:
         if any(hidden.is_relative_to(place) for place in (*map(Path, SYSTEM), *map(Path, python), *show)):
             words += ["--tmpfs", str(hidden)]
-    for file in then_show:
+    for file in [*then_show, *_certificates()]:
         words += ["--ro-bind-try", str(file), str(file)]
     for folder in folders:
         words += ["--bind", str(folder), str(folder)]
     words += ["--chdir", str(start or folders[0]), "--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/tmp"]  # noqa: S108
     words += ["--unshare-all", *(["--share-net"] if network else []), "--die-with-parent", "--new-session"]
     return [*words, "--", *argv]
+
+
+def _certificates() -> list[Path]:
+    """The files of trusted authorities that the environment names: clients of HTTP fail where they cannot read them."""
+    named = (Path(os.environ.get(name, "")) for name in CERTIFICATES)
+    return [file for file in named if file.is_absolute() and file.is_file()]
 
 
 def original(root: Path, ref: FileRef, task: str) -> bytes:
