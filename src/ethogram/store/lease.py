@@ -125,7 +125,7 @@ def vanished(files: Files, path: str) -> NotFound:
 def renew(files: Files, path: str, name: str, *, alone: bool = False, session: bool = False) -> Lease:
     """Publish a lease, or publish it again: on other machines a lease is believed only so long."""
     pid = os.getpid()
-    lease = Lease(pid, _machine(), _born(pid), time.time_ns(), alone, session)
+    lease = Lease(pid, _machine(), _own_birth(pid), time.time_ns(), alone, session)
     files.publish(_path(path, name), msgspec.json.encode(lease))
     return lease
 
@@ -176,6 +176,12 @@ def _machine() -> str:
 
         state.update(str(uuid.getnode()).encode())
     return state.hexdigest()
+
+
+@cache
+def _own_birth(pid: int) -> str:
+    """When this process began; after a fork its id is another one."""
+    return _born(pid)
 
 
 def _born(pid: int) -> str:

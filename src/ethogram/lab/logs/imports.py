@@ -92,6 +92,8 @@ class ImportResult(Result, kw_only=True):
 
 
 _DEFAULTS = ImportOptions()
+MANY_RECORDS = 10_000
+"""Records that Python has not looked at for garbage yet, from which on they are set aside at the end."""
 NAMES_TOGETHER = 500
 
 
@@ -160,15 +162,16 @@ def read_logs(
 def rare_collections() -> Iterator[None]:
     """Python looks for garbage in cycles less often: an import makes very many records and hardly a cycle.
 
-    What is left of them at the end is set aside without a look, which else would come with the next record made.
+    What is left of many records is set aside without a look, which else would come with the next record made.
     """
     before = gc.get_threshold()
     gc.set_threshold(200_000, 20, 20)
     try:
         yield
     finally:
-        if gc.get_freeze_count() == 0:  # both together move all records to the oldest generation
-            gc.freeze()
+        # to count what a program has frozen takes longer than to look at a few records
+        if gc.get_count()[0] > MANY_RECORDS and gc.get_freeze_count() == 0:
+            gc.freeze()  # both together move all records to the oldest generation
             gc.unfreeze()
         gc.set_threshold(*before)
 
