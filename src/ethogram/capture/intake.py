@@ -280,16 +280,18 @@ def _strings(value: Any) -> list[str]:
     found: list[str] = []
     if isinstance(value, dict):
         found += [f"{name}={fact}" for name, fact in value.items() if isinstance(fact, str) and len(fact) <= FACT]
-    waiting = [value]
+    waiting: list[Any] = [[value]]
     while waiting:
         value = waiting.pop()
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict):
+        if type(value) is dict:
             if isinstance(arguments := value.get("arguments"), dict):
                 with suppress(UnicodeEncodeError):
                     found.append(to_json(arguments))
-            waiting.extend(value.values())
-        elif isinstance(value, list):
-            waiting.extend(value)
+            value = value.values()
+        for inner in value:
+            kind = type(inner)
+            if kind is str:
+                found.append(inner)
+            elif kind is dict or kind is list:
+                waiting.append(inner)
     return found
