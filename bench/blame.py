@@ -22,7 +22,6 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
 from ethogram.judge.findings import blamed_step, findings
 from ethogram.stats import interval
-from ethogram.stats.resample import bootstrap_means
 from ethogram.trace import SUCCESS_AT, Trace
 
 SHARED = Path(__file__).parents[2] / "shared"
@@ -184,7 +183,8 @@ def f1(counts: np.ndarray) -> np.ndarray:
 
 def scored(found: Sequence[set[str]], wanted: Sequence[set[str]]) -> str:
     rows = np.array([(len(f & w), len(f - w), len(w - f)) for f, w in zip(found, wanted, strict=True)], dtype=float)
-    low, high = np.quantile(f1(bootstrap_means(rows, 2000, np.random.default_rng(1))), [0.025, 0.975])
+    picks = np.random.default_rng(1).integers(0, len(rows), size=(2000, len(rows)))
+    low, high = np.quantile(f1(rows[picks].mean(axis=1)), [0.025, 0.975])
     return f"{float(f1(rows.mean(axis=0))):.2f} [{float(low):.2f}, {float(high):.2f}]"
 
 

@@ -26,12 +26,13 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
+from grids import grid_outcomes
 
-from ethogram.decide.gate import GatePlan, GateSettings, led, looks_bounds, plan_gate
-from ethogram.measure.outcomes import grid_outcomes
-from ethogram.stats import allocation, power, stratified
+from ethogram.decide.gate import GatePlan, GateSettings, led, plan_gate
+from ethogram.stats import allocation, power, sequential, stratified
 
 TASKS, ALPHA, POWER, STORED, PILOT = 50, 0.05, 0.8, 20, 4
 SUITES, REPEATS = 4 if QUICK else 16, 200
@@ -103,7 +104,12 @@ def fixed(rng: np.random.Generator, drop: float, test: Callable[..., np.ndarray]
 
 
 def z_test(first: stratified.Sums, second: stratified.Sums) -> np.ndarray:
-    return stratified.pooled_z(first, second)
+    """The two-proportion z-test (Pearson 1900), which forgets the tasks."""
+    na, nb = np.sum(first.n, axis=-1), np.sum(second.n, axis=-1)
+    a, b = np.sum(first.first, axis=-1), np.sum(second.first, axis=-1)
+    rate = (a + b) / (na + nb)
+    variance = rate * (1 - rate) * (1 / na + 1 / nb)
+    return np.where(variance > 0, (b / nb - a / na) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
 
 
 def by_task(first: stratified.Sums, second: stratified.Sums) -> np.ndarray:
@@ -123,6 +129,17 @@ def planned(p: np.ndarray, base: np.ndarray, rng: np.random.Generator, settings:
     return plan_gate(grid_outcomes(known, tasks=NAMES), settings, NAMES)
 
 
+def looks_bounds(plan: GatePlan, stored: float) -> tuple[np.ndarray, np.ndarray]:
+    """How z is judged and how far the drop's bound lies at every look of a plan, if no attempt goes missing."""
+    due = plan.attempts().astype(np.float64)
+    other = np.full(due.shape, stored) if stored else due
+    sizes = np.sum(due * other / np.maximum(due + other, 1.0), axis=1)
+    spend = (1 - POWER) * np.minimum(np.array(plan.fractions)[: len(plan.looks)], 1.0) ** 2
+    return sequential.rebound(plan.fractions, plan.upper, sizes, last=True), sequential.bounds_from_spending(
+        sizes, spend
+    )
+
+
 def play(rng: np.random.Generator, plan: GatePlan, first: np.ndarray, rates: np.ndarray, fresh: bool) -> np.ndarray:
     """The gate on many candidates of one suite, as `judge` decides: (replicates, 2), runs and 1 found, -1 passed, 0.
 
@@ -132,7 +149,7 @@ def play(rng: np.random.Generator, plan: GatePlan, first: np.ndarray, rates: np.
     runs, said = np.zeros(REPEATS), np.zeros(REPEATS)
     going = np.ones(REPEATS, dtype=bool)
     a, b = np.zeros((REPEATS, TASKS)), np.zeros((REPEATS, TASKS))
-    upper, reach = looks_bounds(plan, POWER, 0.0 if fresh else float(STORED))
+    upper, reach = looks_bounds(plan, 0.0 if fresh else float(STORED))
     before = np.zeros(TASKS, dtype=np.int64)
     for k, now in enumerate(due):
         b += rng.binomial(now - before, rates, b.shape)
@@ -220,7 +237,7 @@ def along(plan: GatePlan) -> allocation.Looks:
     """The looks of a plan as `judge` sees them; nothing passes before every task was attempted."""
     upper, reach = (np.array(plan.upper), np.array(plan.reach))
     if not plan.spread:
-        upper, reach = looks_bounds(plan, POWER, float(STORED))
+        upper, reach = looks_bounds(plan, float(STORED))
         reach = np.where(np.all(plan.attempts() > 0, axis=1), reach, np.inf)
     bias = np.array(plan.bias) if plan.bias else np.zeros(len(plan.runs))
     return allocation.Looks(np.array(plan.order), np.array(plan.runs), upper, reach, bias)

@@ -12,14 +12,16 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, command_cpu, cpu, new_home, plain_writer, table, verdict
+from grids import grid_outcomes
 
 from ethogram.decide.compare import compare_outcomes
 from ethogram.lab.gate.comparison import compare as compare_runs
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.lab.outcomes.reliability import reliability as run_reliability
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.measure.reliability import estimate_reliability
 from ethogram.store import Home
 from ethogram.trace import Head, Missing, Scored, Span, SpanId, episode_id, trace_id

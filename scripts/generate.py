@@ -61,7 +61,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "fork": ("study.fork_results:ForkResult",),
     "kill": ("lab.home.kill_switch:Killed",),
     "drill": ("study.drill:Drill",),
-    "replay": ("study.replay:ReplayResult", "study.redecide:RedecideResult"),
+    "replay": ("study.replay:ReplayResult", "study.redecide_results:RedecideResult"),
     "explore": (
         "study.explore:ExploreResult",
         "decide.race:RaceResult",

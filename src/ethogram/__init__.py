@@ -1,4 +1,4 @@
-"""Ethogram: a laboratory for agents. The front door is light: every name is imported when it is first used."""
+"""Ethogram: run, measure and compare AI agents. Every name is imported when it is first used."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any, Self, TypeVar
 
-from ethogram.errors import BadInput, EthogramError, MachineFailure, MissingExtra, NotFound
+from ethogram.errors import BadInput, EthogramError, MachineFailure, MissingExtra, NotFound, first_line
 
 ENGINES = ("local", "ray")
 CONNECT_SECONDS = 20
@@ -95,10 +95,10 @@ def _join(ray: Any) -> None:
         _knock(address)
         ray.init(address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
     except (OSError, RuntimeError, ValueError) as error:
-        said = getattr(error, "strerror", None) or str(error)
-        told = (said.strip().splitlines() or [type(error).__name__])[0]
+        told = getattr(error, "strerror", None) or first_line(error)
         raise BadInput(
-            f"no Ray cluster answers at {address!r} ({told}); start one there, or unset RAY_ADDRESS for a local one"
+            f"no Ray cluster answers at {address!r} ({told}); start one there, or unset RAY_ADDRESS for a local one",
+            where=address,
         ) from None
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ethogram.display.shorten import shortened_list
 from ethogram.errors import BadInput, NotFound
 from ethogram.trace import digest
 
@@ -31,13 +32,26 @@ def named_object(spec: str, root: Path | None = None) -> Any:
     """What `pkg.mod:name` or `file.py:name` (below `root`) names."""
     place, colon, name = spec.rpartition(":")
     if not colon or not place or not name:
-        raise BadInput(f"{spec!r} is not the name of a Python object; write pkg.mod:name or file.py:name")
+        raise BadInput(f"{spec!r} is not the name of a Python object; write pkg.mod:name or file.py:name", where=spec)
     found: Any = module_at((root or Path.cwd()) / place) if place.endswith(".py") else module_named(place, spec)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise NotFound.named("name", part, [n for n in dir(found) if not n.startswith("_")], where=f"{place}")
+            raise not_defined(found, part, place, "function or class")
         found = getattr(found, part)
     return found
+
+
+def not_defined(owner: Any, name: str, place: str, kind: str) -> NotFound:
+    """The error for a name that a module or a class does not have; it lists functions and classes defined there."""
+    from difflib import get_close_matches
+
+    module = getattr(owner, "__name__", None) if isinstance(owner, ModuleType) else getattr(owner, "__module__", None)
+    named = getattr(owner, "__dict__", {})
+    public = {k: v for k, v in named.items() if not (k.startswith("_") or isinstance(v, ModuleType))}
+    known = sorted(k for k, v in public.items() if callable(v) and getattr(v, "__module__", None) == module)
+    near = get_close_matches(name, public, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else f"; it has: {shortened_list(known, 8)}" if known else ""
+    return NotFound(f"{place} has no {kind} {name!r}{hint}", where=place, what="name", name=name, known=known)
 
 
 def module_named(name: str, wanted: str | None = None) -> ModuleType:
@@ -46,7 +60,12 @@ def module_named(name: str, wanted: str | None = None) -> ModuleType:
         with _first_on_path(Path.cwd()):
             return importlib.import_module(name)
     except ImportError as error:
-        raise NotFound(f"cannot import {name!r}{f' for {wanted!r}' if wanted else ''}: {error}") from None
+        raise NotFound(
+            f"cannot import {name!r}{f' for {wanted!r}' if wanted else ''}: {error}",
+            where=wanted,
+            what="module",
+            name=name,
+        ) from None
 
 
 def module_at(path: Path) -> ModuleType:

@@ -161,7 +161,7 @@ class Installed(NamedTuple):
 def installed_plugins() -> Installed:
     """Load every plug-in that is installed, and say of each whether it works.
 
-    An entry point in a group that starts with `ethogram.` but is no extension point is among the broken ones.
+    An entry point in a group that starts with `ethogram.` but is not an extension point is among the broken ones.
     """
     from difflib import get_close_matches
     from pkgutil import resolve_name
@@ -177,7 +177,7 @@ def installed_plugins() -> Installed:
         near = get_close_matches(group, EXTENSION_POINTS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(EXTENSION_POINTS)}"
         broken += [
-            f"{point.name!r} of {_package(point)} is not used: {group!r} is no extension point; {hint}"
+            f"{point.name!r} of {_package(point)} is not used: {group!r} is not an extension point; {hint}"
             for point in _entry_points(group)
         ]
     for sentence in broken:

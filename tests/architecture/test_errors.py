@@ -39,9 +39,35 @@ def test_every_refusal_says_what_there_is_and_what_it_takes(modules: dict[str, M
     assert not silent(modules, "Refused", {"have", "need", "of"})
 
 
-def test_damage_of_the_store_says_where(modules: dict[str, Module]) -> None:
-    stored = {name: m for name, m in modules.items() if m.package == "store"}
-    assert not silent(stored, "Damaged", {"where"})
+def test_damage_says_where(modules: dict[str, Module]) -> None:
+    assert not silent(modules, "Damaged", {"where"})
+
+
+NAMES = {"name", "spec", "path", "file", "where"}
+"""Variables and attributes that hold the name of something."""
+
+
+@pytest.mark.parametrize("error", ["BadInput", "NotFound"])
+def test_an_error_that_names_something_carries_it(modules: dict[str, Module], error: str) -> None:
+    """What stands as a name in the sentence is a fact too: a program reads `where` or `name`, not the sentence."""
+    bare = [
+        f"{m.name}:{node.lineno}"
+        for m in modules.values()
+        for node in ast.walk(m.tree)
+        if isinstance(node, ast.Raise)
+        and isinstance(node.exc, ast.Call)
+        and ast.unparse(node.exc.func) == error
+        and not node.exc.keywords
+        and any(names_something(part) for part in ast.walk(node.exc) if isinstance(part, ast.FormattedValue))
+    ]
+    assert not bare, f"give these `where=` or `name=`: {', '.join(bare)}"
+
+
+def names_something(part: ast.FormattedValue) -> bool:
+    """Whether this is the name of something, as in `{name!r}`, `{run.name!r}` or `{path.name}`."""
+    value = part.value
+    last = value.id if isinstance(value, ast.Name) else value.attr if isinstance(value, ast.Attribute) else ""
+    return last in NAMES
 
 
 def test_the_tree_that_is_drawn_is_the_tree() -> None:

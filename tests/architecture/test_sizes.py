@@ -18,8 +18,6 @@ FILE, FUNCTION = 420, 62
 LONGER_FILES = {
     "lab.cost.costs": 460,  # one result and the function for each of its parts, which nothing else uses
     "lab.field.fields": 430,  # one result of many fields, with the rows that it is made of
-    "store.redact": 430,  # the redactor, and the policy whose words name its detectors
-    "run.session": 450,  # one class: a run from its lease to its result, whose methods share what is in flight
 }
 LONGER_FUNCTIONS = {
     "cli.gate.command": 70,  # every option is passed on by name, one in a line

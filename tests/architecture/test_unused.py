@@ -1,4 +1,5 @@
-"""What only tests call is deleted: each public function and class is used by the product, a benchmark or a document."""
+"""What only tests and benchmarks call is deleted: the product, a script, an example or a document uses each public
+function and class."""
 
 from __future__ import annotations
 
@@ -83,7 +84,7 @@ def users(modules: dict[str, Module]) -> dict[str, set[Definition | None]]:
         for own, node in statements(module.tree):
             for name in names_used(node):
                 found[name].add(Definition(module.name, own) if own else None)
-    for folder in ("bench", "scripts", "examples"):
+    for folder in ("scripts", "examples"):
         for path in (ROOT / folder).rglob("*.py"):
             for name in names_used(ast.parse(path.read_text(encoding="utf-8"))):
                 found[name].add(None)
@@ -108,7 +109,7 @@ def test_every_public_function_and_class_is_used(
     unused: set[Definition] = set()
     while new := {d for d in defined - outside - unused if not users[d.name] - unused - {d}}:
         unused |= new
-    assert not unused, f"nothing but tests uses these: {sorted(f'{d.module}.{d.name}' for d in unused)}"
+    assert not unused, f"nothing but tests and benchmarks uses these: {sorted(f'{d.module}.{d.name}' for d in unused)}"
 
 
 def test_every_public_method_is_used(modules: dict[str, Module], users: dict[str, set[Definition | None]]) -> None:
@@ -120,4 +121,4 @@ def test_every_public_method_is_used(modules: dict[str, Module], users: dict[str
         if not users[method] and not (where := f"{module.name}.{owner}.{method}").startswith(CALLED_FROM_OUTSIDE)
         if not any(fnmatch(where, pattern) for pattern in CALLED_BY_OTHERS)
     ]
-    assert not unused, f"nothing but tests uses these: {sorted(unused)}"
+    assert not unused, f"nothing but tests and benchmarks uses these: {sorted(unused)}"

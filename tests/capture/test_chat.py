@@ -78,6 +78,13 @@ def test_a_chat_becomes_its_spans_and_reads_back_as_itself() -> None:
     assert report.lost == {}
 
 
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool"])
+def test_what_is_no_field_of_a_span_is_refused_for_every_role(role: Any) -> None:
+    message = result("ding") if role == "tool" else Message(role, (Text("Ring."),))
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'modle'; did you mean 'model'\?"):
+        build((message, {"start_ns": 1, "modle": "m"}))
+
+
 def test_a_result_takes_the_oldest_open_call_of_its_id_then_of_its_name_then_any_without_an_id() -> None:
     calls = (ToolCall("a", "1", "same"), ToolCall("b", "2", "same"), ToolCall("b", "3", None), ToolCall("c", "4", "x"))
     back = (result("r1", "b", "same"), result("r2", None, "same"), result("r3", "b", "unknown"), result("r4"))
@@ -120,7 +127,9 @@ def span_statuses(**fields: Any) -> tuple[str, bool, int | None]:
     return done[0].spans[0].status, step.failed, done[0].totals.errors
 
 
-@pytest.mark.parametrize("words", ["Error: no", "  Error", "Exception: no", "Traceback (most recent call last):\n"])
+@pytest.mark.parametrize(
+    "words", ["Error: no", "  Error", "Exception: no", "ValueError: no", "Traceback (most recent call last):\n"]
+)
 def test_a_tool_call_without_a_status_fails_by_its_first_words_as_in_a_chat(words: str) -> None:
     """One rule for every format, so that judges and the metric count the same."""
     assert says_error(ToolResult(words))

@@ -67,7 +67,10 @@ def test_a_format_of_another_package_is_recognised_read_and_written(installed: P
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        ("chat.add(chat_message(message), modell='x')", "AttributeError: 'Draft' object has no attribute 'modell'"),
+        (
+            "chat.add(chat_message(message), modell='x')",
+            "TypeError: ChatBuilder.add() got an unexpected keyword argument 'modell'; did you mean 'model'?",
+        ),
         ("chat.add(chat_message(message, 1, 2, 3, 4))", "TypeError: chat_message() takes "),
         ("chat.ad(message)", "AttributeError: 'ChatBuilder' object has no attribute 'ad'"),
     ],

@@ -16,7 +16,7 @@ from ethogram.capture.context import current_span
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
 from ethogram.capture.recorder import Recorder
-from ethogram.cost import Budget, CapReached, Caps
+from ethogram.cost import Amounts, Budget, CapReached, Caps
 from ethogram.trace import Message, Origin, Text, ToolCall, ToolResult, Trace
 
 START = 1_700_000_000_000_000_000
@@ -170,3 +170,17 @@ def test_clocks() -> None:
     real = SystemClock()
     looks = [real.now_ns() for _ in range(100)]
     assert looks == sorted(looks)
+
+
+def test_what_is_no_field_of_a_span_is_refused_and_reserves_nothing() -> None:
+    done: list[Trace] = []
+    budget = Budget("episode", Caps(steps=1))
+    with recording(done, budget) as record:
+        with pytest.raises(TypeError, match="'modle'"):
+            record.begin("model", "chat", modle="m")  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match="'modle'"), record.span("agent", modle="m"):  # type: ignore[call-arg]
+            pass
+        with pytest.raises(TypeError, match=r"unexpected keyword argument 'modle'; did you mean 'model'\?"):
+            record.begin_model(Amounts(steps=1), modle="m")  # type: ignore[call-arg]
+        record.end(record.begin_model(Amounts(steps=1), model="m"))
+    assert [s.model for s in done[0].spans] == ["m"]

@@ -99,7 +99,7 @@ def test_env_passes_more_and_clean_env_nothing_else(document, call, suite, home,
 
 @pytest.mark.parametrize(
     ("word", "words"),
-    [("NOWHERE_TO_BE_FOUND", "is not in the environment"), ("a b=secret", "is no name of a variable")],
+    [("NOWHERE_TO_BE_FOUND", "is not in the environment"), ("a b=secret", "is not the name of a variable")],
 )
 def test_what_cannot_be_passed_is_refused_before_anything_runs(call, document, suite, word, words):
     said = call("run", suite, "--agent", "cmd: python act.py {task}", "--env", word)

@@ -70,7 +70,7 @@ def test_a_run_on_the_screen(call, coding):
     assert said.code == 0, said
     assert "9 model calls (9 priced)" in said.out
     assert "cache hit rate 94.9 %" in said.out
-    assert said.out.startswith("coding  per resolved task unknown: no outcome is scored; $0.1010 in all\n")
+    assert said.out.startswith("coding  per resolved task: unknown, because no outcome is scored; $0.1010 in all\n")
     assert "by tool" in said.out
     assert "after-tool" in said.out
     assert "note: tokens of tool results are their characters / 4" in said.err
@@ -144,7 +144,7 @@ def test_an_unknown_model_is_named_and_can_be_priced(call, env):
         (("coding", "--model", "m"), "--model belongs to --assume"),
         (("coding", "--price", "m=3"), "NAME=FRESH/OUTPUT"),
         (("coding", "--prices", "nowhere.toml"), "no price file"),
-        (("coding", "--route", "tools=m"), "no class of step"),
+        (("coding", "--route", "tools=m"), "is not a class of step"),
         (("coding", "--route", "first=nobody"), "--price nobody=FRESH/OUTPUT"),
         (("coding", "--as-of", "soon"), "as-of"),
         (("coding", "--level", "2"), "--level must lie between 0.5 and 1"),

@@ -84,5 +84,6 @@ def test_a_tools_factory_that_fails_is_missing_and_never_a_traceback(call, raise
     Path("agent.py").write_text("def solve(task, episode):\n    return 'a'\n")
     said = call("run", "suite", "--agent", "agent.py:solve", "--retries", "0")
     assert said.code == 0
-    assert f"2 scored, 1 missing ({reason} 1)" in said.out
+    assert "2 of 2 scored attempts" in said.out
+    assert f"1 missing ({reason} 1)" in said.out
     assert "Traceback" not in said.out + said.err

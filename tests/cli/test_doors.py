@@ -98,7 +98,7 @@ def test_doctor_lists_plug_ins(env, install, call) -> None:
     assert said.code == 1
     lines = " ".join(said.out.split())
     assert "✓ ethogram.metrics failed_share (meters), fragile (meters), repeated (meters)" in lines
-    assert "✗ plug-in 'lost' of meters is not used: 'ethogram.metric' is no extension point" in lines
+    assert "✗ plug-in 'lost' of meters is not used: 'ethogram.metric' is not an extension point" in lines
     assert "note:" not in said.err
 
 

@@ -37,7 +37,7 @@ def test_an_effect_is_shown(world: Any, call: Call) -> None:
     assert lines[1] == 'answer = Fine. order({"item":"tea"}): this raises success'
     assert lines[2].startswith("effect on success: +1 [+0.")
     assert "95 %, betting confidence sequence, n = 8 pairs" in lines[2]
-    assert lines[3] == "without it 0.00, with it 1.00; the interval leaves 0 out after 8 pairs"
+    assert lines[3] == "without it 0.00, with it 1.00; the interval excludes 0 after 8 pairs"
     assert "next: ethogram show fork-order-tea-001" in lines[-1]
     assert "$" in lines[-1]
     assert "look 1: 4 pairs, 4 gained, 0 lost; effect between" in said.err
@@ -72,13 +72,13 @@ BAD = [
     (("--at", "2", "--set", "tea"), "'tea' changes nothing"),
     (("--at", "2", "--set", "seed=1"), "'seed' cannot be changed"),
     (("--at", "77", "--set", "prompt=x"), "the trace has no step 77; its steps are 0 to 4"),
-    (("--at", "two"), "--at 'two' is no step"),
+    (("--at", "two"), "--at 'two' is not a step"),
     (("--at", "2", "-k", "0"), "at least one continuation"),
     (("--at", "2", "--level", "2"), "--level must lie between 0.5 and 1"),
     (("--at", "2", "--suite", "nowhere"), "nowhere"),
     (("--at", "2", "--agent", "nobody.py:solve"), "nobody"),
     (("--at", "2", "--set", "prompt=raw.bin"), "'raw.bin' of --set cannot be read as text"),
-    (("--at", "2", "--run", "night"), "exists and is no fork"),
+    (("--at", "2", "--run", "night"), "exists and is not a fork"),
     (("--at", "2", "--capture", "off"), "recorded answers are given at the gateway"),
 ]
 

@@ -360,7 +360,7 @@ def post(address: str, document: Any) -> tuple[int, Any]:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (("--upstream", "nonsense"), "is no address"),
+        (("--upstream", "nonsense"), "is not an address"),
         (("--upstream", "http://a/v1", "--upstream", "http://b/v1"), "two upstreams are given for 'openai'"),
         (("--per", "day"), "choose conversation or process"),
         (("--cap", "task.usd=1"), "belong to no task"),

@@ -81,7 +81,7 @@ def answer(call: Any, isolation: str) -> dict[str, Any]:
     options = ("--isolation", isolation, "--redact", "none", "--run", "r")
     said = call("run", "suite", "--agent", "cmd: python agent.py", *options)
     assert said.code == 0, said
-    assert "1 of 1 scored succeeded" in said.out
+    assert "1 of 1 scored attempt succeeded" in said.out
     run = open_home(os.environ.get("ETHOGRAM_HOME", ".ethogram")).run("r")
     return dict(json.loads(run.trace(run.entries[0]).answer or ""))
 
@@ -113,5 +113,5 @@ def test_checks_run_isolated_too(call, asked):
     task = {"id": "t", "prompt": json.dumps(asked), "files": {"given.txt": "files/given.txt"}, "checks": checks}
     Path("suite/tasks.jsonl").write_text(json.dumps(task) + "\n")
     said = call("run", "suite", "--agent", "cmd: python agent.py", "--isolation", "bwrap")
-    assert "1 of 1 scored succeeded" in said.out
+    assert "1 of 1 scored attempt succeeded" in said.out
     assert not outside.exists()

@@ -10,7 +10,7 @@ from pathlib import Path
 def test_label_and_why(call, document, lake):
     said = call("label", "desk", "1/1", "bad_args", "--why", "the address has a typing error", "--by", "ada")
     assert said.code == 0
-    assert said.out.startswith("desk  1 label added; 0 traces left without failure_class by hand\n")
+    assert said.out.startswith("desk  1 label added; 0 traces still have no failure_class set by a person\n")
     assert "the address has a typing error" in said.out
     shown = call("why", "desk").out
     assert "classes set by hand (in no test): 1, e.g. " in shown

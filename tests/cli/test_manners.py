@@ -40,8 +40,8 @@ def test_version(call):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("imprt", "no verb named 'imprt'; did you mean 'import'?"),
-        ("qqq", "no verb named 'qqq'; ethogram --help lists them"),
+        ("imprt", "no command named 'imprt'; did you mean 'import'?"),
+        ("qqq", "no command named 'qqq'; ethogram --help lists them"),
         ("show --limt 3", "--limit"),
         ("show --limit many", "--limit"),
         ("show nope", "no run named"),

@@ -16,7 +16,7 @@ def test_what_people_see(call):
     )
     assert second == "power 0.8, 5% false alarms; both arms are run"
     for name in ("at most", "mean if the drop is real", "mean if nothing changed", "without stages"):
-        assert re.search(rf"^{name} +\d+  \$\d+\.\d\d *$", said.out, re.MULTILINE), name
+        assert re.search(rf"^{name} +\d+  \$\d+\.\d+ *$", said.out, re.MULTILINE), name
     assert re.search(r"^simulated +power +false alarms +passed in error +undecided *$", said.out, re.MULTILINE)
     stored = call("plan", "--drop", "0.15", "--stored", "20")
     assert "candidate only, 20 stored attempts per task" in stored.out

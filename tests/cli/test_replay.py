@@ -131,7 +131,7 @@ def test_a_run_replayed(shop_folder: Shop, checked: Schema) -> None:
     for verb in (["stats", "latest"], ["compare", "rec", "latest"], ["gate", "rec", "latest"]):
         code, _, err = call(*verb)
         assert code == 64
-        assert "no samples" in err
+        assert "not independent attempts" in err
 
 
 def test_time_travel(shop_folder: Shop, checked: Schema, tmp_path: Path) -> None:
@@ -139,14 +139,14 @@ def test_time_travel(shop_folder: Shop, checked: Schema, tmp_path: Path) -> None
     travel = ("--prompt", "hurry.txt")
     code, out, _ = shop_folder.live("replay", shop_folder.trace, *travel, "-k", "6", "--max-usd", "1")
     assert code == 0
-    assert "departs first at step 0; the change moved step 0" in out
+    assert "first different decision: step 0; caused by the change: step 0" in out
     code, out, _ = shop_folder.live("replay", shop_folder.trace, *travel, "--json")
     found = checked("replay", out)
     assert (code, found["first_divergence"], found["calls"]) == (0, 0, 4)
     assert found["change"] == {"prompt": "You are in a hurry."}
     code, out, _ = shop_folder.live("replay", "rec", *travel)
     assert code == 0
-    assert "traces that depart: 1 [0.342, 1]" in out
+    assert "traces that differ: 1 [0.342, 1]" in out
     code, out, _ = shop_folder.live("replay", "rec", *travel, "--limit", "2", "--json")
     assert len(checked("replay", out)["traces"]) == 2
 

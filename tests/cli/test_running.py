@@ -27,7 +27,7 @@ def test_init_never_overwrites(call, suite):
 def test_run_and_look(call, document, suite):
     said = call("run", suite, *AGENT, "-k", "2", "--run", "first")
     assert said.code == 0
-    assert "run first: 6 planned, 6 scored, 0 missing, 0 not run" in said.out
+    assert "\n6 planned, 0 missing, 0 not run\n" in said.out
     found = document("run", suite, *AGENT, "-k", "2", "--run", "second")
     assert (found["planned"], found["scored"], found["missing"], found["not_run"]) == (6, 6, {}, 0)
     shown = document("show", "second")

@@ -12,8 +12,8 @@ def test_what_people_see(call, ran):
     ran("night", "good", 4)
     said = call("stats", "night", "--k", "1,2,4,8")
     assert said.code == 0
-    assert "n 40, c " in said.out
-    assert "model coin-1, temperature 0.3, scaffold unknown" in said.out
+    assert "n 40 attempts, c " in said.out
+    assert "model: coin-1; temperature: 0.3; scaffold: unknown" in said.out
     assert "40 planned: 40 scored (100%), 0 missing" in said.out
     assert "pass@k" in said.out
     assert "pass^k" in said.out
@@ -38,7 +38,8 @@ def test_k_over_other_tasks_is_said(call, tmp_path):
     assert call("import", str(tmp_path / "uneven.json"), "--run", "uneven").code == 0
     said = call("stats", "uneven", "--k", "1,2,4")
     assert re.match(
-        r"uneven  pass@1 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], \d+ of 60 scored attempts succeeded\nn 60, c ", said.out
+        r"uneven  pass@1 0\.\d{3} \[0\.\d{3}, 0\.\d{3}\], \d+ of 60 scored attempts succeeded\nn 60 attempts, c ",
+        said.out,
     )
     assert said.out.splitlines()[4].split()[:3] == ["k", "tasks", "pass@k"]
     assert "each k uses only the tasks with k attempts" in said.out

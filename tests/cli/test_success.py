@@ -46,7 +46,7 @@ def near(call: Any) -> Home:
     Path("act.py").write_text(AGENT)
     said = call("run", "near.py", "--agent", "act.py:act", "-k", "4", "--run", "near")
     assert said.code == 0, said
-    assert "3 of 8 scored succeeded" in said.out
+    assert "3 of 8 scored attempts succeeded" in said.out
     return open_home()
 
 

@@ -37,7 +37,7 @@ def test_what_people_see(call, rooms):
     said = call("why", rooms)
     assert said.code == 0
     assert said.out.startswith(
-        "16 of 28 attempts failed; 12 of them show a cause, first: calls book with arguments that it refuses"
+        "16 of 28 attempts failed. Main cause: calls book with arguments that it refuses (in 12 of 16 failed and "
     )
     assert "failed 12 of 16, succeeded 0 of 12; share 0.75 [" in said.out
     assert "in no success of the same tasks" in said.out

@@ -57,8 +57,8 @@ def test_a_model_that_is_away_settles_nothing_and_is_asked_again(
 
 def test_the_printed_experiment_is_a_command(night: None, call: Call) -> None:
     said = call("why", "night")
-    (printed, *_) = [line for line in said.out.splitlines() if "settle it: " in line]
-    _, _, command = printed.partition("settle it: ")
+    (printed, *_) = [line for line in said.out.splitlines() if "test it by an experiment: " in line]
+    _, _, command = printed.partition("test it by an experiment: ")
     words = shlex.split(command.partition("  (at most 40 attempts, about $")[0])
     words[words.index("-k") + 1] = "2"
     done = call(*words[1:], "--json")

@@ -77,7 +77,7 @@ def test_a_cap_at_any_level_is_blind_to_what_is_not_metered() -> None:
     experiment = Budget("experiment", Caps(usd=1.0))
     episode = Budget("episode", Caps(tokens=10), experiment)
     episode.unmetered("steps", "nobody counts them")
-    with pytest.raises(Unmetered, match="the experiment's cap on usd cannot be kept: no price"):
+    with pytest.raises(Unmetered, match="the experiment's cap on usd cannot be enforced: no price"):
         episode.unmetered("usd", "no price")
     with pytest.raises(Unmetered, match="the episode's cap on tokens"):
         episode.unmetered("tokens", "no counts")

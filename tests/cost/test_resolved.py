@@ -112,7 +112,7 @@ def test_what_is_missing_is_counted_and_left_out():
 @pytest.mark.parametrize(
     ("cost", "resolved", "why"),
     [
-        ([np.nan, np.nan], [1.0, 0.0], "no scored episode is priced"),
+        ([np.nan, np.nan], [1.0, 0.0], "the cost of all 2 scored episodes is unknown"),
         ([1.0, 2.0], [np.nan, np.nan], "no outcome is scored"),
         ([1.0], [0.0], "nothing was resolved"),
         ([1.0], [1.0], "one attempt is too few for an interval: 4 are needed, ideally 3 per task"),

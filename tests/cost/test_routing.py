@@ -68,7 +68,7 @@ def test_routes_are_read(text, route):
         ("small", "WHAT=MODEL"),
         ("=small", "WHAT=MODEL"),
         ("after-tool=", "WHAT=MODEL"),
-        ("tools=small", "no class of step"),
+        ("tools=small", "is not a class of step"),
         ("first:grep=m", "only after-tool and after-error"),
         ("120%=m", "between 0% and 100%"),
         ("-1=m", "at least 0"),

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from grids import grid_outcomes
 
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 
 GONE = "infrastructure.timeout"
 

@@ -6,9 +6,10 @@ from functools import cache
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.gate import GatePlan, GateSettings, judge, led, plan_gate
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import allocation, power
 
 NAMES = tuple(f"task {i}" for i in range(30))

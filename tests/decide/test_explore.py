@@ -269,7 +269,7 @@ def test_three_sets_and_what_is_wrong_among_them():
     assert all(s.endswith(".") and s[0].isupper() | s[0].isdigit() for s in sentences)
     sentence = " ".join(sentences)
     assert "2 of 4 points are safe" in sentence
-    assert "1 points were never visited" in sentence
+    assert "1 point was never visited" in sentence
     assert "not a bound on error rates" in sentence
 
 
@@ -354,7 +354,7 @@ def test_what_a_certificate_says():
     short = Tally(np.where(np.arange(64) == 7, 5, 6), nothing)
     found = certificate(posterior_of([belief], PROBLEM, short, belief.mean), short, PROBLEM, 0.95)
     assert (found.pocket_rate, found.may_hide, found.looks, found.unproven, found.episodes) == (0.5, 3, 6, 1, 1)
-    assert "1 points look safe by their neighbours and are left undecided" in " ".join(found.said())
+    assert "1 point is undecided: its neighbours look safe" in " ".join(found.said())
     whole = Tally(nothing + 6, nothing)
     found = certificate(posterior_of([belief], PROBLEM, whole, belief.mean), whole, PROBLEM, 0.95)
     assert found.holds

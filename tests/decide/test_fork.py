@@ -64,7 +64,7 @@ def test_it_stops_where_the_interval_leaves_zero_out() -> None:
     assert (found.verdict, found.done, len(found.looks)) == ("raises", True, 7)
     assert [look.low > 0 for look in found.looks] == [False] * 6 + [True]
     assert found.effect.n == 7
-    assert "leaves 0 out after 7 pairs" in found.why
+    assert "excludes 0 after 7 pairs" in found.why
     assert find_effect([1.0] * 20, [0.0] * 20, ForkPlan(pairs=20)).verdict == "lowers"
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.compare import compare_outcomes, one_look
 from ethogram.decide.layers import HOLDS, LayerChange, LayerState, compare_layers, where_to_look
 from ethogram.estimate import Estimate
 from ethogram.measure.layers import NAMES, LayerScores
-from ethogram.measure.outcomes import grid_outcomes
 from ethogram.trace import LAYERS, Layer
 
 TASKS, ATTEMPTS = 10, 10

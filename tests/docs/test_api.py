@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 SAYS = (
     "6 of 6 succeeded",
     "['stock', 'stock']",
-    "13 of 32 attempts failed; 13 of them show a cause",
+    "13 of 32 attempts failed. Main cause: ",
     "undecided no drop is established",
     "no run named",
 )

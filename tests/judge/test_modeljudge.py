@@ -17,6 +17,7 @@ from ethogram.judge.judges import Case
 from ethogram.judge.modeljudge import JudgeReply, JudgeRequest, ModelJudge, ModelSettings, NoReply
 from ethogram.judge.rubric import Rubric, RubricItem
 from ethogram.judge.stripping import CLAIM_GONE, OUTCOME_GONE, without_narration, without_outcome
+from ethogram.judge.structured import object_in
 from ethogram.judge.windows import windows_over
 from ethogram.trace import SUCCESS_AT, Label, Missing, Scored, Trace
 
@@ -68,7 +69,7 @@ def test_a_verdict_for_every_step_that_is_asked_about(trace: Trace) -> None:
     [
         ({"step": 99, "answer": "no"}, "cites step 99, which was not asked about"),
         ({"step": None, "answer": "no"}, "cites no step"),
-        ({"step": 4, "answer": "no", "quote": "green door"}, "does not stand in step 4"),
+        ({"step": 4, "answer": "no", "quote": "green door"}, "is not in step 4"),
         ({"step": 4, "answer": "maybe"}, "another form"),
     ],
 )
@@ -98,6 +99,27 @@ def test_an_answer_between_fences_and_not_applicable_are_understood(trace: Trace
     model = Model(f"```json\n{answer({'step': 2, 'answer': 'not_applicable'}, {'step': 4})}\n```")
     found = judge(model).judge(Case(trace, SUCCESS_AT), RUBRIC).verdicts
     assert [(v.value, v.applies) for v in found] == [(None, False), (True, True)]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "Of step {3} I am sure. ```json%s```",
+        "First {a draft}, then: %s",
+        "```json\n%s\n```\nin the form of\n```json\n{}\n```",
+        '%s That is {"all": true}.',
+    ],
+)
+def test_an_answer_among_words_is_found_and_not_asked_for_again(trace: Trace, reply: str) -> None:
+    model = Model(reply % answer({"step": 2}, {"step": 4}))
+    found = judge(model).judge(Case(trace, SUCCESS_AT), RUBRIC).verdicts
+    assert [v.value for v in found] == [True, True]
+    assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize("reply", ["{" * 100_000, '{"verdicts":' * 20_000, '{"other": {}}'])
+def test_a_reply_without_the_answer_is_read_in_short_time(reply: str) -> None:
+    assert object_in(reply, "verdicts") == {}
 
 
 def test_no_reply_at_all_is_no_verdict(trace: Trace) -> None:

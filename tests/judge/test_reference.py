@@ -13,7 +13,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
 from ethogram.judge.changing import changes_by_name
 from ethogram.judge.findings import Finding, category_of, findings, known_facts
-from ethogram.judge.settings import ToolCalls
+from ethogram.judge.settings import ToolCallsCheck
 from ethogram.lab import import_logs
 from ethogram.store import Home
 from ethogram.trace import SUCCESS_AT, Scored, Trace
@@ -155,15 +155,15 @@ def test_a_log_without_a_reference_has_no_category(scene: Any) -> None:
 def test_a_suite_gives_the_reference_and_declares_what_changes_the_world(scene: Any) -> None:
     trace = scene().calls("look_up", {"q": "a"}).calls("frobnicate", {"x": 2}).done()
     expected = [{"name": "look_up", "arguments": {"q": "b"}}, "frobnicate"]
-    given = findings(trace, SUCCESS_AT, known_facts(trace, expected=expected, compare=ToolCalls()))
+    given = findings(trace, SUCCESS_AT, known_facts(trace, expected=expected, compare=ToolCallsCheck()))
     assert category_of(given) == "wrong_arguments"  # a check that asks for a read means it
     declared = findings(trace, SUCCESS_AT, known_facts(trace, expected=expected, changing=["frobnicate"]))
     assert category_of(declared) == "same_calls"
-    only = known_facts(trace, expected=["frobnicate"], compare=ToolCalls(only=["frobnicate"]))
+    only = known_facts(trace, expected=["frobnicate"], compare=ToolCallsCheck(only=["frobnicate"]))
     assert only.changing == {"frobnicate"}
     assert category_of(findings(trace, SUCCESS_AT, only)) == "same_calls"
     more = known_facts(
-        trace, expected=["frobnicate"], compare=ToolCalls(mode="superset"), changing=["look_up", "frobnicate"]
+        trace, expected=["frobnicate"], compare=ToolCallsCheck(mode="superset"), changing=["look_up", "frobnicate"]
     )
     assert category_of(findings(trace, SUCCESS_AT, more)) == "same_calls"  # this check allows further calls
 

@@ -90,7 +90,7 @@ def own_items(rubric: Any) -> list[Any]:
         ({"items": ["nope"]}, "there is no standard item 'nope'; these are: tool_choice"),
         ({"items": [{"name": "a"}]}, "item 1: .*question"),
         ({"items": [{"name": "a", "question": "?", "applies_to": "mondays"}]}, "item 1: .*applies_to"),
-        ({"items": [{"name": "A b", "question": "?", "applies_to": "calls"}]}, "'A b' is no name"),
+        ({"items": [{"name": "A b", "question": "?", "applies_to": "calls"}]}, "'A b' is not a name"),
         ({"items": [{"name": "a", "question": " ", "applies_to": "calls"}]}, "'a' asks nothing"),
         ({"items": ["termination", "termination"]}, "asks 'termination' twice"),
         ({"items": ["termination"], "model": "x"}, "a rubric has no key 'model'"),

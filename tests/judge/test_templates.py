@@ -21,7 +21,7 @@ from ethogram.judge.templates import template_of
         ("unknown column 'prize'\n  in table", "unknown column <value> in table"),
         ("run 3f2504e0-4f89-11d3-9a0c-0305e82c3301 is gone", "run <id> is gone"),
         ("object at 0x7f9c2d1e is closed", "object at <id> is closed"),
-        ("[REDACTED:email:0123456789abcdef] is unknown", "<redacted> is unknown"),
+        ("[REDACTED:email:01234567] is unknown", "<redacted> is unknown"),
         ("", "no words"),
     ],
 )

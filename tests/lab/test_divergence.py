@@ -14,7 +14,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab import import_logs, load
 from ethogram.lab.divergence.diffs import diff
-from ethogram.lab.divergence.divergence import baseline_floor, divergence
+from ethogram.lab.divergence.divergence import divergence
 from ethogram.lab.divergence.step_sequences import ReadingOptions, load_readings
 from ethogram.measure.reading import read_positions
 from ethogram.store import Home, Keyring, Redactor, Run
@@ -201,7 +201,7 @@ def test_a_run_against_its_baseline(home: Home, write: Callable[..., None]) -> N
     assert found.prevalence_within_floor["loop_or_extended_execution"].value == 0.0
     assert all(p.answer_changed for p in found.pairs)
     assert all(isinstance(p.token_overhead, float) and p.token_overhead > 1 for p in found.pairs)
-    assert found.noise_floor == baseline_floor("base", home=home)
+    assert found.noise_floor == divergence("base", home=home).noise_floor
     assert found.noise_floor.reruns == 3
     assert not found.warnings
     assert len(found.rows()) == 24

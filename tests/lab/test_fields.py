@@ -16,6 +16,7 @@ from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.files import as_messages, load_corridor, milestones_file
 from ethogram.lab.field.results import FieldResult, StandardTable, standard_table
 from ethogram.measure import Dimension, Field
+from ethogram.measure.metrics import FieldMetrics
 from ethogram.store import Home, Policy, Redactor
 from ethogram.store.files import LocalFiles
 from ethogram.trace import (
@@ -117,6 +118,19 @@ def test_without_a_line_of_code(home):
     assert {"width", "convergence", "pass_rate", "drift"} <= set(found.estimates)
     assert [s.name for s in found.chain.steps] == ["width", "convergence", "separation", "skew", "stages"]
     assert len(found.rows()) == found.d == len(found.to_df())
+
+
+def test_the_report_is_made_once(home, monkeypatch):
+    """Its permutation test takes most of the time; the summary in words reads the same report."""
+    asked: list[tuple[int, int]] = []
+    real = FieldMetrics.separation_test
+    monkeypatch.setattr(FieldMetrics, "separation_test", lambda self, *how: asked.append(how) or real(self, *how))
+    store(home, "shop", episodes(1))
+    found = field_of("shop", home=home, preset="service", seed=3, draws=199, level=0.9)
+    assert asked == [(199, 3)]
+    assert (found.chain.seed, found.chain.draws, found.chain.alpha) == (3, found.draws, 0.1)
+    flags = {f.dimension: f.adjusted_p for f in found.chain.flags}
+    assert flags == {n: d.adjusted for n, d in found.dimensions.items() if d.adjusted is not None and d.adjusted <= 0.1}
 
 
 def test_a_dimension_that_repeats_another_is_left_out(home):
@@ -491,7 +505,7 @@ def test_a_file_with_a_field_is_held_to_its_word(home, tmp_path):
         ("Bare", BadInput, r"needs dimensions\(\)"),
         ("helper", BadUsage, "is int, not a subclass"),
         ("Dimension", BadUsage, "is Dimension, not a subclass"),
-        ("Gone", NotFound, "no name named 'Gone' in "),
+        ("Gone", NotFound, "has no function or class 'Gone'; it has: "),
     ):
         with pytest.raises(error, match=words):
             field_of("run", home=home, field=f"{file}:{name}")

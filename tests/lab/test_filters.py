@@ -60,7 +60,7 @@ def test_words_inside_traces_are_asked_for_apart() -> None:
     ("text", "said"),
     [
         ("night pas<0.5", "knows no field 'pas', at character 7; it knows: pass, cost, tag, words"),
-        ("pass<half", "'half' is no number, at character 1; write for example pass<0.5"),
+        ("pass<half", "'half' is not a number, at character 1; write for example pass<0.5"),
         ("pass<", "says nothing after pass<, at character 1"),
         ("tag>x", "tag is a text and has no order"),
         ('"open', "quotation mark that is never closed, at character 1"),

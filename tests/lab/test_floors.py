@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from ethogram.lab import load
-from ethogram.lab.divergence.divergence import baseline_floor, divergence
-from ethogram.lab.divergence.floors import FloorRecord, kept_floor, own_distances
+from ethogram.lab.divergence.divergence import divergence
+from ethogram.lab.divergence.floors import FloorRecord, floor_of, kept_floor, own_distances
 from ethogram.lab.divergence.step_sequences import ReadingOptions, by_version, listed, load_readings
 from ethogram.lab.home.runs import remove_run
 from ethogram.measure.divergence import distances
+from ethogram.measure.floor import NoiseFloor
 from ethogram.stats.distance import Alphabet
 from ethogram.store import DERIVED, Home, Redactor, RetentionRule, Run, retain, verify
 from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
@@ -46,6 +47,13 @@ def fill(home: Home, plain: Redactor) -> Callable[..., Run]:
     return write
 
 
+def own_floor(run: Run, how: ReadingOptions | None = None) -> NoiseFloor:
+    """What repeats of a run differ by: from its record, else computed and kept."""
+    how = how or ReadingOptions()
+    groups = [g for episodes in load_readings(run, how).tasks.values() for g in by_version(episodes)]
+    return floor_of(groups, own_distances(run, groups, how))
+
+
 def records(run: Run) -> list[str]:
     return run.files.names(f"{run.path}/{DERIVED}")
 
@@ -62,7 +70,7 @@ def write_back(run: Run, record: FloorRecord) -> None:
 
 def test_a_record_says_what_it_was_computed_from(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(4))
-    found = baseline_floor("base", home=home)
+    found = own_floor(load("base", home=home))
     record = read(run)
     assert record.noise_floor == found
     assert (record.reading, record.signature, record.by_lane) == ("steps", "structural", True)
@@ -92,14 +100,14 @@ def test_the_gate_and_divergence_use_the_record(home: Home, fill: Callable[..., 
 
 def test_other_traces_and_other_rules_have_records_of_their_own(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(3))
-    before = baseline_floor(run, home=home)
+    before = own_floor(run)
     assert len(records(run)) == 1
-    baseline_floor(run, how=ReadingOptions(signature="kind"), home=home)
+    own_floor(run, ReadingOptions(signature="kind"))
     assert len(records(run)) == 2
-    baseline_floor(run, how=ReadingOptions(signature=lambda span: span.name), home=home)
+    own_floor(run, ReadingOptions(signature=lambda span: span.name))
     assert len(records(run)) == 2  # code of one's own may change under the same name
     run = fill("base", range(3, 6))
-    after = baseline_floor(run, home=home)
+    after = own_floor(run)
     assert len(records(run)) == 3
     assert (before.pairs, after.pairs) == (9, 45)
 
@@ -107,19 +115,19 @@ def test_other_traces_and_other_rules_have_records_of_their_own(home: Home, fill
 def test_a_run_that_grows_keeps_no_record(home: Home, plain: Redactor, fill: Callable[..., Run]) -> None:
     run = fill("base", range(3))
     with run.writer(plain, window=None):
-        assert baseline_floor(run, home=home).measured
+        assert own_floor(run).measured
         assert records(run) == []
 
 
 def test_verify_retention_and_removal(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(4))
-    baseline_floor(run, home=home)
+    own_floor(run)
     checked = verify(run)
     assert checked.ok
     assert checked.leftovers == []
     retain(run, RetentionRule(keep_all_s=0.0, keep_failures=False, sample=0.5), dry_run=False)
     assert records(run) == []
-    baseline_floor(home.run("base"), home=home)
+    own_floor(home.run("base"))
     assert len(records(run)) == 1
     remove_run("base", home=home)
     assert not run.files.exists(f"{run.path}/{DERIVED}")
@@ -128,16 +136,17 @@ def test_verify_retention_and_removal(home: Home, fill: Callable[..., Run]) -> N
 def test_what_cannot_be_written_is_not_kept(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(3))
     run.files.publish(f"{run.path}/{DERIVED}", b"no folder")
-    assert baseline_floor(run, home=home).measured
+    assert own_floor(run).measured
     assert run.files.read(f"{run.path}/{DERIVED}") == b"no folder"
 
 
-def test_a_floor_is_found_without_reading_traces(home: Home, fill: Callable[..., Run]) -> None:
+def test_a_record_is_found_without_reading_traces(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(4))
-    want = baseline_floor(run, home=home)
+    want = own_floor(run)
     for name in run.files.names(run.path):
         if name.startswith("spans-"):
             run.files.delete(f"{run.path}/{name}")
-    assert baseline_floor("base", home=home) == want
     groups = [g for v in listed(home.run("base")).tasks.values() for g in by_version(v)]
-    assert kept_floor(load("base", home=home), groups, ReadingOptions()) is not None
+    record = kept_floor(load("base", home=home), groups, ReadingOptions())
+    assert record is not None
+    assert record.noise_floor == want

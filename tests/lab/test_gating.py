@@ -71,6 +71,18 @@ def test_regression_pass_and_undecided(home: Home, base: str) -> None:
         assert json.loads(found.to_json())["evidence"]["planned_looks"] >= len(found.evidence.looks)
 
 
+def test_a_candidate_that_costs_nothing_is_not_priced_as_its_baseline(home: Home, base: str) -> None:
+    def free(task: Task, episode: Any) -> str:
+        return "yes" if episode.random("b").random() < 0.8 else "no"
+
+    free.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+    run_suite(coins(), free, k=1, home=home, run="free")
+    found = gate(base, "free", home=home, margin=0.1)
+    assert found.verdict == "undecided"
+    assert found.needed.runs > 0
+    assert found.needed.cost_usd == 0.0
+
+
 def test_it_may_be_judged_again_under_other_settings(home: Home, base: str) -> None:
     run_suite(coins(), agent(0.65, fate="b"), k=10, home=home, run="new")
     loose, strict = gate(base, "new", home=home, margin=0.3), gate(base, "new", home=home, alpha=0.001, margin=0.3)
@@ -230,7 +242,7 @@ def test_a_margin_that_the_baseline_cannot_show(home: Home) -> None:
         run_suite(coins(), agent(), k=2, home=home, run=name)  # the same fate: no difference at all
     found = gate("old", "new", home=home, margin=0.04)
     assert found.verdict == "undecided"
-    assert any("cannot show a change of 0.04" in w for w in found.warnings)
+    assert any("too few to detect a drop of 0.04" in w for w in found.warnings)
     assert found.needed.baseline_runs > 0
     assert "the baseline needs" in found.needed.why
 

@@ -85,12 +85,14 @@ def test_an_edited_suite_is_noticed(tmp_path: Path, home: Home) -> None:
     assert run_suite(folder, agent(0.9), k=4, home=home, run="clean").warnings == ()
     suite_at(tmp_path / "coins", {"a": "yes", "b": "yes", "c": "no"})
     (warning,) = run_suite(folder, agent(0.9), k=4, home=home, run="edited").warnings
-    assert "other demands in c" in warning
+    assert "changed checks, files, tools or rules of c" in warning
     run_suite(folder, agent(0.9), k=4, home=home, run="again")
-    assert compare("edited", "again", home=home).suite.base.unrecorded == "other demands in c", "same digest, but told"
+    assert (
+        compare("edited", "again", home=home).suite.base.unrecorded == "changed checks, files, tools or rules of c"
+    ), "same digest, but told"
     with pytest.raises(BadUsage, match=r"'edited' ran coins with changes that version 1\.0\.0 does not have"):
         gate("edited", "again", home=home)
-    with pytest.raises(BadUsage, match=r"edited since \(other demands in c\)"):
+    with pytest.raises(BadUsage, match=r"edited since \(changed checks, files, tools or rules of c\)"):
         compare("clean", "edited", home=home)
 
 

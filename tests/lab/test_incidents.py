@@ -132,7 +132,7 @@ def test_what_cannot_be_an_incident_is_refused(shop: str, home: Home) -> None:
     with pytest.raises(NotFound, match="no class of failure named 'lop'; did you mean 'loop'"):
         open_incident(trace_of("night", home), failure="lop", home=home)
     Path("playbook.yaml").write_text("lop: {rollback: x}\n")
-    with pytest.raises(BadInput, match="names 'lop', which is no class"):
+    with pytest.raises(BadInput, match="names 'lop', which is not a class"):
         open_incident(trace_of("night", home), home=home)
     Path("playbook.yaml").write_text("loop: make rollback\n")
     with pytest.raises(BadInput, match="write 'rollback: COMMAND' below each class"):

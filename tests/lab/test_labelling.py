@@ -91,8 +91,8 @@ def test_a_csv_of_labels(bells: str, home: Home, tmp_path: Path) -> None:
     assert (done.labelled, done.left) == (2, 0)
     assert told(done) == [("1", 1, 2, "bad_args", "ada", "no such bell")]
     reasons = [s.why for s in done.skipped]
-    assert [r.split(";")[0] for r in reasons[:2]] == ["no trace of the run fits", "'two' is no step"]
-    assert "'clumsy' is no failure class" in reasons[2]
+    assert [r.split(";")[0] for r in reasons[:2]] == ["no trace of the run fits", "'two' is not a step"]
+    assert "'clumsy' is not a failure class" in reasons[2]
     assert "has no step 99" in reasons[3]
     tone = label_run(bells, name="tone", home=home)
     assert told(tone) == [("0", 0, None, 0.5, "bob", None)]
@@ -138,7 +138,7 @@ def test_a_label_by_hand_can_be_the_outcome(bells: str, home: Home) -> None:
 def test_what_cannot_be_labelled(bells: str, home: Home, tmp_path: Path) -> None:
     for args, more, words in (
         (("1/1",), {}, "needs a value"),
-        (("1/1", "clumsy"), {"why": "x"}, "'clumsy' is no failure class; classes are: wrong_tool, "),
+        (("1/1", "clumsy"), {"why": "x"}, "'clumsy' is not a failure class; classes are: wrong_tool, "),
         (("1/1", "loop"), {}, "say why with why"),
         (("1/1", "loop"), {"why": "x", "step": 99}, "has no step 99; it has steps 0 to 3"),
     ):

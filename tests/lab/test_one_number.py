@@ -19,15 +19,17 @@ from ethogram.lab.cost.costs import cost_of
 from ethogram.lab.field.fields import field_of
 from ethogram.lab.field.files import FieldOptions, measure_traces
 from ethogram.lab.gate.comparison import compare
+from ethogram.lab.gate.planning import plan_runs
 from ethogram.lab.golden.health import RanTasks, counted_runs
+from ethogram.lab.home.overview import run_overview
 from ethogram.lab.home.queries import sql
 from ethogram.lab.home.runs import EpisodeRow, show_run
 from ethogram.lab.incident.opening import open_incident
-from ethogram.lab.outcomes.columns import load_outcomes
+from ethogram.lab.outcomes.columns import clean_condition, load_outcomes
 from ethogram.lab.outcomes.metrics import metric_means
+from ethogram.lab.outcomes.pricing import attempt_price, run_price
 from ethogram.lab.outcomes.reliability import reliability
 from ethogram.lab.why.beside import BesideReader
-from ethogram.lab.why.experiments import run_price
 from ethogram.lab.why.why import why
 from ethogram.measure.catalogue import METRICS
 from ethogram.measure.decisions import step_words
@@ -64,9 +66,9 @@ def spans_of(trace: Any, thoughts: int) -> list[Span]:
     ]
 
 
-def store(home: Home, plain: Redactor, run: str, traces: Iterable[tuple[Head, list[Span]]]) -> None:
+def store(home: Home, plain: Redactor, run: str, traces: Iterable[tuple[Head, list[Span]]], **details: Any) -> None:
     """A run of these traces."""
-    with home.create(run, "import").writer(plain) as writer:
+    with home.create(run, "import", **details).writer(plain) as writer:
         for head, spans in traces:
             sink = writer.trace(head.trace_id)
             for span in spans:
@@ -324,6 +326,76 @@ def test_means_are_of_what_is_known(awkward: Home, plain: Redactor) -> None:
         assert compare("odd", "again", home=awkward, metric=row.name).base.value == mean(row.name)
     assert run_price(awkward.run("odd")) == mean("cost")
     assert cost_of("odd", home=awkward).per_run.value == mean("cost")
+
+
+def attempt_of(task: str, number: int, usd: float | None, *, condition: str = "", seconds: int = 2) -> Any:
+    """A trace with one model call of this cost; of unknown cost where it is None."""
+    key = trace_id("price", f"{task} {number} {condition}")
+    fields = call(model="x", cost_usd=usd)
+    span = Span(name="step", trace_id=key, span_id=SpanId("s0"), seq=0, **fields)
+    head = Head(
+        trace_id=key,
+        episode=episode_id("price", f"{task} {number} {condition}"),
+        task=task,
+        attempt=number,
+        condition=condition,
+        outcome=Scored(1.0, "test"),
+        start_ns=1_000_000_000,
+        end_ns=(1 + seconds) * 1_000_000_000,
+    )
+    return head, [span]
+
+
+CHEAP = [attempt_of("a", i, 0.01, seconds=1) for i in range(3)]
+DEAR = attempt_of("b", 0, 0.1, seconds=10)
+
+
+@pytest.mark.parametrize("unknown", [[], [attempt_of("b", 1, None), attempt_of("c", 0, None)]])
+def test_every_price_of_an_attempt_weighs_tasks_equally(home: Home, plain: Redactor, unknown: list[Any]) -> None:
+    """3 attempts at $0.01 of one task and 1 at $0.10 of the other: $0.055, not $0.0325."""
+    store(home, plain, "uneven", [*CHEAP, DEAR, *unknown])
+    run = home.run("uneven")
+    told = {
+        "attempt_price": attempt_price(load_outcomes(run, metrics=["cost"])),
+        "run_price": run_price(run),
+        "run_price twice": run_price(run, run),
+        "cost": cost_of(run).per_run.value,
+        "metric": next(m.mean.value for m in metric_means(run).metrics if m.name == "cost"),
+        "plan": plan_runs(run, drop=0.3).price,
+    }
+    assert told == dict.fromkeys(told, pytest.approx(0.055))
+
+
+def test_a_price_is_of_undisturbed_attempts(home: Home, plain: Redactor) -> None:
+    store(home, plain, "hurt", [*CHEAP, DEAR, *(attempt_of("a", i, 9.0, condition="noise") for i in range(3))])
+    assert run_price(home.run("hurt")) == pytest.approx(0.055)
+    assert cost_of("hurt", home=home, condition="").per_run.value == pytest.approx(0.055)
+
+
+def test_the_list_of_runs_has_the_metrics(home: Home, plain: Redactor) -> None:
+    """3 attempts of 1 second at one task and 1 of 10 at the other: 5.5 seconds, not 3.25; disturbed ones are apart."""
+    store(home, plain, "uneven", [*CHEAP, DEAR])
+    info = {"experiment": {}}
+    hurt = [attempt_of("a", i, 9.0, condition="noise", seconds=99) for i in range(3)]
+    store(home, plain, "hurt", [*CHEAP, DEAR, *hurt], plan=info)
+    for name in ("uneven", "hurt"):
+        run = home.run(name)
+        means = {m.name: m.mean for m in metric_means(run, condition=clean_condition(run)).metrics}
+        told = run_overview(run)
+        assert told.seconds == means["seconds"].value == 5.5
+        assert told.pass_rate is not None
+        assert told.pass_rate.n == means["seconds"].n == 2
+    tokens = load_outcomes("uneven", home=home, metrics=["tokens"]).figures["tokens"]
+    assert run_overview(home.run("uneven")).tokens == tokens.sum() == 4400
+    store(home, plain, "two", [*CHEAP, *hurt])
+    assert run_overview(home.run("two")).seconds is None
+
+
+def test_an_unknown_price_is_none(home: Home, plain: Redactor) -> None:
+    store(home, plain, "dark", [attempt_of("a", 0, None)])
+    assert run_price(home.run("dark")) is None
+    assert attempt_price(load_outcomes("dark", home=home, metrics=["cost"])) is None
+    assert attempt_price(load_outcomes("dark", home=home)) is None
 
 
 def test_a_field_has_the_cost_of_every_call(home: Home, plain: Redactor, awkward: Home) -> None:

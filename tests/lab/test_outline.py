@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -78,6 +79,23 @@ def test_tree_steps_and_turns_are_those_of_the_trace(rows: list[tuple[Any, ...]]
     assert outline.turns.tolist() == starts
     hidden = outline.visible(None, [0])
     assert set(range(len(spans))) - set(hidden.tolist()) == set(range(1, int(outline.end[0])))
+
+
+def test_outline_totals_and_only_errors_count_the_same_errors(tmp_path: Path) -> None:
+    """A log may keep the text of an error with a call that it says went well."""
+    home = open_home(str(tmp_path))
+    run = home.create("r", "import")
+    rows = [(None, i + 1, "tool", status) for i, status in enumerate(("ok", "error", "unset"))]
+    with run.writer(Redactor(b"k", Policy(kinds=())), window=None) as writer:
+        sink = writer.trace(TRACE)
+        for span in spans_of(rows):
+            sink.span(msgspec.structs.replace(span, error=sink.text("went wrong", "error")))
+        sink.finish(HEAD, ())
+    outline, trace = trace_outline(run, run.entries[0]), run.trace(run.entries[0])
+    assert outline.failed.tolist() == [False, True, False]
+    assert outline.visible("errors").tolist() == [1]
+    assert chosen_steps(trace, step_choice(None, 0, None, "errors", False))[0] == [1]
+    assert trace.totals.errors == 1
 
 
 def test_words_and_what_is_found_are_those_of_the_trace(logs: Any, tmp_path: Path) -> None:

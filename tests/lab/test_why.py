@@ -194,7 +194,7 @@ def test_owners_of_ones_own(rooms: Home, tmp_path: Path, monkeypatch: pytest.Mon
     assert (own["loop"].owner, own["loop"].try_) == ("runtime", DEFAULTS["loop"].try_)
     assert (own["other"].owner, own["other"].try_) == (DEFAULTS["other"].owner, "look")
     (tmp_path / "owners.toml").write_text('[lops]\nowner = "x"\n')
-    with pytest.raises(BadInput, match="'lops', which is no class"):
+    with pytest.raises(BadInput, match="'lops', which is not a class"):
         owners_of(run)
     (tmp_path / "owners.toml").write_text("owner = [")
     with pytest.raises(BadInput, match=r"owners\.toml cannot be read"):

@@ -318,7 +318,7 @@ def test_a_changed_order_is_found_by_distance() -> None:
     assert found.tests.same_way == found.tests.own_way == 1.0
     assert found.tests.distance <= 0.01
     assert found.verdict == "different"
-    assert "further apart" in found.evidence
+    assert "distance between runs exceeds" in found.evidence
 
 
 def test_the_same_agent_is_undecided_never_the_same() -> None:

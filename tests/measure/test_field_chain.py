@@ -7,6 +7,7 @@ import numpy as np
 
 from ethogram.measure import Chain, Field, summarise
 from ethogram.measure.chain import ChainStep
+from ethogram.measure.horizon import MembershipRule
 
 
 def field(
@@ -23,12 +24,16 @@ def field(
     return Field.from_arrays(np.exp(logs), y.astype(float), ["edits", "tests", "reads"], tasks=task, states=states)
 
 
+def summary(field: Field, *, seed: int = 0, rule: MembershipRule = "visited") -> Chain:
+    return summarise(field, field.metrics().report(seed=seed), rule=rule)
+
+
 def step_of(chain: Chain, name: str) -> ChainStep:
     return next(s for s in chain.steps if s.name == name)
 
 
 def test_failures_that_do_too_much_are_to_be_constrained() -> None:
-    chain = summarise(field(effect=0.5))
+    chain = summary(field(effect=0.5))
     assert chain.advice == "constrain"
     assert [f.dimension for f in chain.flags] == ["edits"]
     assert step_of(chain, "separation").answer == "yes"
@@ -40,14 +45,14 @@ def test_failures_that_do_too_much_are_to_be_constrained() -> None:
 
 
 def test_failures_that_do_too_little_are_to_be_given_room() -> None:
-    assert summarise(field(help_=0.5)).advice == "expand"
-    both = summarise(field(effect=0.5, help_=0.5))
+    assert summary(field(help_=0.5)).advice == "expand"
+    both = summary(field(effect=0.5, help_=0.5))
     assert both.advice == "mixed"
     assert {f.dimension: f.action for f in both.flags} == {"edits": "constrain", "tests": "expand"}
 
 
 def test_sentences_have_names_and_the_numbers_are_in_estimates() -> None:
-    chain = summarise(field(effect=0.5))
+    chain = summary(field(effect=0.5))
     rate = step_of(chain, "convergence").estimates["pass_rate"]
     assert rate.low is not None
     assert rate.high is not None
@@ -65,52 +70,52 @@ def test_sentences_have_names_and_the_numbers_are_in_estimates() -> None:
 
 def test_the_dimension_that_is_named_first_leads_the_table() -> None:
     """Of equal p-values the larger difference is named."""
-    chain = summarise(field(3, tasks=2, each=8))
+    chain = summary(field(3, tasks=2, each=8))
     apart = {name: abs(e.value or 0.0) for name, e in step_of(chain, "separation").estimates.items()}
     assert f"{max(apart, key=lambda name: apart[name])} has the smallest p." in step_of(chain, "separation").text
 
 
 def test_thin_evidence_is_refused_with_what_is_needed() -> None:
-    few = summarise(field(tasks=1, each=6, rate=0.3))
+    few = summary(field(tasks=1, each=6, rate=0.3))
     assert few.advice == "not enough evidence"
     assert step_of(few, "separation").answer == "unknown"
-    assert "it needs" in few.advice_text
-    thin = summarise(field(3, tasks=2, each=8))
+    assert "are needed" in few.advice_text
+    thin = summary(field(3, tasks=2, each=8))
     assert thin.advice == "not enough evidence"
     assert "sd possible" in thin.advice_text
     assert "attempts would detect differences above 0.8 sd" in thin.advice_text
 
 
 def test_many_runs_without_a_difference_point_elsewhere() -> None:
-    chain = summarise(field(5, tasks=20, each=20))
+    chain = summary(field(5, tasks=20, each=20))
     assert chain.advice == "look elsewhere"
     assert step_of(chain, "separation").answer == "no"
 
 
 def test_no_failure_is_nothing_to_fix_but_not_certainty() -> None:
-    chain = summarise(field(rate=1.1))
+    chain = summary(field(rate=1.1))
     assert chain.advice == "nothing to fix"
     assert "may still be as low as" in chain.advice_text
 
 
 def test_no_variation_and_no_outcome() -> None:
-    still = summarise(Field.from_arrays(np.ones((6, 2)), [1, 0, 1, 0, 1, 0], ["a", "b"]))
+    still = summary(Field.from_arrays(np.ones((6, 2)), [1, 0, 1, 0, 1, 0], ["a", "b"]))
     assert step_of(still, "width").answer == "no"
     assert still.advice == "not enough evidence"
-    blind = summarise(Field.from_arrays(np.arange(12.0).reshape(6, 2), None, ["a", "b"]))
+    blind = summary(Field.from_arrays(np.arange(12.0).reshape(6, 2), None, ["a", "b"]))
     assert step_of(blind, "convergence").answer == "unknown"
     assert "score them first" in blind.text
     assert blind.missing == {"unscored": 6}
 
 
 def test_a_claim_about_stages_needs_ten_successes() -> None:
-    chain = summarise(field(tasks=1, each=12, rate=0.4))
+    chain = summary(field(tasks=1, each=12, rate=0.4))
     assert step_of(chain, "stages").answer == "unknown"
     assert "drift has no interval" in step_of(chain, "stages").text
 
 
 def test_it_survives_json_and_its_rule_is_named() -> None:
-    chain = summarise(field(effect=0.5), rule="reached", seed=4)
+    chain = summary(field(effect=0.5), seed=4, rule="reached")
     assert msgspec.json.decode(msgspec.json.encode(chain), type=Chain) == chain
     assert (chain.rule, chain.seed) == ("reached", 4)
     assert "(reached)" in chain.text

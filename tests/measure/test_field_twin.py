@@ -141,15 +141,6 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert [d.p for d in a.dimensions] != [d.p for d in other.dimensions]
 
 
-def test_bootstrap_is_the_distribution_of_the_cloud() -> None:
-    field = suite(6)
-    drawn = field.metrics().bootstrap(4000, np.random.default_rng(1))
-    assert drawn.shape == (4000, 2, 3)
-    assert drawn[:, 0].mean(axis=0) == pytest.approx(field.metrics().center(), rel=0.03)
-    assert drawn[:, 0, 2].std() == pytest.approx(math.sqrt(field.metrics().variance()[2] / field.K), rel=0.06)
-    assert np.all(drawn[:, 1] >= 0)
-
-
 def test_the_variance_of_a_dimension_is_that_within_tasks_by_hand() -> None:
     x = np.array([1.0, 2, 3, 10, 14, 18])
     m = Field.from_arrays(x[:, None], [1, 0, 1, 0, 1, 0], ["steps"], tasks=[0, 0, 0, 1, 1, 1]).metrics()

@@ -70,7 +70,7 @@ def test_of_the_runs_that_end_badly_some_pass_below() -> None:
     (gap,) = layer_gaps(scored(rows))
     assert (gap.layer, gap.passed, gap.failed_at_end) == ("L1", 36, 40)
     assert gap.share.value == pytest.approx(0.9)
-    assert "most of them do there what they should" in look_in_one_run([gap])
+    assert "most of them make the correct tool calls, so look at the plan" in look_in_one_run([gap])
     assert "verifier" in look_in_one_run([gap])
     wrong: list[Row] = [(f"t{i % 10}", 0.0, {"L1": 0.0, "L3": 0.0}) for i in range(40)]
     assert "tool descriptions" in look_in_one_run(layer_gaps(scored(wrong)))

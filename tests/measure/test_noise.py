@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.measure.noise import SESSION_GAP_NS, outcome_floor, session_of
-from ethogram.measure.outcomes import Outcomes, grid_outcomes, outcomes_of
+from ethogram.measure.outcomes import Outcomes, outcomes_of
 
 
 def made(passed: np.ndarray, at_ns: np.ndarray | None = None) -> Outcomes:

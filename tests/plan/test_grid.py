@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, NotFound
 from ethogram.plan.grid import Grid, Parameter, grid, grid_from
 
 SMALL = grid({"noise": [0, 1, 2], "style": ["curt", "kind"], "flip": [0.0, 0.1]}, categories=["style"])
@@ -43,6 +43,14 @@ def test_constraints_take_points_out_and_renumber():
     assert all(cut.find(cut.settings(i)) == i for i in range(len(cut)))
     with pytest.raises(BadInput, match="taken out of the grid by a constraint"):
         cut.find({"a": 2, "b": 2})
+
+
+def test_a_parameter_that_the_grid_does_not_have_is_not_found():
+    with pytest.raises(NotFound, match=r"no parameter of the grid named 'nois'; did you mean 'noise'\?") as caught:
+        SMALL.find({"nois": 1, "style": "curt", "flip": 0.0})
+    assert caught.value.known == ("noise", "style", "flip")
+    with pytest.raises(NotFound, match="the category 'styl' is not a parameter of the grid; it has noise, style"):
+        grid({"noise": [0, 1], "style": ["curt", "kind"]}, categories=["styl"])
 
 
 def test_neighbours_differ_by_one_step_or_one_category():

@@ -93,7 +93,7 @@ def test_all_that_is_installed(install, monkeypatch: pytest.MonkeyPatch) -> None
     assert {group: [p.name for p in plugins] for group, plugins in found.working.items()} == {GROUP: ["m"]}
     lost, other = found.broken
     assert lost == (
-        "'lost' of meters is not used: 'ethogram.metric' is no extension point; did you mean 'ethogram.metrics'?"
+        "'lost' of meters is not used: 'ethogram.metric' is not an extension point; did you mean 'ethogram.metrics'?"
     )
     assert "give both one name" in other
     assert new_problems() == []

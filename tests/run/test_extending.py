@@ -80,7 +80,7 @@ def test_fewer_attempts_are_refused_in_one_sentence(home: Home) -> None:
     run_suite(SUITE, sometimes, k=3, home=home, run="a")
     go_on(home, k=5, tasks=["t2"])
     for k, tasks in ((2, ()), (4, ()), (4, ("t2",))):
-        with pytest.raises(BadUsage, match=r"attempts of task 't\d' planned already, so k=\d would take some back"):
+        with pytest.raises(BadUsage, match=r"attempts: \d are already planned for task 't\d' of run 'a'"):
             go_on(home, k=k, tasks=tasks)
     with pytest.raises(NotFound, match="no task named 't9' in the suite of run a"):
         go_on(home, k=9, tasks=["t9"])

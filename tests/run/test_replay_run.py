@@ -84,7 +84,7 @@ def test_a_run_is_repeated_without_a_server_or_a_key(
     assert show_run(result.run, home=home).cost_usd == 0.0  # nobody was asked, whatever the price table says
     seeds = [{(e.head.task, e.head.attempt): e.head.seed for e in run.entries} for run in (made, recorded)]
     assert seeds[0] == seeds[1]
-    with pytest.raises(BadUsage, match="no samples"):
+    with pytest.raises(BadUsage, match="not independent attempts"):
         reliability(result.run, home=home)
     # nothing is left to do, so nothing is done twice
     again = resume_run(result.run, suite=suite("a", "b"), home=home)

@@ -15,7 +15,9 @@ import pytest
 
 from ethogram.cost import Caps
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.lab.cost.costs import cost_of
 from ethogram.lab.home.kill_switch import kill
+from ethogram.lab.home.runs import show_run
 from ethogram.lab.trace.traces import show_trace
 from ethogram.plan import Check, Condition, Suite, Task
 from ethogram.run.agents import AgentCrash, Answer, ScriptedAgent
@@ -181,6 +183,31 @@ def test_faults_are_retried_and_the_retries_are_recorded(home: Home) -> None:
     assert [e.head.meta["tries"] for e in home.run("a").entries] == [3, 3]
 
 
+def test_what_is_paid_twice_stands_beside_what_attempts_cost(home: Home) -> None:
+    """`run`, `show` and `cost` give one cost of a run; repeated tries and replaced attempts are paid besides."""
+    failures = {"t0": 1, "t1": 3, "t2": 0}
+
+    def agent(task: Task, episode: Any) -> str:
+        with episode.record.model(model="m") as call:
+            call.done("hm", input_tokens=100, output_tokens=10, cost_usd=0.01)
+        failures[task.id] -= 1
+        if failures[task.id] >= 0:
+            raise NetworkFault("down")
+        return right(task, episode)
+
+    agent.meters = ("tokens", "usd")  # type: ignore[attr-defined]
+    first = run_suite(suite(), agent, retries=1, home=home, run="a")
+    assert (first.scored, first.cost_usd, first.tokens) == (2, pytest.approx(0.03), 330)
+    assert first.repeated_usd == pytest.approx(0.02), "one try of t0 and one of t1"
+    again = resume_run("a", suite=suite(), agent=agent, retry=["infrastructure.network"], home=home)
+    assert (again.scored, again.cost_usd, again.tokens) == (3, pytest.approx(0.03), 330)
+    assert again.repeated_usd == pytest.approx(0.02 + 0.01 + 0.01), "the attempt that was replaced, and a further try"
+    cost = cost_of("a", home=home)
+    assert (cost.cost_usd, show_run("a", home=home).cost_usd) == (pytest.approx(0.03), pytest.approx(0.03))
+    assert cost.repeated_usd == pytest.approx(again.repeated_usd)
+    assert cost.paid_per_resolved == pytest.approx((0.03 + 0.04) / 3)
+
+
 def test_retry_runs_only_what_is_missing_for_that_reason(home: Home, tmp_path: Path) -> None:
     broken = {"yes": True}
 
@@ -257,7 +284,7 @@ def test_wall_clock_of_an_episode(home: Home) -> None:
 
 
 def test_a_cap_that_cannot_be_kept_is_refused_before_anything_runs(home: Home) -> None:
-    with pytest.raises(BadUsage, match="count all its usd"):
+    with pytest.raises(BadUsage, match="max_usd cannot be enforced"):
         run_suite(suite(), "cmd: true", caps=AllCaps(experiment=Caps(usd=1)), home=home, run="a", capture="off")
     assert home.names() == []
 

@@ -126,7 +126,7 @@ def test_nothing_complete_yet_is_said(home: Home) -> None:
     home.create("begun", "explore")
     made = explore_part(home.run("begun"))
     assert made is not None
-    assert made[0].notes == ["no round is complete yet; go on with the same command: ethogram explore"]
+    assert made[0].notes == ["no round is complete yet; continue with the same command: ethogram explore"]
     assert made[1] == []
 
 

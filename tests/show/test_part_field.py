@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from ethogram.lab import import_logs
+from ethogram.lab.field.cloud import Cloud, CloudPoint
 from ethogram.lab.field.fields import field_of
-from ethogram.show.part_field import field_charts
+from ethogram.show.part_field import MOST_LINES, MOST_POINTS, cloud_charts, field_charts
 from ethogram.store import Home
 
 DRIFT = "where failures leave the corridor, among attempts that visited each stage"
@@ -42,3 +45,40 @@ def test_drift_is_drawn_only_where_it_is_told(home: Home, tmp_path: Path) -> Non
     assert DRIFT not in few
     assert RATE in few
     assert RATE in many
+
+
+def _cloud(outcomes: list[str]) -> Cloud:
+    points = [
+        CloudPoint(trace_id=f"b2:{i}", task=f"t{i % 7}", outcome=o, x=i, y=0, values=dict.fromkeys("abc", 1.0))
+        for i, o in enumerate(outcomes)
+    ]
+    return Cloud(run="r", explained=[0.5, 0.2], dimensions=[*"abc"], points=points)
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        ["failure"] * 2000 + ["success"] * 2000,
+        ["failure", "success"] * 2000,  # every second point is a success
+    ],
+)
+def test_a_part_of_a_cloud_has_every_outcome_and_says_so(outcomes: list[str]) -> None:
+    points, lines = cloud_charts(_cloud(outcomes))
+    drawn = [row["outcome"] for row in points.spec["data"]["values"]]
+    assert (drawn.count("failure"), drawn.count("success")) == (MOST_POINTS / 2, MOST_POINTS / 2)
+    assert points.words.startswith("2,000 of 4,000 attempts in two of their dimensions")
+    by_run = {row["run"]: row["outcome"] for row in lines.spec["data"]["values"]}
+    assert list(by_run.values()).count("success") == MOST_LINES / 2
+    assert lines.words == "150 of 4,000 attempts over all dimensions"
+
+
+def test_a_small_cloud_is_whole() -> None:
+    cloud = _cloud(["failure", "success"] * 20)
+    assert cloud.thinned(40) is cloud
+    assert [p.trace_id for p in cloud.thinned(39).points] == sorted(
+        (p.trace_id for p in cloud.thinned(39).points), key=lambda name: int(name[3:])
+    )
+    assert len(cloud.thinned(39).points) == len({p.trace_id for p in cloud.thinned(39).points}) == 39
+    points, lines = cloud_charts(cloud)
+    assert points.words.startswith("attempts in two")
+    assert lines.words == "every attempt over all dimensions"

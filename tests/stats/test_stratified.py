@@ -127,12 +127,6 @@ def test_between_tasks_it_is_the_paired_t_test() -> None:
     assert (single.low, single.high, single.two_sided) == (-np.inf, np.inf, 1.0)
 
 
-def test_the_pooled_test_forgets_the_tasks() -> None:
-    a, b = s.sums_of_counts([10, 0], [10, 10]), s.sums_of_counts([8, 0], [10, 10])
-    rate = 18 / 40
-    assert s.pooled_z(a, b) == pytest.approx(-0.1 / np.sqrt(rate * (1 - rate) / 10))
-
-
 arms = st.integers(1, 5).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 

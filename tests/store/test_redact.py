@@ -351,7 +351,7 @@ def test_own_patterns_mark_the_match_or_its_first_group() -> None:
         ("all", {}, "no redaction policy named 'all'"),
         ("default,-emial", {}, "did you mean 'email'"),
         ("default,email", {}, "makes no sense"),
-        ("default,arguments=burn", {}, "'burn' is no redaction action"),
+        ("default,arguments=burn", {}, "'burn' is not a redaction action"),
         ("default,argument=drop", {}, "no field named 'argument'"),
         ("default", {"x": "("}, "pattern 'x' is not a regular expression"),
         ("default", {"x": "a*"}, "matches the empty text"),

@@ -528,9 +528,9 @@ def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
 
 def test_the_name_of_another_run_is_taken(home: Home, sales: Path, mixed: Path) -> None:
     run_suite(str(mixed), reader, run="x", home=home)
-    with pytest.raises(BadUsage, match="exists already and is no experiment"):
+    with pytest.raises(BadUsage, match="exists already and is not an experiment"):
         experiment(home, sales)
-    with pytest.raises(BadUsage, match="is no paired experiment"):
+    with pytest.raises(BadUsage, match="is not a paired experiment"):
         experiment_results("x", home=home)
 
 

@@ -199,7 +199,7 @@ def test_a_condition_of_a_run_disturbs_too(home: Home, server: ModelServer, tmp_
         ("perturb=null_content", "changes a file, and the condition names none"),
         ("perturb=null_content:a.png", "does not work on"),
         ("perturb=model_error@2", "above 0 and up to 1"),
-        ("perturb=model_error@x", "is no disturbance; write for example perturb=model_error@0.5"),
+        ("perturb=model_error@x", "is not a disturbance; write for example perturb=model_error@0.5"),
         ("perturb=3", "cannot be read"),
     ],
 )

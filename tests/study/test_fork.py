@@ -94,7 +94,7 @@ def test_the_world_is_rebuilt_and_kept_apart_from_samples(world: Any, home: Home
         assert (one.head.meta["forked_from"], one.head.meta["forked_at"]) == (trace, 2)
     assert home.run("what-if").info.kind == "fork"
     assert found.source == "night"
-    with pytest.raises(BadUsage, match="no samples"):
+    with pytest.raises(BadUsage, match="not independent attempts"):
         reliability("what-if", home=home)
 
 
@@ -138,7 +138,7 @@ def test_a_world_that_differs_is_refused_with_the_difference(gauged: Any, home: 
     with pytest.raises(BadInput) as refused:
         fork_trace(entry.head.trace_id, 2, TEA, FEW, home=home)
     said = str(refused.value)
-    assert "step 1, gauge {}: it gives something else than was recorded" in said
+    assert "when replayed, tool gauge {} (step 1) returned a different result; for tools" in said
     assert "--- recorded\n+++ got\n@@ -1 +1 @@\n-20\n+21" in said
     assert "read_only" in said
     assert list(home.names()) == ["night"], "nothing was measured, so nothing is kept"
@@ -205,7 +205,7 @@ def test_a_cap_stops_it_and_more_money_goes_on(world: Any, home: Home) -> None:
     assert before <= after, "what was bought is not bought again"
     with pytest.raises(BadUsage, match="was begun with another trace, step, change"):
         fork_trace(trace, 2, TEA, more, name="cut", home=home)
-    with pytest.raises(BadUsage, match="exists and is no fork"):
+    with pytest.raises(BadUsage, match="exists and is not a fork"):
         fork_trace(trace, 2, TEA, more, name="night", home=home)
 
 

@@ -341,7 +341,7 @@ def test_rubrics_of_ones_own_and_what_is_none(home: Home, night: str, tmp_path: 
     [
         ("oracle", "there is no judge 'oracle'; judges are: rule"),
         ("panel:rule", "a panel needs at least two judges"),
-        ("model:m@ftp://x", "'ftp://x' is no address"),
+        ("model:m@ftp://x", "'ftp://x' is not an address"),
         ("model:m@http://u:p@h/v1", "holds a name or a password"),
         ("fixed:none.csv", "no CSV file at 'none.csv'"),
     ],

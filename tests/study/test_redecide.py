@@ -16,8 +16,10 @@ from ethogram.capture.wire.call import ModelReply, ModelRequest
 from ethogram.cost import Metering
 from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage, NotFound
-from ethogram.store import Home, open_home
+from ethogram.store import Home, Keyring, open_home
+from ethogram.store.files import LocalFiles
 from ethogram.store.redact import policy_from
+from ethogram.store.stop import pull
 from ethogram.study.redecide import RedecideOptions, redecide
 from ethogram.trace import Message, Origin, Text, ToolCall, ToolResult
 from ethogram.worlds.model_server import ModelServer, ReplyError, serve_model, text_reply, tool_reply
@@ -186,14 +188,40 @@ def test_money_is_counted_and_capped(home: Home, server: ModelServer) -> None:
     whole = redecide(trace, RedecideOptions(model="m-2", metering=PRICED), home=home, environment=environment)
     assert whole.cost_usd is not None
     assert whole.cost_usd > 0
-    cap = whole.cost_usd / 4
-    options = RedecideOptions(model="m-2", metering=PRICED, max_usd=cap, workers=1)
-    cut = redecide(trace, options, home=home, environment=environment)
-    assert cut.stopped == "cap.experiment"
-    assert 0 < cut.calls < whole.calls
-    assert cut.missing == {"the cap on dollars was reached": whole.calls - cut.calls}
+    kept = redecide(trace, RedecideOptions(model="m-2", metering=PRICED), home=home, environment=environment)
+    assert (kept.calls, kept.kept, kept.cost_usd, kept.traces) == (0, whole.calls, 0.0, whole.traces)
+    more = redecide(trace, RedecideOptions(model="m-2", k=2, metering=PRICED), home=home, environment=environment)
+    assert (more.calls, more.kept) == (whole.calls, whole.calls), "only further draws are bought"
+    cap = whole.cost_usd / 2
+    for workers in (1, 8):
+        options = RedecideOptions(model="m-2", metering=PRICED, max_usd=cap, workers=workers, again=True)
+        cut = redecide(trace, options, home=home, environment=environment)
+        assert cut.stopped == "cap.experiment"
+        assert 0 < cut.calls < whole.calls
+        assert cut.at_least_usd <= cap, "what calls on their way may cost is set aside"
+        assert cut.missing == {"the cap on dollars was reached": whole.calls - cut.calls}
+    least = RedecideOptions(model="m-2", metering=PRICED, max_usd=1e-9, again=True)
+    assert redecide(trace, least, home=home, environment=environment).calls == 0
     with pytest.raises(BadUsage, match="has no price"):
-        redecide(trace, RedecideOptions(model="m-2", max_usd=1.0), home=home, environment=environment)
+        redecide(trace, RedecideOptions(model="m-2", max_usd=1.0, again=True), home=home, environment=environment)
+
+
+def test_a_sealed_run_keeps_no_reply(tmp_path: Path, keys: Keyring, server: ModelServer) -> None:
+    keys.new()
+    home = Home(LocalFiles(tmp_path / "sealed"), keys)
+    record(home, ["keys"])
+    options = RedecideOptions(model="m-2")
+    both = [redecide(only(home), options, home=home, environment=server.variables()) for _ in range(2)]
+    assert [(found.calls, found.kept) for found in both] == [(8, 0), (8, 0)]
+    assert not [name for name in home.files.names("runs/night/derived") if "decision" in name]
+
+
+def test_the_kill_switch_ends_it(home: Home, server: ModelServer) -> None:
+    record(home, ["keys"])
+    pull(home.files, None, "enough")
+    found = redecide(only(home), RedecideOptions(model="m-2"), home=home, environment=server.variables())
+    assert (found.stopped, found.calls) == ("killed", 0)
+    assert set(found.missing) == {"the kill switch is on"}
 
 
 def test_bad_input_is_one_sentence(home: Home, server: ModelServer) -> None:

@@ -407,7 +407,7 @@ def test_calls_that_are_not_read_are_not_forwarded(
     check_same(replay_trace(trace, act, suite=suite(), home=home), 1)
     found = replay_trace(trace, lambda task: act(task, embed=True), suite=suite(), home=home)
     assert found.deviation is not None
-    assert "POST /v1/embeddings is no call whose answers are recorded" in found.deviation.why
+    assert "POST /v1/embeddings is not a call whose answers are recorded" in found.deviation.why
     assert len(server.calls) == calls
 
 

@@ -127,7 +127,7 @@ def test_an_outage_while_recording_keeps_the_baseline_before_it(checkout: Path) 
     assert not place.exists()
     code, said = record("agent.py:solve")
     assert code == 0
-    assert "### Ethogram: baseline recorded\n\nrun baseline: 6 planned, 6 scored, 0 missing" in said
+    assert "### Ethogram: baseline recorded\n\nrun baseline: 5 of 6 scored attempts succeeded; " in said
     kept = (place / "run.json").read_bytes()
     assert record("down.py:solve")[0] == 2
     assert (place / "run.json").read_bytes() == kept

@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ethogram.measure.outcomes import Floats
+from ethogram.stats.stratified import Sums
+
 SEED = int(os.environ.get("ETHOGRAM_SEED", "0"))
+
+
+def two_proportion_z(first: Sums, second: Sums) -> Floats:
+    """The two-proportion z-test (Pearson 1900), which forgets the tasks."""
+    na, nb = np.sum(first.n, axis=-1), np.sum(second.n, axis=-1)
+    a, b = np.sum(first.first, axis=-1), np.sum(second.first, axis=-1)
+    rate = (a + b) / (na + nb)
+    variance = rate * (1 - rate) * (1 / na + 1 / nb)
+    return np.where(variance > 0, (b / nb - a / na) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
+
+
+@pytest.fixture(scope="session")
+def pooled_z() -> Callable[[Sums, Sums], Floats]:
+    """What simulations compare the stratified test with."""
+    return two_proportion_z
 
 
 def pytest_report_header() -> list[str]:

@@ -10,10 +10,11 @@ import os
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.gate import GateSettings, judge, plan_gate
 from ethogram.lab.gate.confirming import confirm_moved
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import exact
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

@@ -10,9 +10,9 @@ import os
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.gate_plan import planning_rates
-from ethogram.measure.outcomes import grid_outcomes
 from ethogram.stats import allocation
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

@@ -12,11 +12,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.compare import compare_outcomes
 from ethogram.decide.gate import GatePlan, GateSettings, judge, plan_gate
 from ethogram.decide.monitor import watch
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import power, stratified
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
@@ -152,7 +153,7 @@ def test_the_measured_floor_keeps_the_level_where_sessions_differ(sessions: int)
         assert without > 0.10
 
 
-def test_naive_gates_fail_the_same_checks() -> None:
+def test_naive_gates_fail_the_same_checks(pooled_z: Any) -> None:
     """Peeking with a fixed test, worse than one re-run, and a test that forgets the tasks."""
     rng = np.random.default_rng(54)
     draws = 600 if LONG else 250
@@ -164,9 +165,9 @@ def test_naive_gates_fail_the_same_checks() -> None:
         rerun += candidate[0].mean() < base[0].mean() - abs(base[0].mean() - base[1].mean())
     p = suites(rng, 4000)
     arms: list[Any] = [stratified.sums_of_counts(rng.binomial(4, p), 4) for _ in range(2)]
-    unpaired = float(np.mean(stratified.pooled_z(*arms) <= -1.645))
+    unpaired = float(np.mean(pooled_z(*arms) <= -1.645))
     worse = [arms[0], stratified.sums_of_counts(rng.binomial(4, power.shifted(p, MARGIN)), 4)]
-    z, strata = stratified.pooled_z(*worse), stratified.score(*worse, equal=False, step=1.0, reach=1.645).z
+    z, strata = pooled_z(*worse), stratified.score(*worse, equal=False, step=1.0, reach=1.645).z
     seen = float(np.mean(z <= -1.645)), float(np.mean(strata <= -1.645))
     print(f"\npeeking ten times {peeked / draws:.3f}; worse than one re-run {rerun / draws:.3f}; ")
     print(

@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.gate import GatePlan, GateSettings, Judgement, judge, plan_gate
-from ethogram.measure.outcomes import Outcomes, grid_outcomes
+from ethogram.measure.outcomes import Outcomes
 from ethogram.stats import power
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

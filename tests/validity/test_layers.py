@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from grids import grid_outcomes
 
 from ethogram.decide.layers import LayerComparison, compare_layers
 from ethogram.measure.layers import LayerScores
-from ethogram.measure.outcomes import grid_outcomes
 from ethogram.trace import LAYERS, Layer
 
 TASKS, ATTEMPTS, TIMES = 12, 16, 400

@@ -6,6 +6,7 @@ Set ETHOGRAM_LONG=1 for the long form; run with -s to read the tables.
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -132,7 +133,7 @@ def test_scores_of_any_kind(kind: str) -> None:
 
 
 @pytest.mark.parametrize("design", [(1, 1), (4, 4), (20, 2)])
-def test_power_as_planned(design: tuple[int, int]) -> None:
+def test_power_as_planned(design: tuple[int, int], pooled_z: Any) -> None:
     rng = np.random.default_rng(32)
     off, naive = {}, {}
     for name, rates in RATES.items():
@@ -147,7 +148,7 @@ def test_power_as_planned(design: tuple[int, int]) -> None:
             # with one attempt each, the few pairs that differ make the plan cautious: only a shortfall counts
             miss = max(planned - seen, 0.0) if design == (1, 1) else abs(seen - planned)
             off[f"{name}, drop {drop}: planned {planned:.3f}, seen {seen:.3f}"] = miss
-            naive[f"{name}, drop {drop}"] = planned - float(np.mean(s.pooled_z(*arms) <= -1.644854))
+            naive[f"{name}, drop {drop}"] = planned - float(np.mean(pooled_z(*arms) <= -1.644854))
     mean, worst = report(f"power off plan, {design}", off, worst_is_low=False)
     assert mean <= 0.02
     assert worst <= 0.03 + error(0.5) / 3
@@ -156,14 +157,14 @@ def test_power_as_planned(design: tuple[int, int]) -> None:
     assert worst > 0.15
 
 
-def test_forgetting_the_tasks_alarms_when_hard_tasks_are_missing_more_often() -> None:
+def test_forgetting_the_tasks_alarms_when_hard_tasks_are_missing_more_often(pooled_z: Any) -> None:
     rng = np.random.default_rng(33)
     p = rng.beta(1.4, 0.6, (DRAWS, 50))
     # the second arm times out on the easy tasks more often; nothing else differs
     n = rng.binomial(4, np.clip(1.2 - p, 0.1, 1.0))
     one, two = s.sums_of_counts(rng.binomial(4, p), 4), s.sums_of_counts(rng.binomial(n, p), n)
     paired = float(np.mean(s.difference(one, two, 0.9, equal=False, step=1.0).less <= 0.05))
-    pooled = float(np.mean(s.pooled_z(one, two) <= -1.644854))
+    pooled = float(np.mean(pooled_z(one, two) <= -1.644854))
     print(f"\nunequal attempts: stratified {paired:.3f}, pooled {pooled:.3f}")
     assert paired <= 0.055 + error(0.055)
     assert pooled > 0.3

@@ -1473,7 +1473,7 @@ export interface Section {
   notes: string[];
 }
 
-/** What an experiment found of a cause: attempts that show it, each gone on from its step with what successful attempts chose there (`to`), against what it chose itself (`from`). `effect` is the difference; its interval holds for all causes that were tried at once, wherever it stopped, and counts each attempt once. `confirmed`: it leaves 0 out; `struck_out`: it lies below the smallest effect that matters; else `not_settled`, and `needed` are the attempts that would settle it if they went as these did, with `needed_usd` as the price of their runs. */
+/** What an experiment found of a cause: attempts that show it, each gone on from its step with what successful attempts chose there (`to`), against what it chose itself (`from`). `effect` is the difference; its interval holds for all causes that were tried at once, wherever it stopped, and counts each attempt once. `confirmed`: it excludes 0; `struck_out`: it lies below the smallest effect that matters; else `not_settled`, and `needed` are the attempts that would settle it if they went as these did, with `needed_usd` as the price of their runs. */
 export interface SettledCause {
   status: "confirmed" | "not_settled" | "struck_out";
   what: string;

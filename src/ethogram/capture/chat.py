@@ -2,18 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Unpack
 
 import msgspec
 
-from ethogram.trace import Message, ToolResult
+from ethogram.trace import Message, ToolResult, begins_as_error, digest
 
 from .builder import TraceBuilder
-from .draft import Draft, begins_as_error
+from .draft import Draft, DraftFields, check_fields
 from .pairing import OpenCalls
 
 FailureTest = Callable[[ToolResult], bool]
+TASK_CHARS = 80
+"""A longer question is cut where it names a task, and a digest of all of it tells it from others."""
+
+
+def task_asked(messages: Iterable[Message]) -> str:
+    """The name of a task that nobody named: the words that were asked first, so equal questions are repeats of one.
+
+    Empty where no user said anything.
+    """
+    words = next((m.text for m in messages if m.role == "user" and m.text), "")
+    return words if len(words) <= TASK_CHARS else f"{words[:60]}… {digest(words)[-8:]}"
+
+
+_OF_SYSTEM = ("parent_id", "start_ns", "end_ns", "lane", "attributes")
+"""What is kept of a system message; the rest, such as its model, says nothing of a span that is no step."""
 
 
 def says_error(result: ToolResult) -> bool:
@@ -34,15 +49,17 @@ class ChatBuilder:
         self._unread: list[Message] = []
         self._open = OpenCalls()
 
-    def add(self, message: Message, **details: Any) -> None:
-        """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …)."""
+    def add(self, message: Message, **details: Unpack[DraftFields]) -> None:
+        """Add a message; `details` are fields of the draft (tokens, times, model, attributes, …), nothing else."""
+        if details:
+            check_fields("ChatBuilder.add", details)
         if message.role == "assistant":
             self._assistant(message, details)
         elif ToolResult in map(type, message.parts):
             self._results(message, details)
         elif message.role == "system":
             # a span of its own, which is no step, keeps instructions in their place among the messages
-            kept = {k: v for k, v in details.items() if k in ("parent_id", "start_ns", "end_ns", "lane", "attributes")}
+            kept: dict[str, Any] = {k: v for k, v in details.items() if k in _OF_SYSTEM}
             self._trace.add(Draft(kind="other", name="system", output=(message,), **kept))
             self._unread.append(message)
         else:
@@ -65,7 +82,7 @@ class ChatBuilder:
             )
             self._trace.lose("tool result (never came)")
 
-    def _assistant(self, message: Message, details: dict[str, Any]) -> None:
+    def _assistant(self, message: Message, details: DraftFields) -> None:
         calls = message.tool_calls
         stop = "tool_calls" if calls else "stop"
         draft = _with(
@@ -89,7 +106,7 @@ class ChatBuilder:
             for call in calls:
                 self._open.add(call, **place)
 
-    def _results(self, message: Message, details: dict[str, Any]) -> None:
+    def _results(self, message: Message, details: DraftFields) -> None:
         """A tool message, or a user message that carries tool results (Anthropic's way)."""
         results = [p for p in message.parts if isinstance(p, ToolResult)]
         rest = tuple([p for p in message.parts if not isinstance(p, ToolResult)])
@@ -121,7 +138,7 @@ class ChatBuilder:
             self._trace.add(Draft(kind="user", name="user", agent=self._agent, output=(words,)))
 
 
-def _with(draft: Draft, details: dict[str, Any]) -> Draft:
+def _with(draft: Draft, details: DraftFields) -> Draft:
     """The draft, with details that win over what it says."""
     for name, value in details.items():
         setattr(draft, name, value)

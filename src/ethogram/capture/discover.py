@@ -41,7 +41,7 @@ def sources(
         return
     root = Path(path)
     if not root.exists():
-        raise NotFound(f"no file or folder at {str(path)!r}")
+        raise NotFound(f"no file or folder at {str(path)!r}", where=str(path))
     if root.is_file():
         yield from _expand(file_source(root, root.name), is_log, report, 0)
         return

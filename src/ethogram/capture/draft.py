@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Collection, Sequence
+from typing import Any, Protocol, TypedDict
 
 import msgspec
 
-from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status, ToolResult
-
-_ERROR = re.compile(r"\s*(?:Error\b|Traceback \(most recent call last\)|Exception:)")
-
-
-def begins_as_error(words: str) -> bool:
-    """Whether the result of a tool is an error by its first words: the convention of logs that give no status."""
-    return _ERROR.match(words) is not None
+from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status, ToolResult, begins_as_error
 
 
 class Draft(msgspec.Struct, kw_only=True, gc=False):
@@ -57,6 +49,66 @@ class Draft(msgspec.Struct, kw_only=True, gc=False):
     cost_usd: float | None = None
     stop_reason: str | None = None
     attributes: dict[str, Any] = {}
+
+
+class SpanFields(TypedDict, total=False):
+    """What a recorder takes of a `Draft`: all but its kind, its name and its place, which the recorder knows."""
+
+    agent: str
+    lane: str
+    start_ns: int | None
+    end_ns: int | None
+    status: Status
+    error: str | None
+    model: str | None
+    provider: str | None
+    prompt_version: str | None
+    params: dict[str, Any]
+    input: Sequence[Message]
+    growing: bool
+    output: Sequence[Message]
+    tool: str | None
+    call_id: str | None
+    arguments: str | None
+    result: str | None
+    truncated: bool
+    input_tokens: int | None
+    cache_read_tokens: int | None
+    cache_write_tokens: int | None
+    output_tokens: int | None
+    reasoning_tokens: int | None
+    cost_usd: float | None
+    stop_reason: str | None
+    attributes: dict[str, Any]
+
+
+class PlacedFields(SpanFields, total=False):
+    """The same, with the span that it is a part of."""
+
+    parent_id: str | None
+
+
+class DraftFields(PlacedFields, total=False):
+    """All fields of a `Draft`: what may stand beside a message of a log."""
+
+    kind: Kind
+    name: str
+    seq: int | None
+    span_id: str | None
+
+
+_FIELDS = frozenset(Draft.__struct_fields__)
+
+
+def check_fields(function: str, fields: Collection[str]) -> None:
+    """Raise the `TypeError` of an unknown keyword where one of these names is no field of a draft."""
+    if not _FIELDS.issuperset(fields):
+        from difflib import get_close_matches
+
+        unknown = next(name for name in fields if name not in _FIELDS)
+        near = get_close_matches(unknown, _FIELDS, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TypeError(f"{function}() got an unexpected keyword argument {unknown!r}{hint}")
 
 
 def tells_error(draft: Draft) -> bool:

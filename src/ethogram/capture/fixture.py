@@ -69,7 +69,7 @@ def fixture_of(traces: Iterable[Trace]) -> tuple[Fixture, list[str]]:
         for call in RecordedTools(trace).calls:
             arguments = from_json(call.arguments)
             if call.unusable or not isinstance(arguments, dict):
-                lost.append(f"{call.name} (call {call.number}): {call.unusable or 'its arguments are no mapping'}")
+                lost.append(f"{call.name} (call {call.number}): {call.unusable or 'its arguments are not a mapping'}")
             elif SEEN in call.attributes:
                 lost.append(f"{call.name} (call {call.number}): a tool of the agent's own, which it runs again")
             elif _key(call.name, arguments) not in known:
@@ -93,7 +93,7 @@ def read_fixture(data: bytes, where: str) -> Fixture:
     try:
         return msgspec.json.decode(data, type=Fixture)
     except msgspec.MsgspecError as error:
-        raise BadInput(f"{where} is no fixture: {error}", where=where) from None
+        raise BadInput(f"{where} is not a fixture: {error}", where=where) from None
 
 
 class FixturePlayer:

@@ -39,7 +39,8 @@ def from_langgraph(
 
     `ask` makes the graph's input of a task: by default a message of the user, or the prompt where the graph has one
     input. `answer` makes the answer of the state at the end: by default the last message, or that one output. `config`
-    is the graph's own, e.g. `{"recursion_limit": 10}`. Raises `BadUsage` for what is no graph, or where it needs `ask`.
+    is the graph's own, e.g. `{"recursion_limit": 10}`. Raises `BadUsage` for what is not a graph, or where
+    it needs `ask`.
 
     >>> agent = eth.from_langgraph(graph)  # doctest: +SKIP
     """

@@ -8,17 +8,17 @@ from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import Any, Unpack
 
 from ethogram.cost import NOTHING, Amounts, CallPrices, Meter, PriceList
 from ethogram.cost.budget import Resource
 from ethogram.cost.prices import RECORDED
-from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult, tokens_of
+from ethogram.trace import Kind, Message, Text, ToolCall, ToolResult, begins_as_error, tokens_of
 
 from .builder import TraceBuilder
 from .clock import Clock, SystemClock
 from .context import ForeignSpans, current_prompt_version, current_span, within_span
-from .draft import Draft, begins_as_error
+from .draft import Draft, PlacedFields, SpanFields, check_fields
 from .parse import to_json
 
 RETURNED = "returned"
@@ -148,7 +148,7 @@ class Recorder:
         """The time by the clock of this trace."""
         return self._clock.now_ns()
 
-    def begin(self, kind: Kind, name: str, *, parent_id: str | None = None, **fields: Any) -> Draft:
+    def begin(self, kind: Kind, name: str, *, parent_id: str | None = None, **fields: Unpack[SpanFields]) -> Draft:
         """A span that begins now; `end` it. `parent_id` is for work seen from another thread, which has no context."""
         seq = self.next_seq()
         fields.setdefault("start_ns", self._clock.now_ns())
@@ -182,7 +182,7 @@ class Recorder:
                 self.foreign.recorded(draft)
 
     @contextmanager
-    def span(self, name: str, kind: Kind = "agent", **fields: Any) -> Iterator[Draft]:
+    def span(self, name: str, kind: Kind = "agent", **fields: Unpack[PlacedFields]) -> Iterator[Draft]:
         """A span around other work: an agent, a phase, a retrieval."""
         draft = self.begin(kind, name, **fields)
         assert draft.span_id is not None
@@ -239,11 +239,12 @@ class Recorder:
             raise
         self.tell_gaps(self.end_model(draft, want))
 
-    def begin_model(self, want: Amounts, name: str = "chat", **fields: Any) -> Draft:
+    def begin_model(self, want: Amounts, name: str = "chat", **fields: Unpack[PlacedFields]) -> Draft:
         """Reserve what a model call may use at most and begin its span; raises `CapReached` where nothing is left.
 
         `model` is the way to call it around a block; this and `end_model` are for calls that other threads see pass.
         """
+        check_fields("Recorder.begin_model", fields)  # before anything is reserved, which nobody would give back
         self._meter.reserve(want)
         return self.begin("model", name, **fields)
 

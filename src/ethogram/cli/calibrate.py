@@ -222,9 +222,11 @@ def _worth(item: ItemCalibration) -> str:
     if item.bias is not None:
         told.append(f"the raw rate is off by {item.bias:+.3f}")
     if item.label_worth is not None:
-        told.append(f"with the judge one label counts as {item.label_worth:.2f}")
+        told.append(
+            f"with the judge's verdicts, 1 label gives as much information as {item.label_worth:.2f} labels alone"
+        )
     if item.gate_multiplier is not None:
-        told.append(f"a comparison of raw verdicts needs {item.gate_multiplier:.1f} times the attempts")
+        told.append(f"comparing raw verdicts needs {item.gate_multiplier:.1f} times as many attempts")
     else:
         told.append("no number of attempts makes a comparison of raw verdicts valid")
     return "; ".join(told)

@@ -28,6 +28,8 @@ from .out import (
     verdict_style,
 )
 
+LEAST_FLIPPED = 5
+"""Pairs with another outcome; below this number their ratio says nothing."""
 MetricOption = Annotated[str, typer.Option(help=f"What is compared: {metric_names()}.")]
 
 
@@ -96,9 +98,10 @@ def _print(result: CompareResult, limit: int) -> None:
     out.print(", ".join(t for t in tests if t), style="dim")
     if result.pairs is not None:
         p = result.pairs
-        columns = ["pairs", "same seed", "lost", "gained", "passed twice", "failed twice", "lost per gained"]
+        columns = ["pairs", "same seed", "passed → failed", "failed → passed", "both passed", "both failed", "ratio"]
         out.print()
-        out.print(table(columns, [[p.pairs, p.same_seed, p.lost, p.gained, p.both_passed, p.both_failed, str(p.odds)]]))
+        ratio = str(p.odds) if p.lost + p.gained >= LEAST_FLIPPED else None
+        out.print(table(columns, [[p.pairs, p.same_seed, p.lost, p.gained, p.both_passed, p.both_failed, ratio]]))
     if result.bounds is not None and result.difference.missing:
         ends = f"{result.bounds[0]:+.3f} to {result.bounds[1]:+.3f}"
         out.print(f"missing attempts are left out; with them the difference lies anywhere from {ends}")

@@ -14,6 +14,7 @@ from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
+from ethogram.lab.cost.reading import UNRECORDED
 
 from .out import (
     HomeOption,
@@ -129,6 +130,8 @@ def _refuse(result: CostReport) -> None:
         )
     if not result.usage.calls:
         hint = "there is no model call in it"
+    if result.per_run.why == UNRECORDED:
+        hint = UNRECORDED
     stderr().print(
         f"ethogram cost: the cost of an attempt of {result.run!r} is not known: {hint}", markup=False, soft_wrap=True
     )
@@ -164,12 +167,23 @@ def _rate(estimate: Estimate) -> str:
     return f"{share(estimate.value)}{ends} ({', '.join(f for f in facts if f)})"
 
 
+SOURCES = {"own": "priced by --price"}
+"""Where a price comes from, in words where the word of the JSON says too little."""
+
+
 def _print(result: CostReport, limit: int) -> None:
     out = stdout()
     _head(out, result)
     _estimates(out, result)
     if result.missing and (words := _spent_on_missing(result)):
         out.print(f"missing outcomes: {words}", style="dim", markup=False, soft_wrap=True)
+    if result.repeated_usd:
+        each = (
+            ""
+            if result.paid_per_resolved is None
+            else f"; {dollars(result.paid_per_resolved)} per resolved task with it"
+        )
+        out.print(f"repeated attempts: {dollars(result.repeated_usd)} more{each}", style="dim", markup=False)
     _tables(out, result, limit)
     if result.routing is not None:
         _routing(out, result)
@@ -202,6 +216,8 @@ def _estimates(out: Console, result: CostReport) -> None:
     for name, (estimate, _) in estimates.items():
         others = [f"{n} {what}" for what, n in estimate.missing.items() if what not in result.missing]
         told = [*others, *([estimate.why] if estimate.why else [])]
+        if estimate is result.per_resolved and estimate.value is None and estimate.low is None:
+            continue  # the first line says why
         if told and (result.basis == "run" or estimate.value is None):  # the method says that it is assumed
             reasons.setdefault(", ".join(told), []).append(name)
     for reason, names in reasons.items():
@@ -224,7 +240,7 @@ def _answer(result: CostReport) -> str:
         return f"{dollars(each.value)} per resolved task"
     if each.low is not None:
         return f"at least {dollars(each.low)} per resolved task"
-    return f"per resolved task unknown{f': {each.why}' if each.why else ''}"
+    return f"per resolved task: unknown{f', because {each.why}' if each.why else ''}"
 
 
 def _head(out: Console, result: CostReport) -> None:
@@ -253,7 +269,7 @@ def _head(out: Console, result: CostReport) -> None:
         f"{result.resolved} resolved, {sum(result.missing.values())} missing{f' ({missing})' if missing else ''}",
         soft_wrap=True,
     )
-    by = ", ".join(f"{count:,} {name}" for name, count in result.sources.items() if count)
+    by = ", ".join(f"{count:,} {SOURCES.get(name, name)}" for name, count in result.sources.items() if count)
     calls = f"{use.calls:,} model calls" + (f" ({by})" if by else "")
     out.print(f"{calls}; tokens: {tokens or 'unknown'}")
     cache = result.cache
@@ -287,12 +303,21 @@ def _tables(out: Console, result: CostReport, limit: int) -> None:
         [t.tool, t.calls, t.tokens, t.largest, t.read_tokens, dollars(t.cost_usd), t.after_calls, dollars(t.after_usd)]
         for t in result.by_tool
     ]
-    columns = ["tool", "calls", "result tokens", "largest", "as read", "reading cost", "calls after", "their cost"]
-    _table(out, "by tool: what its results put into contexts", columns, tools, limit)
+    columns = [
+        "tool",
+        "calls",
+        "result tokens",
+        "largest",
+        "result tokens read",
+        "cost of reads",
+        "next calls",
+        "cost of next calls",
+    ]
+    _table(out, "by tool: tokens of tool results, and what it cost to read them again", columns, tools, limit)
     models = [
         [
             m.model or "–",
-            m.source,
+            SOURCES.get(m.source, m.source),
             m.usage.calls,
             dollars(m.cost_usd),
             *((m.rates.fresh, m.rates.cached, m.rates.cache_write, m.rates.output) if m.rates else [None] * 4),

@@ -45,7 +45,7 @@ def command(
     signature: SignatureOption = None,
     lanes: LanesOption = True,
     whole: Annotated[bool, typer.Option("--all", help="Show equal stretches too.")] = False,
-    full: Annotated[bool, typer.Option("--full", help="Show the words at the first step that differs.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show the texts at the first step that differs.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -109,7 +109,7 @@ def _print(out: Console, result: DiffResult, whole: bool) -> None:
     answer = {None: "unknown", True: "changed", False: "the same"}[result.answer_changed]
     tokens = result.token_overhead if isinstance(result.token_overhead, str) else f"{result.token_overhead:.2f}×"
     flow = "unavailable" if result.control_flow_changes is None else result.control_flow_changes
-    out.print(f"answer {answer}; control-flow changes {flow}; tokens {tokens}")
+    out.print(f"answer {answer}; control-flow changes: {flow}; tokens {tokens}")
 
 
 def _print_distance(out: Console, result: DiffResult) -> None:

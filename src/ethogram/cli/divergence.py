@@ -76,7 +76,14 @@ def _print(result: DivergenceResult, limit: int) -> None:
     if result.baseline is not None:
         p = "" if result.p_value is None else f" (p = {result.p_value:.2g})"
         style = "bold red" if result.verdict == "different" else "bold yellow"
-        out.print(f"{result.verdict}{p}: {printable(result.evidence or '')}", style=style, markup=False)
+        tested = result.comparison
+        told = f": {printable(result.evidence or '')}"
+        if tested is not None and result.verdict == "different" and (most := tested.mostly):
+            told = f", mostly in {printable(most)}"
+        out.print(f"{result.verdict}{p}{told}", style=style, markup=False)
+        if tested is not None:
+            out.print(table(["test", "p"], tested.tests.rows()))
+            out.print()
     _print_distances(out, result)
     _print_tasks(out, result, limit)
     if result.baseline is not None:
@@ -109,7 +116,7 @@ def _print_distances(out: Console, result: DivergenceResult) -> None:
     if floor.measured:
         rows.append(["noise floor", floor.mean, floor.q95, floor.max, floor.pairs])
     if rows:
-        out.print(table(["distance (d_norm)", "mean", "95 % below", "largest", "pairs"], rows))
+        out.print(table(["distance (d_norm)", "mean", "95th percentile", "largest", "pairs"], rows))
         out.print()
 
 

@@ -13,7 +13,7 @@ from ethogram.lab.explore.maps import ExplorationMap
 from ethogram.study.explore import ExploreResult
 from ethogram.study.race import RaceResult
 
-from .out import stderr, stdout, table
+from .out import plural, stderr, stdout, table
 
 SHOWN = 20
 """Points of a map that are printed; the whole map is in `--json` and in `explore export`."""
@@ -50,12 +50,13 @@ def print_round(metrics: RoundMetrics) -> None:
 def print_exploration(result: ExploreResult) -> None:
     """The answer, what may be claimed, the figures, and last those of version 1 with a warning."""
     out, known = stdout(), result.metrics.certainty
-    answer = "ENOUGH IS KNOWN" if result.enough else ANSWERS.get(result.stopped, "ROUNDS DONE")
-    out.print(
-        f"[bold]{answer}[/bold]  run {escape(result.run)}: {known.safe} safe, {known.unsafe} unsafe and "
-        f"{known.undecided} undecided of {result.points} points; stopped: {result.stopped}"
-    )
-    _print_claims(result.claims)
+    answer = "DONE" if result.enough else ANSWERS.get(result.stopped, "ROUNDS DONE")
+    counts = f"{known.safe} safe, {known.unsafe} unsafe, {known.undecided} undecided"
+    of = f"{plural(result.points, 'point')} ({100 * known.level:g} % level, {plural(known.episodes, 'episode')})"
+    out.print(f"[bold]{answer}[/bold]: {counts} of {of}", soft_wrap=True)
+    safe = f"safe: failure rate at most {result.metrics.tube.tau:g}"
+    out.print(f"run {escape(result.run)}; {safe}; stopped: {result.stopped}", soft_wrap=True)
+    _print_claims(result.claims[1:])  # the first line says what the first of them does
     out.print(table(["figure", "value"], _figures(result)))
     tube = result.metrics.tube
     rows = [["tube_var_sum", f"{tube.tube_var_sum:.6f}"], ["tube_coverage", f"{tube.tube_coverage:.3f}"]]

@@ -16,7 +16,9 @@ from .out import HomeOption, JsonOption, print_json, stdout
 def command(
     run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
     to: Annotated[str, typer.Option(help=f"{', '.join(export_formats())}.")] = "parquet",
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="File or folder to write; never overwritten.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="File or folder to write; an existing one is never overwritten.")
+    ] = None,
     trace: Annotated[list[str] | None, typer.Option(help="Only these traces; may be repeated.")] = None,
     json: JsonOption = False,
     home: HomeOption = None,

@@ -56,7 +56,7 @@ def command(
     engine: Annotated[
         Literal["local", "ray"], typer.Option(help="Read the lake here, or file by file on a Ray cluster.")
     ] = "local",
-    listed: Annotated[bool, typer.Option("--list", help="The table of standard dimensions, and stop.")] = False,
+    listed: Annotated[bool, typer.Option("--list", help="List the standard dimensions and exit.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:

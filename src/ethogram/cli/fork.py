@@ -39,7 +39,9 @@ MOST_CHARS = 4096
 def command(
     trace: Annotated[str, typer.Argument(help="The trace's id, or the start of it.")],
     at: Annotated[str, typer.Option("--at", help="The step, as `ethogram trace` counts, or auto.")],
-    k: Annotated[int, typer.Option("-k", help="At most this many continuations with the change, and without it.")] = 20,
+    k: Annotated[
+        int, typer.Option("-k", help="At most this many pairs of continuations, with and without the change.")
+    ] = 20,
     change: Annotated[
         str | None,
         typer.Option(
@@ -57,7 +59,7 @@ def command(
         str | None, typer.Option("--run", help="Name of the run; one that was stopped is continued.")
     ] = None,
     level: Annotated[float, typer.Option(help="The level of the interval.")] = 0.95,
-    max_usd: Annotated[float | None, typer.Option(help="Hard stop of the whole experiment.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Maximum dollars of the whole experiment: a hard stop.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
@@ -111,7 +113,7 @@ def _step(text: str) -> int | str:
     except ValueError:
         if text == "auto":
             return text
-        raise BadUsage(f"--at {text!r} is no step; give its number, as ethogram trace shows it, or auto") from None
+        raise BadUsage(f"--at {text!r} is not a step; give its number, as ethogram trace shows it, or auto") from None
 
 
 def _words(change: str) -> str:

@@ -13,7 +13,7 @@ from ethogram.errors import BadUsage
 from ethogram.lab.gate.behaviour import behaviour_of
 from ethogram.lab.gate.gating import gate_runs
 from ethogram.lab.gate.results import GateResult, GateSettings, Look
-from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed_cells
+from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed_cells, variation
 
 from .compare import MetricOption, print_suites, versions
 from .layers import print_layers
@@ -41,7 +41,7 @@ def command(
     candidate: Annotated[str, typer.Argument(help="The candidate run; with --buy it is created, or continued.")],
     margin: Annotated[
         float,
-        typer.Option(help="The drop that must be detected; except for success and score a share of the mean."),
+        typer.Option(help="The drop to detect: absolute for success and score, else a fraction of the mean."),
     ] = 0.05,
     alpha: Annotated[
         float, typer.Option(help="False-alarm rate: the probability of calling an unchanged version a regression.")
@@ -50,7 +50,10 @@ def command(
     metric: MetricOption = "success",
     every: Annotated[
         float | None,
-        typer.Option(help="Passes over the tasks between two looks; by default 0.25, or 0.5 below 40 tasks."),
+        typer.Option(
+            help="How often to look, in attempts per task: 0.25 = after every quarter of the tasks "
+            "(default; 0.5 below 40 tasks)."
+        ),
     ] = None,
     min_coverage: Annotated[float, typer.Option(help="Below this share of scored attempts: undecided.")] = 0.8,
     quarantine: Annotated[
@@ -69,8 +72,8 @@ def command(
         typer.Option(help="Which agent of the baseline; with --buy: also run the baseline with it, interleaved."),
     ] = None,
     pilot: Annotated[str | None, typer.Option(help="With --base-agent: plan the looks from this run's rates.")] = None,
-    max_runs: Annotated[int | None, typer.Option(help="With --buy: never more episodes than this.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="With --buy: never more dollars than this.")] = None,
+    max_runs: Annotated[int | None, typer.Option(help="With --buy: buy at most this many attempts.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --buy: spend at most this many dollars.")] = None,
     workers: WorkersOption = 8,
     engine: EngineOption = "local",
     price: PriceOption = None,
@@ -215,8 +218,7 @@ def _print(result: GateResult) -> None:
     floor = result.evidence.noise_floor
     if floor.swing is not None:
         out.print(
-            f"noise floor: a pass of the unchanged baseline varies by ±{floor.swing:.3g} "
-            f"({floor.passes:.3g} passes, {floor.sessions} session{'s' if floor.sessions != 1 else ''})",
+            f"baseline variation: {variation(floor.swing, floor.passes, floor.sessions)}",
             style="dim",
         )
     gone = {**result.evidence.missing_base, **result.evidence.missing_candidate}
@@ -227,13 +229,15 @@ def _print(result: GateResult) -> None:
         planned = result.evidence.planned_looks
         rows = [_row(k, planned) for k in _folded(result.evidence.looks)]
         out.print()
-        out.print(table(["look", "attempts", "scored", "z", "bound", "change", "at worst", "margin", "decision"], rows))
+        word = result.worse_word
+        columns = ["look", "attempts", "scored", "z", "bound", word, f"largest {word}", "margin", "decision"]
+        out.print(table(columns, rows, title=f"planned looks (largest {word}: the largest that is not ruled out yet)"))
     if result.evidence.watched:
         rows = [
             [w.passes, w.worse, w.better, w.same, f"{w.e:.3g}", f"{w.bound:.3g}"] for w in result.evidence.watched[-12:]
         ]
         out.print()
-        out.print(table(["pass", "worse", "better", "same", "e-value", "alarm at"], rows))
+        out.print(table(["repeat", "worse", "better", "same", "e-value", "alarm at"], rows))
     print_suites(result.suite)
     print_moved(out, result.tasks)
     print_layers(out, result.layers, brief=True)
@@ -258,16 +262,22 @@ def _print(result: GateResult) -> None:
 
 
 def _print_needed(out: Console, result: GateResult) -> None:
-    """What it takes to decide, and why."""
-    cells, why = needed_cells(result), result.needed.why
+    """What stands in the way of a decision, and what it takes."""
+    need, cells, why = result.needed, needed_cells(result), result.needed.why
     if not cells:
         out.print(f"to decide: {why or 'unknown'}", markup=False)
         return
+    if need.baseline_runs:
+        told = f"More baseline attempts are needed: {need.baseline_runs:,}{f' ({why})' if why else ''}."
+    elif why:
+        told = f"{why[0].upper()}{why[1:]}."
+    else:
+        told = f"More attempts are needed: at most {need.runs:,}."
     out.print()
-    first, *others = cells
-    out.print(table([f"to decide: {first}", *others], [[*cells.values()]]))
-    if why:
-        out.print(f"note: {why}", style="dim", markup=False)
+    out.print(told, markup=False)
+    if not need.runs and not need.baseline_runs:
+        return
+    out.print(table(["to decide", "amount"], [[*pair] for pair in cells.items()]))
 
 
 def _folded(looks: list[Look]) -> list[Look | None]:

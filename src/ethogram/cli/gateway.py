@@ -33,8 +33,8 @@ def command(
     upstream: Annotated[
         list[str] | None,
         typer.Option(
-            help="Where calls go: ADDRESS or PROVIDER=ADDRESS; may be repeated. By default as the variables say now, "
-            "else to the provider."
+            help="Where calls go: ADDRESS or PROVIDER=ADDRESS; may be repeated. By default the address in the "
+            "environment, else the provider."
         ),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes a free port.")] = 0,
@@ -42,12 +42,12 @@ def command(
     per: Annotated[
         str, typer.Option(help="Calls that name no episode: a trace per conversation, or one for the process.")
     ] = "conversation",
-    max_usd: Annotated[float | None, typer.Option(help="Dollars of the whole experiment: a hard stop.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Maximum dollars of the whole experiment: a hard stop.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
-    max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Tokens of one episode.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Maximum steps of one episode.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of one episode.")] = None,
     cap: Annotated[
         list[str] | None, typer.Option(help="Any other cap, LEVEL.RESOURCE=VALUE, e.g. task.usd=1; may be repeated.")
     ] = None,

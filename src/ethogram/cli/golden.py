@@ -19,7 +19,7 @@ from .running import AllowUnmeteredOption, CaptureOption, PriceOption, PricesOpt
 CODES = {"no alarm": 0, "alarm": 1, "not measured": 2}
 SuiteArgument = Annotated[str, typer.Argument(help="A suite: a folder, a file, or a module.")]
 WhyOption = Annotated[str | None, typer.Option("--why", help="The reason, in words; it is kept.", show_default=False)]
-ByOption = Annotated[str | None, typer.Option("--by", help="Who does it; by default the user of this machine.")]
+ByOption = Annotated[str | None, typer.Option("--by", help="Who makes the change; by default the current user.")]
 
 app = typer.Typer(
     add_completion=False,
@@ -130,7 +130,7 @@ def check_set_command(
         str | None, typer.Option("--probe-model", help="Probe the memory of this model of a provider.")
     ] = None,
     probe_tasks: Annotated[int, typer.Option("--probe-tasks", min=1, help="The most tasks to probe.")] = 50,
-    max_usd: Annotated[float | None, typer.Option(help="With a probe: never more dollars than this.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With a probe: spend at most this many dollars.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,

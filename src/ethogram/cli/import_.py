@@ -11,7 +11,7 @@ from ethogram.capture.readers import formats
 from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs
 from ethogram.lab.logs.watching import watch_logs
 
-from .out import HomeOption, JsonOption, bytes_progress, print_json, printable, stderr, stdout, table
+from .out import HomeOption, JsonOption, bytes_progress, plural, print_json, printable, stderr, stdout, table
 
 OUTCOMES = {"table", "episodes"}
 """Formats of outcomes without traces."""
@@ -88,10 +88,10 @@ def _print(result: ImportResult) -> None:
     if len(rows) > len(shown):
         out.print(f"… and {len(rows) - len(shown)} more files", style="dim")
     if result.traces + result.unchanged + result.labels:
-        added = f"{result.traces:,} traces, {result.spans:,} spans"
+        added = f"{plural(result.traces, 'trace')}, {plural(result.spans, 'span')}"
         if result.formats.keys() <= OUTCOMES:
             added = "1 outcome without a trace" if result.traces == 1 else f"{result.traces:,} outcomes without traces"
-        added += f", {result.labels} labels of other files" if result.labels else ""
+        added += f", {plural(result.labels, 'label')} of other files" if result.labels else ""
         out.print(
             f"\nrun [bold]{result.run}[/bold]: {added} added; "
             f"{result.unchanged:,} unchanged, {result.superseded:,} superseded"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -20,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
-    help="""Record failures of production, and close them only with a golden task that guards against them.
+    help="""Record failures in production, and close them only with a golden task that guards against them.
 
     Example: `ethogram incident open --trace 4f1c22 --why "a customer got the wrong price"`
     """,
@@ -75,7 +76,8 @@ def open_command(
 @app.command("list")
 def list_command(
     state: Annotated[
-        Literal["open", "closed"] | None, typer.Option("--state", help="Only these.", show_default=False)
+        Literal["open", "closed"] | None,
+        typer.Option("--state", help="Only incidents in this state.", show_default=False),
     ] = None,
     json: JsonOption = False,
     home: HomeOption = None,
@@ -150,7 +152,8 @@ def _print_incident(found: IncidentResult) -> None:
     if one.guard is not None:
         told = f"guarded by task {one.guard.task} of {one.guard.suite} since {one.guard.version}"
         out.print(f"{told}: the recorded failure scores {one.guard.failure_score:g}", markup=False)
-    rows = [[e.at[:16].replace("T", " "), e.event, e.by, e.why] for e in one.history]
+    whys = [None if e.event == "opened" and e.why == one.title else e.why for e in one.history]  # the title says it
+    rows = [[e.at[:16].replace("T", " "), e.event, e.by, why] for e, why in zip(one.history, whys, strict=True)]
     out.print(table(["when", "event", "by", "why"], rows))
     out.print(f"next: {found.next}", style="dim", markup=False)
 
@@ -158,7 +161,9 @@ def _print_incident(found: IncidentResult) -> None:
 def _print_evidence(one: Incident) -> None:
     out, pair = stdout(), one.facts.evidence
     failing = f"{pair.failing.removeprefix('b2:')[:12]} of {pair.failing_run}, {one.facts.outcome}"
-    out.print(f"failing: {failing}{f': {one.facts.said}' if one.facts.said else ''}", markup=False)
+    out.print(f"failing: {failing}", markup=False)
+    for message in re.split(r"; (?=[\w.\-]+: )", one.facts.said) if one.facts.said else ():
+        out.print(f"  - {message}", markup=False)
     if pair.passing is None:
         out.print(f"passing: none; {pair.why}", markup=False)
         return

@@ -13,7 +13,7 @@ from .out import JsonOption, print_json, stdout
 
 
 def command(
-    folder: Annotated[Path, typer.Argument(help="Where to write; by default here.")] = Path("."),
+    folder: Annotated[Path, typer.Argument(help="The folder to write to; by default the current one.")] = Path("."),
     json: JsonOption = False,
 ) -> int:
     """Write a small working suite and agent into this folder.

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 
 from ethogram.errors import BadUsage
-from ethogram.lab.judging.results import JudgeResult, JudgeUse, PairwiseResult
+from ethogram.lab.judging.results import CallUse, JudgeResult, PairwiseResult
 from ethogram.study.judging.pairs import judge_pairs
 from ethogram.study.judging.runs import judge_run
 from ethogram.study.judging.session import JudgeOptions
@@ -56,12 +56,12 @@ def command(
         int,
         typer.Option(min=1, help="How often each trace is judged, to measure how far the judge agrees with itself."),
     ] = 1,
-    max_usd: Annotated[float | None, typer.Option(help="Never more dollars than this.")] = None,
-    max_calls: Annotated[int | None, typer.Option(help="Never more calls of models than this.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Spend at most this many dollars.")] = None,
+    max_calls: Annotated[int | None, typer.Option(help="Make at most this many model calls.")] = None,
     temperature: Annotated[float, typer.Option(help="The temperature of a model judge.")] = 0.0,
     seed: Annotated[int, typer.Option(help="The seed of a model judge.")] = 0,
     window: Annotated[int, typer.Option(min=500, help="Characters of a trace that are shown at once.")] = 24_000,
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Judgements at once, at most.")] = 8,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Maximum concurrent judgements.")] = 8,
     again: Annotated[
         bool, typer.Option("--again", help="Also judge traces that this version has already judged.")
     ] = False,
@@ -118,7 +118,7 @@ def _print(result: JudgeResult, home: str | None) -> None:
     score = result.score
     told = f"{plural(total, 'attempt')} judged by {printable(result.judge)}"
     if score.value is not None and score.low is not None and score.high is not None:
-        told += f": {score.value:.2f} [{score.low:.2f}, {score.high:.2f}] of the items are yes"
+        told += f"; share of yes: {score.value:.2f} [{score.low:.2f}, {score.high:.2f}]"
     out.print(f"{result.run}  {told}", style="bold", markup=False)
     worst = max(result.items, key=lambda i: i.runs_no, default=None)
     if worst is not None and worst.examples:
@@ -134,7 +134,7 @@ def _print(result: JudgeResult, home: str | None) -> None:
         rows.append(
             [item.item, yes.value, between, band(yes), yes.n, missing, f"{item.steps_no:,} of {item.steps:,}", example]
         )
-    out.print(table(["item", "yes", "95 %", "0 to 1", "attempts", "missing", "steps no", "e.g."], rows))
+    out.print(table(["item", "yes", "95 %", "0 to 1", "attempts", "missing", "steps answered no", "e.g."], rows))
     if result.disagreement is not None:
         out.print(f"the panel disagrees on {result.disagreement} of verdicts", markup=False)
     if result.coverage is not None:
@@ -174,7 +174,7 @@ def _print_pairs(result: PairwiseResult) -> None:
     _print_use(out, result.use, result.stopped, result.notes, [f"{s.where}: {s.why}" for s in result.skipped])
 
 
-def _print_use(out: Console, use: JudgeUse, stopped: str | None, notes: list[str], skipped: list[str]) -> None:
+def _print_use(out: Console, use: CallUse, stopped: str | None, notes: list[str], skipped: list[str]) -> None:
     if use.calls or use.cached:
         cost = known(use.cost_usd, use.at_least_usd, dollars, "cost")
         out.print(f"{plural(use.calls, 'call')}, {use.cached:,} from the cache, {cost}", markup=False)

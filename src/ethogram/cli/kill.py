@@ -13,7 +13,7 @@ from .out import HomeOption, JsonOption, print_json, stdout
 
 def command(
     run: Annotated[str | None, typer.Argument(help="The run to stop; without it, all runs of the home.")] = None,
-    why: Annotated[str, typer.Option(help="Why; kept with the flag.")] = "",
+    why: Annotated[str, typer.Option(help="The reason; stored with the flag.")] = "",
     undo: Annotated[bool, typer.Option("--undo", help="Let episodes start again.")] = False,
     json: JsonOption = False,
     home: HomeOption = None,

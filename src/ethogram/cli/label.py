@@ -39,7 +39,9 @@ def command(
     ] = None,
     name: Annotated[str, typer.Option("--label", help="The label's name.")] = CLASS_LABEL,
     step: Annotated[int | None, typer.Option(min=0, help="The step that it is about.", show_default=False)] = None,
-    why: Annotated[str | None, typer.Option(help="Why; a failure class needs it.", show_default=False)] = None,
+    why: Annotated[
+        str | None, typer.Option(help="The reason; required for a failure class.", show_default=False)
+    ] = None,
     by: Annotated[str | None, typer.Option(help="The author; by default your login.", show_default=False)] = None,
     csv: Annotated[
         Path | None,
@@ -101,9 +103,9 @@ def _count(words: str) -> int:
 
 def _print(result: LabelResult, limit: int, home: str | None) -> None:
     out = stdout()
-    told = (
-        f"{plural(result.labelled, 'label')} added; {plural(result.left, 'trace')} left without {result.name} by hand"
-    )
+    have = "still has" if result.left == 1 else "still have"
+    left = f"{plural(result.left, 'trace')} {have} no {result.name} set by a person"
+    told = f"{plural(result.labelled, 'label')} added; {left}"
     out.print(f"{result.run}  {told}", markup=False, style="bold")
     if result.sample is not None:
         drawn = ", ".join(f"{s.drawn} of {s.of:,} {printable(s.stratum)}" for s in result.sample.strata)

@@ -67,7 +67,7 @@ class LiveCounts:
         missing = sum(r[2] for r in self.tasks.values())
         parts = [f"{self.done} of {self.planned} done", f"{passed} passed", f"{missing} missing"]
         cost = known(None if self.blind else self.usd, self.usd, dollars, "cost")
-        parts.append(cost + (f" of ${self.cap:.2f}" if self.cap is not None else ""))
+        parts.append(cost + (f" of {dollars(self.cap)}" if self.cap is not None else ""))
         parts.append(f"{rate:.1f}/s" if rate >= 1 or not rate else f"{60 * rate:.1f}/min")
         if rate > 0 and self.done < self.planned:
             parts.append(f"about {lasting((self.planned - self.done) / rate)} left")

@@ -68,13 +68,13 @@ VERBS = (
     Verb("replay", "replay", "repeat an episode offline from recorded answers; or repeat each decision with a change"),
     Verb("explore", "explore", "find the settings in which an agent fails too often, with few episodes"),
     Verb("golden", "golden", "freeze a suite at a version, record its changes, check it, turn failures into tasks"),
-    Verb("incident", "incident", "failures of production: evidence, owner, rollback; closed by a golden task"),
+    Verb("incident", "incident", "failures in production: evidence, owner, rollback; closed by a golden task"),
     Verb("gateway", "gateway", "a local proxy for model calls: records, prices, caps and can stop them"),
     Verb("mcp", "mcp", "a proxy between an MCP client and its server: record, disturb or replay tool calls"),
     Verb("serve", "serve", "receive spans of live agents over OTLP/HTTP into traces of a run"),
     Verb("view", "view", "runs and traces in a browser, live"),
     Verb("runs", "runs", "list runs"),
-    Verb("show", "show", "what is in a run: tasks, episodes, totals, what was lost"),
+    Verb("show", "show", "what is in a run: tasks, episodes, totals, what could not be imported"),
     Verb("trace", "trace", "one trace as a tree, with tokens, time and errors"),
     Verb("report", "report", "everything about a run as one HTML file that opens offline"),
     Verb("sql", "sql", "query all runs in SQL"),
@@ -99,13 +99,13 @@ def usage() -> str:
     lines = [f"  {v.name:<{width}}  {v.help}" for v in VERBS]
     return "\n".join(
         [
-            "ethogram: a laboratory for agents",
+            "ethogram: run, measure and compare AI agents",
             "",
-            "usage: ethogram VERB [options]      ethogram VERB --help shows options and an example",
+            "usage: ethogram COMMAND [options]      ethogram COMMAND --help shows options and an example",
             "",
             *lines,
             "",
-            "Every verb has --json. A run is a directory, a name in the home, or 'latest'.",
+            "Every command has --json. A run is a directory, a name in the home, or 'latest'.",
             "The home is ETHOGRAM_HOME (default ./.ethogram). Exit codes: 0 done, 1 bad verdict,",
             "2 cannot decide, 64 bad input, 130 stopped.",
         ]
@@ -160,7 +160,7 @@ def _unknown(args: list[str]) -> int:
     name = args[0]
     near = get_close_matches(name, [v.name for v in VERBS], n=1)
     hint = f"did you mean {near[0]!r}?" if near else "ethogram --help lists them"
-    return _fail("", args, f"no verb named {name!r}; {hint}", BAD_INPUT, kind="usage")
+    return _fail("", args, f"no command named {name!r}; {hint}", BAD_INPUT, kind="usage")
 
 
 def _fail(

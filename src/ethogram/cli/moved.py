@@ -16,14 +16,15 @@ def print_moved(out: Console, tasks: list[MovedTask]) -> None:
     if not tasks:
         return
     out.print()
-    columns = ["task", "base", "cand", ", ".join(attempt_words(tasks)), "reason, first step that differs"]
-    out.print(table(columns, [_row(t) for t in tasks[:SHOWN]], title=heading(tasks)))
+    bad, good = attempt_words(tasks)
+    columns = ["task", "base", "cand", f"{bad} / {good} trace", "check / first difference"]
+    out.print(table(columns, [_row(t, good) for t in tasks[:SHOWN]], title=heading(tasks)))
     if len(tasks) > SHOWN:
         out.print(f"… and {plural(len(tasks) - SHOWN, 'more task')}; --json lists all", style="dim")
 
 
-def _row(task: MovedTask) -> list[str]:
+def _row(task: MovedTask, good: str) -> list[str]:
     passing = task.step.passing_trace if task.step else None
     traces = [short_id(x) for x in (task.trace, passing) if x]
-    shown = [x for x in (reason(task), first_difference(task.step)) if x]
+    shown = [x for x in (reason(task), first_difference(task.step, good)) if x]
     return [task.task, passes_text(task.base), passes_text(task.candidate), "\n".join(traces), "\n".join(shown)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shlex
 import shutil
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from ethogram.display.money import dollars as dollars
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.result import Result
@@ -194,20 +194,6 @@ def known(value: float | None, at_least: float, form: Callable[[float], str], wh
     if value is not None:
         return form(value)
     return f"at least {form(at_least)}" if at_least else f"{what} unknown".strip()
-
-
-def dollars(value: float | None) -> str:
-    """Dollars for people: cents where they matter, more digits where they do not suffice."""
-    if value is None:
-        return "–"
-    if value == float("inf"):
-        return "∞"
-    if value >= 1000:
-        return f"${value:,.0f}"
-    if value >= 10 or value == 0:
-        return f"${value:.2f}"
-    digits = 4 if value >= 0.01 else 1 - math.floor(math.log10(value))
-    return f"${value:.{digits}f}"
 
 
 def first(rows: Sequence[T], limit: int) -> Sequence[T]:

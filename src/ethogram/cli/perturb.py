@@ -19,7 +19,19 @@ from ethogram.store import short_id
 from ethogram.study.experiment import Experiment, ExperimentPlan
 
 from .live import watcher
-from .out import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
+from .out import (
+    HomeOption,
+    JsonOption,
+    LimitOption,
+    dollars,
+    first,
+    plural,
+    print_json,
+    print_rest,
+    stderr,
+    stdout,
+    table,
+)
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,
@@ -65,12 +77,12 @@ def command(
         str | None, typer.Option("--run", help="Name of the run; one that was stopped is continued.")
     ] = None,
     results: Annotated[str | None, typer.Option(help="Show the results of a stored experiment; run nothing.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="Hard stop of the whole experiment.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Maximum dollars of the whole experiment: a hard stop.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
-    max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Maximum steps of one episode.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Maximum wall-clock seconds of one episode.")] = None,
     workers: WorkersOption = 8,
     engine: EngineOption = "local",
     env: EnvOption = None,
@@ -144,7 +156,7 @@ def _numbers(text: str) -> list[float]:
         try:
             found.append(float(word))
         except ValueError:
-            raise BadUsage(f"{word!r} is no intensity; give numbers such as --intensities 0.2,0.5,1") from None
+            raise BadUsage(f"{word!r} is not an intensity; give numbers such as --intensities 0.2,0.5,1") from None
     return found
 
 
@@ -173,7 +185,7 @@ def _plan(planned: ExperimentPlan, limit: int) -> None:
     if not planned.changes:
         out.print("no operator can change anything here; nothing would be run, and nothing was called")
         return
-    price = f"at most ${planned.cost_usd_at_most:.2f}" if planned.cost_usd_at_most is not None else planned.why
+    price = f"at most {dollars(planned.cost_usd_at_most)}" if planned.cost_usd_at_most is not None else planned.why
     out.print(f"{planned.episodes} episodes; {price}; nothing was called", markup=False)
 
 

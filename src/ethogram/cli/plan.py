@@ -8,7 +8,7 @@ import typer
 
 from ethogram.lab.gate.planning import PlanResult, plan_runs
 
-from .out import HomeOption, JsonOption, plural, print_json, stdout, table
+from .out import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
 
 
 def command(
@@ -67,7 +67,7 @@ def command(
 def _print(result: PlanResult) -> None:
     out, seen = stdout(), result.simulated
     looks = f"{result.attempts_per_task} per task, {plural(len(result.looks), 'look')}"
-    cost = "" if result.cost_usd is None else f", ${result.cost_usd:,.2f}"
+    cost = "" if result.cost_usd is None else f", {dollars(result.cost_usd)}"
     out.print(
         f"[bold]at most {plural(result.runs, 'attempt')}[/bold] ({looks}){cost}, "
         f"to detect a drop of {result.drop:.3g} on {plural(result.tasks, 'task')}"
@@ -93,4 +93,4 @@ def _print(result: PlanResult) -> None:
 
 
 def _cost(attempts: float, price: float | None) -> list[str]:
-    return [] if price is None else [f"${attempts * price:,.2f}"]
+    return [] if price is None else [dollars(attempts * price)]

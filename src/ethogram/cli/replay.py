@@ -10,10 +10,11 @@ import typer
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.store import short_id
-from ethogram.study.redecide import RedecidedTrace, RedecideOptions, RedecideResult, redecide
+from ethogram.study.redecide import STOPPED, RedecideOptions, redecide
+from ethogram.study.redecide_results import RedecidedTrace, RedecideResult
 from ethogram.study.replay import ReplayOptions, ReplayResult, replay_trace
 
-from .out import HomeOption, JsonOption, cell, plural, print_json, printable, say, stderr, stdout, table
+from .out import HomeOption, JsonOption, cell, dollars, known, plural, print_json, printable, say, stderr, stdout, table
 from .running import AllowUnmeteredOption, CaptureOption, PriceOption, PricesOption, metering
 
 SHOWN_TRACES = 20
@@ -36,15 +37,23 @@ def command(
     ] = None,
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
     prompt: Annotated[
-        Path | None, typer.Option(help="Time travel: repeat every decision with the system prompt of this file.")
+        Path | None, typer.Option(help="Repeat every decision with the system prompt of this file.")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Time travel: repeat every decision with this model.")] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Time travel: repeat each decision this often.")] = 1,
+    model: Annotated[str | None, typer.Option(help="Repeat every decision with this model.")] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="With --prompt or --model: repeat each decision this often.")] = 1,
     names: Annotated[
-        bool, typer.Option("--names", help="Time travel: tools with other arguments are the same decision.")
+        bool,
+        typer.Option(
+            "--names", help="With --prompt or --model: the same tool with other arguments counts as the same decision."
+        ),
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", min=0, help="Time travel: the first N traces of a run only.")] = 0,
-    max_usd: Annotated[float | None, typer.Option(help="Stop before more than this is spent.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, help="With --prompt or --model: only the first N traces of a run.")
+    ] = 0,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --prompt or --model: ask anew also where the run keeps a reply.")
+    ] = False,
+    max_usd: Annotated[float | None, typer.Option(help="Spend at most this many dollars.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
@@ -68,6 +77,7 @@ def command(
             k=k,
             compared="names" if names else "calls",
             limit=limit or None,
+            again=again,
             max_usd=max_usd,
             metering=metering(price, prices, allow_unmetered),
         )
@@ -141,7 +151,8 @@ def _print_replay(result: ReplayResult) -> None:
 def _print_decided(result: RedecideResult) -> None:
     out = stdout()
     change = " and ".join(f"{name} ({cell(' '.join(value.split())[:60])})" for name, value in result.change.items())
-    out.print(f"repeated with another {change}: {plural(result.calls, 'call')}, {_money(result)}", markup=False)
+    kept = f"; {plural(result.kept, 'answer')} of an earlier call (--again asks anew)" if result.kept else ""
+    out.print(f"repeated with another {change}: {plural(result.calls, 'call')}, {_money(result)}{kept}", markup=False)
     if len(result.traces) == 1:
         _print_steps(result, result.traces[0])
     else:
@@ -153,12 +164,12 @@ def _print_decided(result: RedecideResult) -> None:
             f"{plural(result.redacted, 'request')} had words that were redacted when they were stored", style="yellow"
         )
     if result.stopped:
-        out.print("stopped: the cap on dollars was reached", style="yellow")
+        out.print(f"stopped: {STOPPED[result.stopped]}", style="yellow")
     out.print(result.control, style="dim")
 
 
 def _money(result: RedecideResult) -> str:
-    return f"at least ${result.at_least_usd:.4f}" if result.cost_usd is None else f"${result.cost_usd:.4f}"
+    return known(result.cost_usd, result.at_least_usd, dollars, "cost")
 
 
 def _print_steps(result: RedecideResult, trace: RedecidedTrace) -> None:
@@ -170,14 +181,14 @@ def _print_steps(result: RedecideResult, trace: RedecidedTrace) -> None:
             step.changed_to or ("the same" if step.draws else step.why),
             f"{step.changed_departs} of {step.draws}",
             f"{step.control_departs} of {step.draws}",
-            "moved" if step.moved else None,
+            "caused by the change" if step.moved else None,
         ]
         for step in trace.steps
     ]
-    out.print(table(["step", "recorded", "decided anew", "departs", "control departs", ""], rows))
-    first = "departs nowhere" if trace.first_divergence is None else f"departs first at step {trace.first_divergence}"
-    moved = "no step moved" if trace.first_moved is None else f"the change moved step {trace.first_moved}"
-    out.print(f"{first}; {moved}", style="bold")
+    out.print(table(["step", "recorded", "new decision", "differs", "differs (control)", ""], rows))
+    first = "none" if trace.first_divergence is None else f"step {trace.first_divergence}"
+    caused = "none" if trace.first_moved is None else f"step {trace.first_moved}"
+    out.print(f"first different decision: {first}; caused by the change: {caused}", style="bold")
 
 
 def _print_traces(result: RedecideResult) -> None:
@@ -186,7 +197,7 @@ def _print_traces(result: RedecideResult) -> None:
         [short_id(t.trace), t.task, t.length, t.first_divergence, t.first_control, t.first_moved]
         for t in result.traces[:SHOWN_TRACES]
     ]
-    out.print(table(["trace", "task", "steps", "departs at", "control departs at", "moved at"], rows))
+    out.print(table(["trace", "task", "steps", "differs at", "differs at (control)", "caused by the change at"], rows))
     if len(result.traces) > SHOWN_TRACES:
         out.print(f"and {len(result.traces) - SHOWN_TRACES} more traces", style="dim")
     summary = result.summary
@@ -194,10 +205,10 @@ def _print_traces(result: RedecideResult) -> None:
         [row.decision, row.changed.value, row.changed.low, row.changed.high, row.control.value]
         for row in summary.departed_by
     ]
-    out.print(table(["by decision", "traces departed", "low", "high", "control"], by))
-    out.print(f"traces that depart: {summary.changed}; control: {summary.control}", markup=False)
-    out.print(f"decisions that depart beyond the control: {summary.difference}", markup=False, style="bold")
+    out.print(table(["by decision", "traces that differ", "low", "high", "control"], by))
+    out.print(f"traces that differ: {summary.changed}; control: {summary.control}", markup=False)
+    out.print(f"decisions that differ beyond the control: {summary.difference}", markup=False, style="bold")
     if summary.first.median is not None:
         out.print(
-            f"t*/T: median {summary.first.median:.2f}; {summary.first.never} of {summary.first.pairs} never depart"
+            f"t*/T: median {summary.first.median:.2f}; {summary.first.never} of {summary.first.pairs} never differ"
         )

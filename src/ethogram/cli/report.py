@@ -38,7 +38,8 @@ def command(
         typer.Option(help="Which attempts count at a state: those in it, or also those beyond it."),
     ] = "visited",
     reading: Annotated[
-        Literal["steps", "messages"], typer.Option(help="What a field of your own is handed: the trace, or messages.")
+        Literal["steps", "messages"],
+        typer.Option(help="What your own field gets as input: the trace, or its messages."),
     ] = "steps",
     preset: Annotated[
         str | None,

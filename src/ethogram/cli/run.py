@@ -20,7 +20,7 @@ from ethogram.run.suites import (
 )
 
 from .live import watcher
-from .out import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
+from .out import HomeOption, JsonOption, dollars, plural, print_json, printable, spent, stdout, table
 from .running import (
     CAPTURE,
     ENGINE,
@@ -32,6 +32,9 @@ from .running import (
     PricesOption,
     metering,
 )
+
+_FLAGS = {"name": "--run", "tags": "--tag", "conditions": "--condition"}
+"""Options whose name is not that of the setting."""
 
 
 def command(
@@ -60,20 +63,24 @@ def command(
     ] = None,
     tag: Annotated[list[str] | None, typer.Option(help="Tag the run; may be repeated.")] = None,
     meta: Annotated[list[str] | None, typer.Option(help="A fact about the agent, key=value; may be repeated.")] = None,
-    max_usd: Annotated[float | None, typer.Option(help="Dollars of the whole experiment: a hard stop.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="Maximum dollars of the whole experiment: a hard stop.")] = None,
     price: PriceOption = None,
     prices: PricesOption = None,
     allow_unmetered: AllowUnmeteredOption = False,
-    max_steps: Annotated[int | None, typer.Option(help="Steps of one episode.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Tokens of one episode.")] = None,
-    max_seconds: Annotated[float | None, typer.Option(help="Wall clock of one episode.")] = None,
+    max_steps: Annotated[int | None, typer.Option(help="Maximum steps of one episode.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of one episode.")] = None,
+    max_seconds: Annotated[float | None, typer.Option(help="Maximum wall-clock seconds of one episode.")] = None,
     cap: Annotated[
         list[str] | None, typer.Option(help="Any other cap, LEVEL.RESOURCE=VALUE, e.g. task.usd=1; may be repeated.")
     ] = None,
     retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures; by default 2.")] = None,
-    redact: Annotated[str | None, typer.Option(help="default, secrets, or none.")] = None,
+    redact: Annotated[
+        str | None, typer.Option(help="What to redact: default, secrets (no personal data), or none.")
+    ] = None,
     keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
-    isolation: Annotated[str | None, typer.Option(help="none (default), bwrap, or bwrap+network.")] = None,
+    isolation: Annotated[
+        str | None, typer.Option(help="Isolation of commands: none (default), bwrap, or bwrap+network.")
+    ] = None,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     capture: Annotated[str | None, CAPTURE] = None,
@@ -120,9 +127,8 @@ def command(
         raise BadUsage("--replay repeats a whole run at once; leave out --resume, --retry and --dry-run")
     if resume is not None:
         if settled:
-            raise BadUsage(
-                f"the {next(iter(settled))} of run {resume!r} was settled when it began; leave it out to go on"
-            )
+            option = next(iter(settled))
+            raise BadUsage(f"{_FLAGS.get(option, f'--{option}')} cannot be changed when a run is resumed; leave it out")
         change |= {"retry": tuple(retry or ()), "suite": suite, "agent": agent, "home": home}
     elif replay is None and (suite is None or agent is None):
         raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or continue with --resume RUN")
@@ -175,14 +181,17 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
         return code
     out = stdout()
     missing = ", ".join(f"{reason} {count}" for reason, count in result.missing.items())
-    out.print(
-        f"run [bold]{result.run}[/bold]: {result.planned} planned, {result.scored} scored, "
-        f"{sum(result.missing.values())} missing{f' ({missing})' if missing else ''}, {result.not_run} not run"
-    )
     money = spent(result.cost_usd, result.at_least_usd, result.tokens, result.at_least_tokens)
     if result.cost_usd == 0 and not result.model_calls:
         money = "no model calls, $0"
-    out.print(f"{result.successes} of {result.scored} scored succeeded; {money}")
+    if result.repeated_usd:
+        money += f"; {dollars(result.repeated_usd)} more for attempts that were repeated"
+    succeeded = f"{result.successes} of {plural(result.scored, 'scored attempt')} succeeded"
+    out.print(f"run [bold]{result.run}[/bold]: {succeeded}; {money}")
+    out.print(
+        f"{result.planned:,} planned, {sum(result.missing.values()):,} missing{f' ({missing})' if missing else ''}, "
+        f"{result.not_run:,} not run"
+    )
     if result.replays is not None:
         _print_failures(result)
     if result.crashed and result.crash:
@@ -238,6 +247,6 @@ def _print_plan(plan: RunPlan) -> None:
     even = plan.planned == len(plan.tasks) * plan.attempts * len(plan.conditions)
     columns = ["task", "attempts" if even else "attempts, at most", "conditions"]
     out.print(table(columns, [[*r.values()] for r in plan.rows()]))
-    price = f"at most ${plan.cost_usd_at_most:.2f}" if plan.cost_usd_at_most is not None else plan.why
+    price = f"at most {dollars(plan.cost_usd_at_most)}" if plan.cost_usd_at_most is not None else plan.why
     left = "" if plan.remaining == plan.planned else f", {plan.remaining} of them still to run"
     out.print(f"{plan.planned} episodes{left}; {price}; nothing was called", markup=False)

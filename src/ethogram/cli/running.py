@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ethogram.cost import Metering
 
 ENGINE = typer.Option("--engine", help="Run on this machine (local) or on a Ray cluster (ray).")
-WORKERS = typer.Option("--workers", min=1, help="Episodes at once, at most; fewer while an endpoint answers 429.")
+WORKERS = typer.Option("--workers", min=1, help="Maximum concurrent episodes; fewer while an endpoint answers 429.")
 EngineOption = Annotated[str, ENGINE]
 WorkersOption = Annotated[int, WORKERS]
 EnvOption = Annotated[

@@ -34,7 +34,7 @@ def command(
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
-    """Show what is in a run: tasks, episodes, totals, and what was lost on the way in.
+    """Show what is in a run: tasks, episodes, totals, and what could not be imported.
 
     Example: `ethogram show latest`
     """

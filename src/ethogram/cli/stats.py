@@ -15,7 +15,9 @@ from .out import HomeOption, JsonOption, LimitOption, band, first, plural, print
 
 def command(
     run: Annotated[str, typer.Argument(help="A run directory, a run's name, or latest.")] = "latest",
-    k: Annotated[str | None, typer.Option("--k", help="Which k: 1,2,4 or 1-8; by default up to the attempts.")] = None,
+    k: Annotated[
+        str | None, typer.Option("--k", help="Which k: 1,2,4 or 1-8; default: 1 to the number of attempts per task.")
+    ] = None,
     missing: Annotated[
         Literal["bounds", "failure"],
         typer.Option(help="A missing attempt is unknown and bounded, or counts as a failure."),
@@ -25,9 +27,7 @@ def command(
         typer.Option(help="A claim about the tasks' population (from 20 tasks on), or about exactly this suite."),
     ] = None,
     level: Annotated[float, typer.Option(help="The confidence level of the intervals.", min=0.5, max=0.999)] = 0.95,
-    naive: Annotated[
-        bool, typer.Option("--naive", help="Also biased estimates for comparison, and pass@k / pass@1.")
-    ] = False,
+    naive: Annotated[bool, typer.Option("--naive", help="Also show the biased textbook estimates.")] = False,
     condition: Annotated[str | None, typer.Option(help="Which condition, where a run has several.")] = None,
     agent: Annotated[str | None, typer.Option(help="Which agent, where a run has several.")] = None,
     limit: LimitOption = 30,
@@ -58,10 +58,11 @@ def command(
 
 def _print(result: ReliabilityResult, limit: int) -> None:
     out, episodes = stdout(), result.episodes
-    facts = ", ".join(f"{name} {value}" for name, value in result.facts.items())
+    facts = "; ".join(f"{name}: {value}" for name, value in result.facts.items())
     out.print(f"[bold]{escape(result.run)}[/bold]  {escape(_answer(result))}")
     ks = ", ".join(result.pass_at) or "none"
-    out.print(f"n {result.n}, c {result.c}, k {ks}, {escape(facts)}", style="dim", soft_wrap=True)
+    counts = f"n {plural(result.n, 'attempt')}, c {result.c:,} success{'' if result.c == 1 else 'es'}"
+    out.print(f"{counts}; k {ks}; {escape(facts)}", style="dim", soft_wrap=True)
     gone = ", ".join(f"{reason} {count}" for reason, count in episodes.missing.items())
     out.print(
         f"{episodes.planned} planned: {episodes.scored} scored ({episodes.coverage:.0%}), "
@@ -80,10 +81,15 @@ def _print(result: ReliabilityResult, limit: int) -> None:
         out.print(f"score, mean over tasks {result.score}", markup=False)
     if result.compounding is not None:
         c = result.compounding
-        columns = ["steps without error", "steps per attempt", "passed if errors were fatal", "passed"]
+        columns = [
+            "steps without an error",
+            "steps per attempt",
+            "expected success if an error ended the attempt",
+            "success rate",
+        ]
         figures = [f"{c.per_step:.4f}", f"{c.steps:.1f}", f"{c.predicted:.3f}", f"{c.observed:.3f}"]
         out.print()
-        out.print(table(columns, [figures]))
+        out.print(table(columns, [figures], title="errors per step"))
     out.print()
     rows = [[t.task, t.n, t.c, t.missing, *_cells(t.rate)] for t in first(result.tasks, limit)]
     out.print(

@@ -17,7 +17,7 @@ from .words import print_step, span_facts, span_line
 def command(
     trace: Annotated[str, typer.Argument(help="The trace's id or the start of it, TASK/ATTEMPT, or ID:STEP.")],
     run: Annotated[str | None, typer.Option(help="Look in this run only.")] = None,
-    step: Annotated[int | None, typer.Option(help="Show the words of this step.", show_default=False)] = None,
+    step: Annotated[int | None, typer.Option(help="Show the texts of this step.", show_default=False)] = None,
     around: Annotated[int, typer.Option(min=0, help="With --step: also this number of steps before and after it.")] = 0,
     find: Annotated[
         str | None, typer.Option(help="Show the steps that contain this text, ignoring case.", show_default=False)

@@ -50,23 +50,23 @@ def _print(result: VarianceResult) -> None:
     out, ledger = stdout(), result.ledger
     known = [e for e in ledger.entries if e.share is not None]
     most = max(known, key=lambda e: e.share or 0.0, default=None)
-    buy = f"; buy {ledger.buy}" if ledger.buy else ""
+    buy = f"; best next purchase: {ledger.buy}" if ledger.buy else ""
     if most is None:
         told = f"{printable(result.what)} does not vary here: there is no spread to divide"
     else:
-        told = f"most of the spread of {printable(result.what)}: {most.source} ({most.share:.0%}){buy}"
+        told = f"largest source of variance in {printable(result.what)}: {_source(most)} ({most.share:.0%}){buy}"
     out.print(f"{', '.join(result.runs)}  {told}", style="bold", markup=False)
     error = ledger.variance_of_mean**0.5
     out.print(
         f"mean {ledger.mean:.3f}, standard error {error:.3f}; {plural(ledger.tasks, 'task')}, "
         f"{plural(ledger.traces, 'trace')}"
     )
-    rows = [[e.source, e.share, e.variance.value, _interval(e), e.of_mean, e.meaning] for e in ledger.entries]
+    rows = [[_source(e), e.share, e.variance.value, _interval(e), e.of_mean, e.meaning] for e in ledger.entries]
     cells = [[r[0], "–" if r[1] is None else f"{r[1]:.0%}", *r[2:]] for r in rows]
     out.print(table(["source", "share", "variance", "interval", "in the mean", "what it is"], cells))
     for entry in ledger.entries:
         if entry.variance.why:
-            out.print(f"  {entry.source}: {entry.variance.why}", style="dim", markup=False)
+            out.print(f"  {_source(entry)}: {entry.variance.why}", style="dim", markup=False)
     out.print()
     bought = [
         [p.what, p.unit, dollars(p.price_usd), p.takes, None if p.per_usd is None else f"{p.per_usd:.3g}", p.why]
@@ -75,6 +75,10 @@ def _print(result: VarianceResult) -> None:
     out.print(table(["buy", "unit", "price", "variance removed", "per dollar", ""], bought))
     for note in result.notes:
         out.print(f"note: {printable(note)}", style="dim", markup=False)
+
+
+def _source(entry: VarianceEntry) -> str:
+    return "attempts" if entry.source == "agent" else entry.source
 
 
 def _interval(entry: VarianceEntry) -> str | None:

@@ -11,12 +11,11 @@ from ethogram.display.cells import signed_estimate
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult, WhyTrace
+from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult
 from ethogram.lab.why.why import short_place, why
 from ethogram.run.environment import parse_environment
 from ethogram.run.suites import RunInterrupted
 from ethogram.show.layers import rate_words
-from ethogram.store import short_id
 from ethogram.study.settle import SettleOptions, settle_causes
 
 from .layers import print_layers
@@ -49,7 +48,14 @@ from .running import (
     metering,
 )
 
-STATUS = {"confirmed": "confirmed", "struck_out": "struck out", "not_settled": "not settled"}
+STATUS = {"confirmed": "confirmed", "struck_out": "rejected", "not_settled": "not settled"}
+REFERENCE: dict[str, str] = {
+    "same_calls": "the same calls",
+    "wrong_arguments": "a call with wrong arguments",
+    "other_call": "another call",
+    "missing_call": "a missing call",
+    "extra_call": "an extra call",
+}
 
 
 def command(
@@ -64,7 +70,7 @@ def command(
             "--settle", help="Test the first causes by experiment: buy attempts that continue from the step of each."
         ),
     ] = False,
-    max_usd: Annotated[float | None, typer.Option(help="With --settle: never more dollars than this.")] = None,
+    max_usd: Annotated[float | None, typer.Option(help="With --settle: spend at most this many dollars.")] = None,
     smallest: Annotated[
         float, typer.Option(min=0, max=1, help="With --settle: the smallest effect on success that matters.")
     ] = 0.10,
@@ -143,11 +149,15 @@ def _print(result: WhyResult, limit: int, home: str | None = None) -> None:
         _print_against(result, limit)
     if result.unexplained:
         left = [t for t in result.traces if t.failed and not t.explained]
-        shown = ", ".join(f"{_place(t)} (task {shortened(t.task, 24)})" for t in left[:3])
+        shown = ", ".join(f"{short_place(t)} (task {shortened(t.task, 24)})" for t in left[:3])
         out.print(Text(printable(f"\nunexplained: {plural(result.unexplained, 'failed attempt')}, e.g. {shown}")))
     if result.reference:
-        told = ", ".join(f"{name} {count}" for name, count in result.reference.items())
-        out.print(f"calls against the reference, by {'failed attempt' if result.scored else 'attempt'}: {told}")
+        noun = "failed attempt" if result.scored else "attempt"
+        counted = list(result.reference.items())
+        told = [
+            f"{REFERENCE[name]} in {plural(count, noun) if not i else count}" for i, (name, count) in enumerate(counted)
+        ]
+        out.print(f"compared with the reference calls: {', '.join(told)}")
     if sum(rate.value is not None for rate in result.layers.values()) > 1:
         out.print(Text(printable(f"layers: {rate_words(result.layers)}")))
         if result.look:
@@ -166,14 +176,9 @@ def _print(result: WhyResult, limit: int, home: str | None = None) -> None:
     for way in result.score_with:
         out.print(Text(f"score it with: {printable(way)}"))
     read = [short_place(e) for c in (*result.causes, *result.leads) for e in c.examples]
-    read += map(_place, result.traces)
+    read += map(short_place, result.traces)
     if read:
         out.print(Text(f"next: ethogram trace {read[0]} --run {result.run}{at_home(home)}", style="dim"))
-
-
-def _place(trace: WhyTrace) -> str:
-    name = short_id(trace.trace, 10)
-    return name if trace.step is None else f"{name}:{trace.step}"
 
 
 def _print_cause(cause: Cause, number: int, result: WhyResult) -> None:
@@ -190,15 +195,15 @@ def _print_cause(cause: Cause, number: int, result: WhyResult) -> None:
     _print_examples(cause, len(cause.examples))
     out.print(Text(f"   owner: {printable(cell(cause.owner))}; try first: {printable(cause.try_)}"))
     if cause.also:
-        also = Text(f"   also: {printable(shortened_list(cause.also, 3))}", style="dim")
+        also = Text(f"   also seen in the same attempts: {printable(shortened_list(cause.also, 3))}", style="dim")
         out.print(also, no_wrap=True, overflow="ellipsis")
     if cause.settled is not None:
         _print_settled(cause.settled)
     elif cause.experiment is not None and cause.experiment.command is not None:
         usd = f", about {dollars(cause.experiment.usd)}" if cause.experiment.usd is not None else ""
-        when = ", once the agent is changed" if cause.experiment.kind == "gate" else ""
+        when = " (after changing the agent)" if cause.experiment.kind == "gate" else ""
         most = plural(cause.experiment.runs or 0, "attempt")
-        line = f"   settle it{when}: {cause.experiment.command}  (at most {most}{usd})"
+        line = f"   test it by an experiment{when}: {cause.experiment.command}  (at most {most}{usd})"
         out.print(Text(printable(line)), soft_wrap=True)
 
 

@@ -80,7 +80,7 @@ class Unmetered(CapReached):
         self.args = (level, resource, why)
 
     def __str__(self) -> str:
-        return f"the {self.level}'s cap on {self.resource} cannot be kept: {self.why}"
+        return f"the {self.level}'s cap on {self.resource} cannot be enforced: {self.why}"
 
 
 class Meter(Protocol):

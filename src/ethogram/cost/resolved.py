@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ethogram.display.money import dollars
 from ethogram.estimate import Estimate
 from ethogram.stats import passk, positive, ratio
 from ethogram.stats.interval import Interval
@@ -48,13 +49,19 @@ class PricedEpisodes(NamedTuple):
         return np.bincount(self.task, weights=values, minlength=self.tasks) / np.maximum(n, 1)
 
 
+def mean_per_run(episodes: PricedEpisodes) -> float | None:
+    """Mean dollars of a run, tasks weighing equally, of the episodes whose cost is known; None where there is none."""
+    used = episodes.where(~np.isnan(episodes.cost))
+    return float(used.mean(used.cost).mean()) if used.tasks else None
+
+
 def per_run(episodes: PricedEpisodes, level: float) -> Estimate:
     """Mean dollars of a run, tasks weighing equally; episodes whose cost is unknown are left out and counted."""
     used = episodes.where(~np.isnan(episodes.cost))
     missing = _counted(cost_unknown=int(np.isnan(episodes.cost).sum()))
-    if not used.tasks:
+    value = mean_per_run(used)
+    if value is None:
         return Estimate(value=None, level=level, of="tasks", missing=missing, why="no episode is priced")
-    value = float(used.mean(used.cost).mean())
     if used.task.size < positive.LEAST_VALUES:
         return Estimate(value=value, level=level, n=used.tasks, of="tasks", missing=missing, why=_few(used))
     (low, high), name = _run_interval(used, level)
@@ -104,7 +111,9 @@ def per_resolved(episodes: PricedEpisodes, level: float) -> Estimate:
     missing = _counted(outcome_missing=int(unscored.sum()), cost_unknown=int((dark & ~unscored).sum()))
     used = episodes.where(~dark & ~unscored)
     if not used.tasks:
-        why = "no outcome is scored" if unscored.all() else "no scored episode is priced"
+        dark_scored = int((~unscored).sum())
+        all_ = "the only scored episode" if dark_scored == 1 else f"all {dark_scored:,} scored episodes"
+        why = f"the cost of {all_} is unknown" if dark_scored else "no outcome is scored"
         return Estimate(value=None, level=level, of="tasks", missing=missing, why=why)
     x, y = float(used.mean(used.cost).mean()), float(used.mean(used.resolved).mean())
     value = x / y if y > 0 else None
@@ -220,7 +229,7 @@ def _few(used: PricedEpisodes) -> str:
 def _wide(used: PricedEpisodes, high: float, is_narrow: Callable[[PricedEpisodes], bool]) -> str:
     """Why there is no interval: where it would end, and how many tasks like these would give a useful one."""
     have = f"{used.task.size} attempts at {used.tasks} task{'s' * (used.tasks != 1)}"
-    end = "nowhere" if np.isinf(high) else f"at ${high:,.{0 if high >= 100 else 2}f}"
+    end = "nowhere" if np.isinf(high) else f"at {dollars(high)}"
     repeats = 2
     while repeats <= MOST_REPEATS and not is_narrow(_repeated(used, repeats)):
         repeats *= 2

@@ -55,7 +55,7 @@ def parse_route(text: str) -> Route:
     except ValueError:
         known = ", ".join(CLASSES)
         raise BadUsage(
-            f"--route {text!r}: {what!r} is no class of step ({known}), number of steps, or share such as 70%"
+            f"--route {text!r}: {what!r} is not a class of step ({known}), number of steps, or share such as 70%"
         ) from None
     if what.endswith("%"):
         if not 0 <= value <= 100:

@@ -38,13 +38,16 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
 
     def said(self) -> tuple[str, ...]:
         """One or two sentences."""
-        rate = _often(self.pocket_rate)
         if not self.holds:
+            one = self.unproven == 1
+            undecided = "1 point is undecided: its" if one else f"{self.unproven:,} points are undecided: their"
+            few = f"{'it has' if one else 'they have'} too few episodes of {'its' if one else 'their'} own"
             return (
-                f"{self.unproven} points look safe by their neighbours and are left undecided: they have too few "
-                f"episodes of their own to rule out that one fails at least {rate} of the time.",
+                f"{undecided} neighbours look safe, but {few} to exclude a failure rate of {self.pocket_rate:g} "
+                "or more.",
                 f"About {self.episodes:,} more episodes are needed.",
             )
+        rate = _often(self.pocket_rate)
         claim = (
             f"No point that fails at least {rate} of the time is called safe: with {self.looks} or more episodes at "
             f"each of them, {self.kept:.0%} of explorations notice all of up to {self.may_hide} that fail alone."

@@ -134,8 +134,8 @@ def one_look(
 ) -> OneLook:
     """The difference on tasks that both arms number alike, and whether it is one.
 
-    One rule decides: a change is called where the p-value is at most 1 - level, which is where the interval leaves 0
-    out. Where the exact test can be had, the larger of both p-values counts, and an interval that the exact test does
+    One rule decides: a change is called where the p-value is at most 1 - level, which is where the interval excludes 0.
+    Where the exact test can be had, the larger of both p-values counts, and an interval that the exact test does
     not bear out reaches to 0: few attempts are coarser than the approximation knows.
     """
     kind = metric(name)

@@ -92,7 +92,7 @@ def can_settle(most: int, level: float) -> bool:
 
 
 def fewest_traces(level: float) -> int:
-    """The smallest number of traces, or pairs, with which the interval could leave 0 out."""
+    """The smallest number of traces, or pairs, with which the interval could exclude 0."""
     return next(n for n in range(1, 10_000) if can_settle(n, level))
 
 
@@ -216,7 +216,7 @@ def _judged(
     looks = [arms.look(i, int(at[i]), float(low[i]), float(high[i])) for i in range(last + 1)]
     found, count, most = looks[-1], int(at[last]), units.looks[-1]
     verdict: EffectVerdict = "raises" if found.low > 0 else "lowers" if found.high < 0 else "undecided"
-    why = f"the interval leaves 0 out after {count} {units.of}"
+    why = f"the interval excludes 0 after {count} {units.of}"
     if verdict == "undecided" and units.smallest is not None and settled[last]:
         verdict, why = "negligible", f"the interval lies below {units.smallest:g} after {count} {units.of}"
     if verdict == "undecided":

@@ -208,14 +208,6 @@ def judge(
     )
 
 
-def looks_bounds(plan: GatePlan, power: float, stored: float) -> tuple[Floats, Floats]:
-    """How z is judged and how far the drop's bound lies at every look of a plan, if no attempt goes missing."""
-    due = plan.attempts().astype(np.float64)
-    other = np.full(due.shape, stored) if stored else due
-    sizes = np.sum(due * other / np.maximum(due + other, 1.0), axis=1)
-    return _bounds(plan.fractions, plan.upper, _tuple(sizes), tuple(range(len(plan.looks))), True, power)
-
-
 @lru_cache(maxsize=256)
 def _bounds(
     fractions: tuple[float, ...],
@@ -319,12 +311,13 @@ def _why(looks: list[Look], reached: int, arms: _Arms, objection: str | None) ->
         return "the attempts of the first planned look are not all there yet"
     at, word = looks[-1], _word(kind)
     if at.decision == "regression":
-        return f"a {word} above 0 is established at look {at.look}: z {at.z:.2f} reaches its bound {at.bound:.2f}"
+        test = f"look {at.look} of {len(plan.looks)} (z {at.z:.2f}, bound {at.bound:.2f})"
+        return f"{_change(kind, at.change)}; a {word} above 0 is established at {test}"
     untried = int(np.sum(arms.due[at.look - 1] == 0))
     part = f"; {untried:,} of {len(plan.tasks):,} tasks were not attempted, which it allows for" if untried else ""
     ruled = (
-        f"a {word} of {plan.margin:.3g} is ruled out at look {at.look}: at worst it is {at.worst_case:.3g}, "
-        f"with an error of {1 - settings.power:.2g} (1 − power)"
+        f"a {word} of {plan.margin:.3g} is ruled out at look {at.look} of {len(plan.looks)}: at worst "
+        f"{_change(kind, at.worst_case)}, with an error of {1 - settings.power:.2g} (1 − power)"
     )
     if at.decision == "pass":
         return ruled + part
@@ -346,7 +339,16 @@ def _assumed(arms: _Arms) -> str | None:
         return f"the verdict assumes that sessions differ by {arms.settings.session_sd:g} (--session-sd)"
     if arms.floor.sessions > 1:
         return None
-    return "the verdict assumes no difference between sessions: the baseline has only one; set it with --session-sd"
+    return (
+        "the baseline has one session, so differences between sessions are unknown; "
+        "the verdict assumes none (state a value with --session-sd)"
+    )
+
+
+def _change(kind: Metric, worse: float) -> str:
+    """A change for the worse by this much, in words."""
+    fell = (kind.better == "more") == (worse >= 0)
+    return f"{kind.name} {'fell' if fell else 'rose'} by {abs(worse):.3g}"
 
 
 def _word(kind: Metric) -> str:

@@ -89,10 +89,10 @@ def task_health(tasks: Sequence[TaskRuns], guards: dict[str, list[str]], level: 
     ]
 
 
-def needed_to_be_sure(sure: float = SURE, level: float = 0.95) -> int:
-    """How many attempts without a failure put the lower end of the pass rate at `sure`."""
+def needed_to_be_sure(level: float = 0.95) -> int:
+    """How many attempts without a failure put the lower end of the pass rate at `SURE`."""
     n = 1
-    while float(interval.wilson(n, n, level).low) < sure:
+    while float(interval.wilson(n, n, level).low) < SURE:
         n += 1
     return n
 

@@ -103,7 +103,7 @@ class Incident(msgspec.Struct, frozen=True, kw_only=True):
 def incident_of(name: str, events: Sequence[IncidentEvent]) -> Incident:
     """An incident from its events, the oldest first; raises `BadInput` for a history that does not begin with facts."""
     if not events or events[0].facts is None or events[0].event != "opened":
-        raise BadInput(f"the history of incident {name!r} does not begin with its opening")
+        raise BadInput(f"the history of incident {name!r} does not begin with its opening", where=f"incident {name!r}")
     closed: str | None = None
     guard: IncidentGuard | None = None
     for event in events[1:]:

@@ -1,7 +1,7 @@
 """Changes of each layer between two versions, and where to look: one test per layer, adjusted over all.
 
 The test and the interval of a layer are those of `compare`. Over the layers Holm's rule keeps the chance of any false
-find (1979); the intervals hold together, and leave 0 out exactly where the test does (Strassburger and Bretz 2008).
+find (1979); the intervals hold together, and exclude 0 exactly where the test does (Strassburger and Bretz 2008).
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _unmeasured(layer: Layer, base: LayerScores, candidate: LayerScores, level: 
 def _change(
     layer: Layer, look: OneLook, wide: Estimate, one: Estimate, two: Estimate, adjusted: float | None, level: float
 ) -> LayerChange:
-    """The interval made to agree with Holm's rule: it leaves 0 out where, and only where, the layer moved."""
+    """The interval made to agree with Holm's rule: it excludes 0 where, and only where, the layer moved."""
     state: LayerState = "unsure"
     low, high, value = wide.low, wide.high, wide.value
     if value is not None and low is not None and high is not None and adjusted is not None:

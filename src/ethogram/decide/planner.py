@@ -19,6 +19,8 @@ from .order import equal_attempts
 _DRAWS = 2000
 _HALVINGS = 18
 """Of the range of drops: to its millionth part, roughly."""
+STORED_TRIED = (5, 10, 20, 40, 80, 160, 320)
+"""Attempts per task of a stored baseline that are tried, the fewest first."""
 
 
 class PlanSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +175,7 @@ def _unreachable(rates: Floats, drop: float, settings: PlanSettings) -> str:
 
 
 def _enough_stored(rates: Floats, drop: float, settings: PlanSettings, beyond: float) -> int | None:
-    for stored in (5, 10, 20, 40, 80, 160, 320):
+    for stored in STORED_TRIED:
         tried = msgspec.structs.replace(settings, stored=float(stored))
         if stored > beyond and _plan(rates, drop, tried) is not None:
             return stored

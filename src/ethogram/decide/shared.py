@@ -66,10 +66,10 @@ class Fitted(NamedTuple):
 class SharedSurface:
     """What is believed of a rate over a grid when neighbours may inform each other."""
 
-    def __init__(self, problem: Problem, rank: int | None = None) -> None:
+    def __init__(self, problem: Problem) -> None:
         """Nothing is known yet; `look` brings data."""
         self.problem = problem
-        self.rank = rank or (LARGE_RANK if problem.points > LARGE else RANK)
+        self.rank = LARGE_RANK if problem.points > LARGE else RANK
         self.kernel = Kernel((6,) * len(problem.axes), 3, 1)
         self.offset = float(np.log(problem.tau / (1 - problem.tau)))
         self._dtype = np.float32 if problem.points > LARGE else np.float64

@@ -132,7 +132,8 @@ class Shared:
         if problem.points > MOST_SHARED:
             raise BadInput(
                 f"the strategy {name!r} holds at most {MOST_SHARED:,} points in memory and the grid has "
-                f"{problem.points:,}; use fewer values, or a strategy that takes every point for itself, such as lsa"
+                f"{problem.points:,}; use fewer values, or a strategy that takes every point for itself, such as lsa",
+                where=f"the strategy {name!r}",
             )
         self.name = name
         self.problem = problem

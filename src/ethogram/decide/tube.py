@@ -187,19 +187,18 @@ def established(known: Certainty, certificate: Certificate, points: int, tau: fl
     if expected is None:
         side = f"Fewer than {FEW:g} points on both sides are expected beyond the zone."
     else:
-        side = f"The posterior expects a balanced accuracy of {expected:.3f} beyond {tau:g} ± {known.zone:g}."
+        side = f"Expected balanced accuracy: {expected:.3f}, for points outside {tau:g} ± {known.zone:g}."
     unseen = points - known.visited
-    caveat = (
-        f"{unseen} points were never visited: what is said of them rests on their neighbours or on the prior alone."
-    )
+    rests = f"{unseen} points were never visited: their verdicts rest on the neighbours or on the prior alone."
+    if unseen == 1:
+        rests = "1 point was never visited: its verdict rests on the neighbours or on the prior alone."
     return (
         claim,
         side,
-        *((caveat,) if unseen else ()),
+        *((rests,) if unseen else ()),
         *certificate.said(),
-        "The counts are posterior statements, given the model.",
-        "They may be read after any round without a correction for repeated looks.",
-        "They are not a bound on error rates over repeated explorations.",
+        "The counts are posterior statements, given the model: they may be read after any round, but they are not a "
+        "bound on error rates over repeated explorations.",
     )
 
 

@@ -3,7 +3,6 @@ nothing here runs anything (patterns are matched in processes of their own, for 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.plugins import Known
-from ethogram.trace import ToolCall, Trace
+from ethogram.trace import ToolCall, Trace, is_all_marked, is_marked
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,9 +50,6 @@ _own: dict[str, CheckFunction] = {}
 CHECKS: Known[CheckFunction] = Known(_own, _plugged)
 """The function of every kind of check that looks at the answer, the calls or the trace."""
 
-MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8,32}\]")
-_WHOLE = re.compile(r"\[REDACTED:(?:field|hash):[0-9a-f]{8,32}\]")
-
 
 def register(kind: str) -> Callable[[CheckFunction], CheckFunction]:
     """Enter a check under its kind; a second one of the same kind is a mistake."""
@@ -71,9 +67,7 @@ def answered(evidence: Evidence) -> str | CheckScore:
     """The answer, or the verdict on its absence: an agent without one failed; a log without one is unknown."""
     answer = evidence.answer
     if answer is not None:
-        return (
-            CheckScore(None, "the answer was not kept: redaction replaced it") if _WHOLE.fullmatch(answer) else answer
-        )
+        return CheckScore(None, "the answer was not kept: redaction replaced it") if is_all_marked(answer) else answer
     origin = evidence.trace.head.origin if evidence.trace is not None else None
     if origin is not None and origin.format != "run":
         return CheckScore(None, "the log has no final answer")
@@ -82,7 +76,7 @@ def answered(evidence: Evidence) -> str | CheckScore:
 
 def is_veiled(evidence: Evidence) -> bool:
     """Whether redaction took something out of the answer, so that a pattern that does not fit proves nothing."""
-    return evidence.redact is not None and evidence.answer is not None and MARK.search(evidence.answer) is not None
+    return evidence.redact is not None and evidence.answer is not None and is_marked(evidence.answer)
 
 
 def spellings(text: str, evidence: Evidence) -> tuple[str, ...]:

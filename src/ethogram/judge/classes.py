@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ethogram.trace import Missing
+from ethogram.trace import Missing, is_marked
 
 from .belief import belief_of
 from .changing import is_hand_over, words_of
@@ -22,7 +22,7 @@ from .phrases import (
     SCHEMA_ERROR,
     VALUE_ERROR,
 )
-from .reading import TraceWords, call_finding
+from .reading import StepWords, TraceWords, call_finding
 
 _ENDED = ("termination_reason", "exit_status", "ended_by", "limit", "stop_reason", "status", "error")
 """Meta values in which logs say how a run ended."""
@@ -81,11 +81,17 @@ def _unknown_tools(words: TraceWords, facts: Facts) -> Iterator[Finding]:
     """Calls of tools that the agent was not offered, and that did not answer that they do not exist."""
     told: set[str] = set()
     for call in words.calls:
-        if facts.offered and call.name not in facts.offered and call.name not in told:
+        if call.name not in told and not_offered(call, words, facts):
             told.add(call.name)
             if call.failed and NO_SUCH_TOOL.search(call.error):
                 continue
             yield call_finding(call, f"wrong_tool:{call.name}", "class", "wrong_tool")
+
+
+def not_offered(call: StepWords, words: TraceWords, facts: Facts) -> bool:
+    """Whether a model asked for a tool that no request offered; an agent's own code may call what it likes."""
+    known = bool(facts.offered) and not is_marked(call.name)
+    return known and call.name not in facts.offered and call.name in words.asked_names
 
 
 def _hallucinated(words: TraceWords) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ def custom(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     rule = msgspec.convert(settings, Custom)
     function = named_object(rule.function, evidence.root)
     if not callable(function) or inspect.iscoroutinefunction(function):
-        raise BadInput(f"{rule.function!r} is not a plain function")
+        raise BadInput(f"{rule.function!r} is not a plain function", where=rule.function)
     given = function(evidence) if _takes_one(function) else function(evidence.answer, evidence.expected)
     return verdict_of(given, rule.function)
 

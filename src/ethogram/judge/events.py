@@ -22,7 +22,7 @@ _ENDED = ("termination_reason", "exit_status", "ended_by", "limit")
 
 def event_findings(words: TraceWords, facts: Facts) -> Iterator[Finding]:
     """Events, each at most once, at the first step where it happens."""
-    yield from _called(words, facts)
+    yield from _called(words)
     yield from _replies(words)
     yield from repeat_findings(words)
     yield from _left_behind(words)
@@ -46,7 +46,7 @@ def template_findings(words: TraceWords) -> Iterator[Finding]:
         )
 
 
-def _called(words: TraceWords, facts: Facts) -> Iterator[Finding]:
+def _called(words: TraceWords) -> Iterator[Finding]:
     before: StepWords | None = None
     told: set[str] = set()
     for call in words.calls:
@@ -60,9 +60,6 @@ def _called(words: TraceWords, facts: Facts) -> Iterator[Finding]:
                     name=name, source="event", step=call.at, text=quoted(f"{call.name}({call.arguments})", 120)
                 )
         before = call
-    for tool in sorted(facts.offered):
-        if f"called:{tool}" not in told:
-            yield Finding(name=f"never_called:{tool}", source="event")
 
 
 def _replies(words: TraceWords) -> Iterator[Finding]:

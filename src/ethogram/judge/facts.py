@@ -11,15 +11,17 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import Trace
+from ethogram.trace import Ref, Trace, is_marked
 
 from .finding import Facts
 from .reading import decoded_or_none
-from .settings import ExpectedCall, ToolCalls, expected_calls
+from .settings import ExpectedCall, ToolCallsCheck, expected_calls
 
 _UNORDERED = {"tau-bench": ["item_ids", "new_item_ids"], "tau2": ["item_ids", "new_item_ids"]}
 """Arguments whose order does not matter to the benchmark: its shop sorts the items of an order before it keeps them."""
 _REFERENCE = ("expected_actions", "expected_calls", "ground_truth_calls", "ground_truth", "evaluation.expected_calls")
+_OFFERED_ELSEWHERE = frozenset(("functions", "mcp_servers", "prompt"))
+"""Parameters of a request that offer tools beside its definitions."""
 HOLDS_CALLS = frozenset(("task", "reward_info", *_REFERENCE))
 """Facts of a trace that may hold expected calls: a trace with none of them has no reference."""
 
@@ -28,16 +30,15 @@ def known_facts(
     trace: Trace,
     *,
     expected: Any = None,
-    compare: ToolCalls | None = None,
+    compare: ToolCallsCheck | None = None,
     changing: Iterable[str] | None = None,
-    offered: Iterable[str] = (),
     redact: Callable[[str], str] | None = None,
 ) -> Facts:
     """What is known beside a trace: from its own head, unless the caller knows it from a suite.
 
     `expected` is a list of expected calls as a suite writes them (names, or names with arguments), with the settings of
     its `tool_calls` check in `compare`; `changing` names the tools that change the world (by default those of `only` in
-    that check), `offered` those that the agent could call.
+    that check). The tools that were offered are those that the recorded requests name (`offered_tools`).
 
     Example: `known_facts(trace).expected` holds the actions that tau-bench expects.
     """
@@ -47,14 +48,56 @@ def known_facts(
         expected=calls,
         changing=frozenset(changing) if changing is not None else frozenset(only) if only else None,
         reads_count=expected is not None,
-        offered=frozenset(offered),
+        offered=offered_tools(trace),
         redact=redact,
     )
     if compare is None:
         origin = trace.head.origin
         unordered = _UNORDERED.get(origin.format if origin else "", [])
-        compare = ToolCalls(mode="unordered", unordered_lists=unordered)
+        compare = ToolCallsCheck(mode="unordered", unordered_lists=unordered)
     return msgspec.structs.replace(known, compare=compare)
+
+
+def offered_tools(trace: Trace) -> frozenset[str]:
+    """The tools that requests offered to the models of a trace; empty where the record does not name all of them.
+
+    Requests that passed the gateway hold them. Nothing is known of a trace with a reply whose request was not kept,
+    that asks for a tool although its request offered none, or whose request offered tools without their names, as
+    those of a remote server.
+    """
+    if all(s.kind != "tool" for s in trace.steps):
+        return frozenset()
+    replies = [s for s in trace.steps if s.kind == "model" and s.output]
+    if any(s.attributes is None or _OFFERED_ELSEWHERE & s.params.keys() for s in replies):
+        return frozenset()
+    held: dict[Ref | None, frozenset[str] | None] = {}
+    for span in replies:
+        if span.attributes not in held:
+            held[span.attributes] = _tool_names(trace.facts(span))
+        names = held[span.attributes]
+        if names is None or (not names and any(trace.message(ref).tool_calls for ref in span.output)):
+            return frozenset()
+    return frozenset().union(*(names for names in held.values() if names))
+
+
+def _tool_names(request: dict[str, Any] | None) -> frozenset[str] | None:
+    """The names of the tools in what was kept of a request; None where they are not all known."""
+    tools = (request or {}).get("tools", [] if request and "wire" in request else None)
+    if not isinstance(tools, list):
+        return None
+    names = [_tool_name(tool) for tool in tools]
+    known = frozenset(name for name in names if name is not None)
+    return known if None not in names else None
+
+
+def _tool_name(tool: Any) -> str | None:
+    """The name of a tool, as any of the protocols of the gateway spells it."""
+    if not isinstance(tool, dict):
+        return None
+    kind = tool.get("type")
+    inner = tool.get(kind, tool) if kind in ("function", "custom") else tool
+    name = inner.get("name") if isinstance(inner, dict) else None
+    return name if isinstance(name, str) and name and not is_marked(name) else None
 
 
 def reference_in(trace: Trace) -> tuple[ExpectedCall, ...] | None:

@@ -9,7 +9,7 @@ import msgspec
 
 from ethogram.display.shorten import shortened
 
-from .settings import ExpectedCall, ToolCalls
+from .settings import ExpectedCall, ToolCallsCheck
 
 FailureClass = Literal["wrong_tool", "bad_args", "hallucinated_state", "gave_up", "loop", "budget", "infrastructure"]
 FAILURE_CLASSES: tuple[str, ...] = get_args(FailureClass)
@@ -45,12 +45,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     `expected` are the calls of the reference, None where there is none; `compare` says how their arguments are compared
     and which calls may be missing or extra. `changing` are the tools that change the world, None where nobody declared
     them: then names decide. `reads_count` says that expected calls count although they only read, as in the checks of a
-    suite. `offered` are the tools that the agent could call, empty where that is unknown. `redact` gives the form in
+    suite. `offered` are the tools that models could ask for, empty where that is unknown. `redact` gives the form in
     which a text of the suite is stored.
     """
 
     expected: tuple[ExpectedCall, ...] | None = None
-    compare: ToolCalls = msgspec.field(default_factory=lambda: ToolCalls(mode="unordered"))
+    compare: ToolCallsCheck = msgspec.field(default_factory=lambda: ToolCallsCheck(mode="unordered"))
     changing: frozenset[str] | None = None
     reads_count: bool = False
     offered: frozenset[str] = frozenset()

@@ -20,6 +20,7 @@ from .asked_steps import asked_of
 from .judges import Case, PairChoice, Preference
 from .reading import TraceWords
 from .rubric import Coverage, ItemVerdict, Rubric, TraceVerdict
+from .structured import object_in
 from .windows import OVERLAP, WINDOW_CHARACTERS, ShownStep, Window, shown_steps, window_outline, windows_over
 
 RETRIES = 2
@@ -146,7 +147,7 @@ class ModelJudge:
         reply = self._ask(self._request(first, (_message("user", text),), _PREFER_SCHEMA, 2 * TOKENS_PER_ANSWER))
         if reply.error is not None:
             return Preference(None, reply.error)
-        answer = _json_object(reply.text)
+        answer = object_in(reply.text, "better")
         better = answer.get("better")
         choice: PairChoice | None = next((c for c in ("first", "second", "tie") if c == better), None)
         why = str(answer.get("why") or "")
@@ -221,7 +222,7 @@ def read_answers(
     wanted = set(asked)
     found: dict[PlacedItem, ItemVerdict] = {}
     problems: dict[PlacedItem, str] = {}
-    listed = _json_object(text).get("verdicts")
+    listed = object_in(text, "verdicts").get("verdicts")
     for entry in listed if isinstance(listed, list) else []:
         try:
             one = msgspec.convert(entry, _Answer, strict=False)
@@ -237,7 +238,7 @@ def read_answers(
         if one.answer is None:
             problems[pair] = "an answer is neither yes, no nor not_applicable"
         elif one.answer == "no" and one.quote.strip() and _plain(one.quote) not in words.get(one.step, ""):
-            problems[pair] = f"the quotation of the no on {one.item!r} does not stand in step {one.step}"
+            problems[pair] = f"the quotation of the no on {one.item!r} is not in step {one.step}"
         else:
             value = None if one.answer == "not_applicable" else one.answer == "yes"
             quoted = f" «{one.quote.strip()[:200]}»" if one.answer == "no" and one.quote.strip() else ""
@@ -249,7 +250,7 @@ def read_answers(
                 applies=value is not None,
             )
     if not isinstance(listed, list):
-        problems = dict.fromkeys(wanted, "the reply is no JSON object with a list of verdicts")
+        problems = dict.fromkeys(wanted, "the reply is not a JSON object with a list of verdicts")
     return list(found.values()), {pair: why for pair, why in problems.items() if pair not in found}
 
 
@@ -302,16 +303,6 @@ def _message(role: Literal["system", "user", "assistant"], text: str) -> Message
 def _plain(text: str) -> str:
     """Words without punctuation and case: a quotation may drop quotes and line breaks."""
     return _PLAIN.sub(" ", text.casefold()).strip()
-
-
-def _json_object(text: str) -> dict[str, Any]:
-    """The object in a reply; models that keep to no schema put it between fences or words."""
-    start, end = text.find("{"), text.rfind("}")
-    try:
-        found = msgspec.json.decode(text[start : end + 1]) if start >= 0 else None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _schema(pairs: Sequence[PlacedItem]) -> dict[str, Any]:

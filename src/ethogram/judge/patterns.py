@@ -56,7 +56,7 @@ def find(pattern: str, text: str, *, flags: int = 0, whole: bool = False, second
     if helper is not None:
         _end(helper)
     if isinstance(found, tuple):
-        raise BadInput(f"the pattern {pattern!r} cannot be used: {found[0]}")
+        raise BadInput(f"the pattern {pattern!r} cannot be used: {found[0]}", where=f"the pattern {pattern!r}")
     return found if found is None else str(found)
 
 

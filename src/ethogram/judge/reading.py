@@ -9,18 +9,29 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.trace import Message, Reasoning, Span, Text, ToolCall, ToolResult, Trace
+from ethogram.trace import Message, Reasoning, Span, Text, ToolCall, ToolResult, Trace, begins_as_error
 
 from .finding import FailureClass, Finding, FindingSource, quoted
 
 _LEAD = re.compile(r"(?:Call id:\s*\S+\s+)?(?:Observation:\s*)?(?:Execution logs:\s*)?")
-_TELLS_ERROR = re.compile(r"\w*Error\b|Traceback \(most recent call last\)")
 
 
 class StepWords:
     """One step of a trace as detectors read it: what was given, said, asked of a tool and returned."""
 
-    __slots__ = ("_trace", "answers", "asked", "at", "decision", "failed", "name", "said", "span", "thought")
+    __slots__ = (
+        "_trace",
+        "answers",
+        "asked",
+        "asked_names",
+        "at",
+        "decision",
+        "failed",
+        "name",
+        "said",
+        "span",
+        "thought",
+    )
 
     def __init__(self, trace: Trace, span: Span, at: int, decision: int | None) -> None:
         """`at` is the position in `trace.steps`, `decision` that of the model step that asked for a call."""
@@ -32,8 +43,10 @@ class StepWords:
         said: list[str] = []
         thought: list[str] = []
         answers: list[str] = []
+        self.asked_names: list[str] = []
+        """The names of the tools that a model asked for."""
         self.asked: dict[str, str] = {}
-        """The names of the tools that a model asked for, by the ids of the calls."""
+        """The same names by the ids of the calls."""
         for ref in span.output:
             for part in trace.message(ref).parts:
                 if isinstance(part, Text):
@@ -42,8 +55,10 @@ class StepWords:
                     thought.append(part.text)
                 elif isinstance(part, ToolResult):
                     answers.append(part.content)
-                elif isinstance(part, ToolCall) and part.call_id:
-                    self.asked[part.call_id] = part.name
+                elif isinstance(part, ToolCall):
+                    self.asked_names.append(part.name)
+                    if part.call_id:
+                        self.asked[part.call_id] = part.name
         self.said = "\n".join(said)
         self.thought = "\n".join(thought)
         self.answers = "\n".join(answers)
@@ -125,6 +140,11 @@ class TraceWords:
         return [s for s in self.steps if s.is_call]
 
     @cached_property
+    def asked_names(self) -> frozenset[str]:
+        """The names of the tools that models asked for."""
+        return frozenset(name for step in self.steps if step.span.kind == "model" for name in step.asked_names)
+
+    @cached_property
     def last_said(self) -> StepWords | None:
         """The last step in which an agent said something in words."""
         return next((s for s in reversed(self.steps) if s.span.kind in ("model", "handoff") and s.said.strip()), None)
@@ -163,7 +183,7 @@ class TraceWords:
                         lead = _LEAD.match(part.content)
                         words = part.content[lead.end() if lead else 0 :]
                         of = part.name or before.asked.get(part.call_id or "") or before.name
-                        yield Observation(before, words, _TELLS_ERROR.match(words) is not None, False, of)
+                        yield Observation(before, words, begins_as_error(words), False, of)
             last[step.span.lane] = step
 
     def sources(self, upto: int) -> Iterator[tuple[int | None, str, str]]:

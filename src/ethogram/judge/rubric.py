@@ -162,7 +162,7 @@ def rubric_from(data: Any) -> Rubric:
     items = tuple(_item(entry, number) for number, entry in enumerate(listed, 1))
     twice = [item.name for i, item in enumerate(items) if item.name in {other.name for other in items[:i]}]
     if twice:
-        raise BadInput(f"the rubric asks {twice[0]!r} twice; give each item a name of its own")
+        raise BadInput(f"the rubric asks {twice[0]!r} twice; give each item a name of its own", where=twice[0])
     name = data.get("name", "own")
     if not isinstance(name, str) or not name.strip():
         raise BadInput("the name of a rubric must be a text that is not empty")
@@ -174,19 +174,24 @@ def _item(entry: Any, number: int) -> RubricItem:
         known = STANDARD.item(entry)
         if known is None:
             names = ", ".join(item.name for item in STANDARD.items)
-            raise BadInput(f"item {number}: there is no standard item {entry!r}; these are: {names}")
+            raise BadInput(
+                f"item {number}: there is no standard item {entry!r}; these are: {names}", where=f"item {number}"
+            )
         return known
     try:
         item = msgspec.convert(entry, RubricItem)
     except msgspec.ValidationError as error:
         kinds = ", ".join(get_args(AppliesTo))
         raise BadInput(
-            f"item {number}: {str(error).rstrip('.')}; write name, question and applies_to ({kinds})"
+            f"item {number}: {str(error).rstrip('.')}; write name, question and applies_to ({kinds})",
+            where=f"item {number}",
         ) from None
     if not _NAME.fullmatch(item.name):
-        raise BadInput(f"item {number}: {item.name!r} is no name; use lower-case letters, digits and _")
+        raise BadInput(
+            f"item {number}: {item.name!r} is not a name; use lower-case letters, digits and _", where=f"item {number}"
+        )
     if not item.question.strip():
-        raise BadInput(f"item {number}: {item.name!r} asks nothing; write its question")
+        raise BadInput(f"item {number}: {item.name!r} asks nothing; write its question", where=f"item {number}")
     return item
 
 

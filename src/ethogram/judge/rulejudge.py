@@ -14,7 +14,7 @@ from ethogram.trace import Param, is_length_stop
 from .asked_steps import asked_steps
 from .belief import StepBelief, step_beliefs
 from .changing import Changing
-from .classes import class_findings, class_of_error, is_code_tool
+from .classes import class_findings, class_of_error, is_code_tool, not_offered
 from .events import changes_read_back, claim_after_error
 from .facts import known_facts
 from .finding import Facts, Finding, quoted
@@ -121,7 +121,7 @@ class _RuleReading:
         error = self.errors.get(step.at)
         if error is not None and class_of_error(error[:2000], is_call=not is_code_tool(step.name)) == "wrong_tool":
             return _no(item, step, f"there is no such tool: {error}")
-        if self.facts.offered and step.name not in self.facts.offered:
+        if not_offered(step, self.words, self.facts):
             return _no(item, step, f"the tool {step.name!r} was not offered")
         for loop in self.loops:
             begins, ends = loop.step, loop.detail.get("to")

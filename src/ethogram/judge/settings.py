@@ -200,7 +200,7 @@ class ExpectedCall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     arguments: Any = msgspec.UNSET
 
 
-class ToolCalls(CheckSettings):
+class ToolCallsCheck(CheckSettings):
     """`tool_calls: [{name: add, arguments: {a: 1, b: 2}}]`.
 
     strict: these calls in this order. unordered: these in any order. superset: at least these. subset: none but
@@ -269,7 +269,7 @@ def _checked(loaded: Any, name: str) -> CheckKind:
     if not isinstance(loaded, CheckKind) or not callable(loaded.check):
         raise BadInput("it is not an ethogram.judge.CheckKind with the settings and the function of a check")
     if not isinstance(loaded.settings, type) or not issubclass(loaded.settings, CheckSettings):
-        raise BadInput("its settings are no subclass of ethogram.judge.CheckSettings")
+        raise BadInput("its settings are not a subclass of ethogram.judge.CheckSettings")
     if loaded.settings.layer == "L3":
         raise BadInput("its layer is L3, and only Ethogram runs checks in a workspace; look at evidence.workspace")
     return loaded
@@ -289,7 +289,7 @@ OWN_KINDS: dict[str, type[CheckSettings]] = {
     "json_schema": JsonSchema,
     "classifies": Classifies,
     "custom": Custom,
-    "tool_calls": ToolCalls,
+    "tool_calls": ToolCallsCheck,
 }
 KINDS: Known[type[CheckSettings]] = Known(OWN_KINDS, _plugged)
 """The settings of every kind of check."""
@@ -303,11 +303,15 @@ def settings_of(kind: str, settings: Mapping[str, Any]) -> CheckSettings:
     unknown = next((name for name in settings if name not in shape.__struct_fields__), None)
     if unknown is not None:
         known = [f for f in shape.__struct_fields__ if f != "sources"]
-        raise BadInput(f"the check {kind!r} has no setting {unknown!r}; {nearest(unknown, known)}")
+        raise BadInput(
+            f"the check {kind!r} has no setting {unknown!r}; {nearest(unknown, known)}", where=f"the check {kind!r}"
+        )
     try:
         return msgspec.convert(settings, shape)
     except msgspec.ValidationError as error:
-        raise BadInput(f"the settings of the check {kind!r} cannot be used: {error}") from None
+        raise BadInput(
+            f"the settings of the check {kind!r} cannot be used: {error}", where=f"the check {kind!r}"
+        ) from None
 
 
 def nearest(name: str, known: Sequence[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from json import JSONDecoder
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from .values import ABSENT, Loose, at_path, difference
 
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _NO_JSON = object()
+_MOST_BRACES = 1000
+_PLACES = JSONDecoder()
 
 
 def parsed(text: str, fenced: bool = True) -> Any:
@@ -31,6 +34,30 @@ def parsed(text: str, fenced: bool = True) -> Any:
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             continue
     return _NO_JSON
+
+
+def object_in(text: str, member: str) -> dict[str, Any]:
+    """The last JSON object of a text that has this member, also between words or fences; empty where there is none.
+
+    Example: `object_in('step {3} is wrong: {"better": "first"}', "better")` is `{"better": "first"}`.
+    """
+    whole = parsed(text)
+    if isinstance(whole, dict) and member in whole:
+        return whole
+    found: dict[str, Any] = {}
+    at = text.find("{")
+    for _ in range(_MOST_BRACES):
+        if at < 0:
+            break
+        end = at + 1
+        try:
+            _, end = _PLACES.raw_decode(text, at)
+            value = msgspec.json.decode(text[at:end])
+        except (ValueError, RecursionError):  # both decoders raise kinds of ValueError
+            value = {}
+        found = value if member in value else found
+        at = text.find("{", end)
+    return found
 
 
 def _decoded(evidence: Evidence, fenced: bool) -> tuple[Any, CheckScore | None]:
@@ -106,7 +133,9 @@ def schema_of(rule: JsonSchema, root: Any) -> Any:
     if not isinstance(rule.schema, str):
         return rule.schema
     if root is None:
-        raise BadInput(f"the schema {rule.schema!r} is a file of a suite, and there is no suite here")
+        raise BadInput(
+            f"the schema {rule.schema!r} is a file of a suite, and there is no suite here", where=rule.schema
+        )
     try:
         return msgspec.json.decode((root / rule.schema).read_bytes())
     except OSError as error:

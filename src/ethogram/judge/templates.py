@@ -8,12 +8,14 @@ from hashlib import blake2b
 
 import msgspec
 
+from ethogram.trace import REDACTION_MARK
+
 MOST_LENGTH = 400
 """Of an error that is longer, the first line and the last lines count: a traceback says what went wrong at its end."""
 
 _MASKS = re.compile(
+    rf"(?P<mark>{REDACTION_MARK.pattern})"
     r"""
-    (?P<mark>\[REDACTED:[a-z0-9-]{1,40}:[0-9a-f]{8,32}\])
   | (?P<url>\b[a-z][a-z0-9+.-]{1,20}://[^\s'"<>)\]]+)
   | (?P<mail>\b[\w.+-]{1,64}@[\w-]+(?:\.[\w-]+)+)
   | (?P<path>(?<![\w.])(?:[A-Za-z]:\\|~?/|\.{1,2}/)[\w@+.~/\\-]+)

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from .checks import CHECKS, MARK, CheckScore, Evidence, answered, is_veiled, register, short, spellings, wanted
+from ethogram.trace import REDACTION_MARK
+
+from .checks import CHECKS, CheckScore, Evidence, answered, is_veiled, register, short, spellings, wanted
 from .patterns import find
 from .settings import Classifies, Contains, Equals, Numeric, OneOf, Regex, TextRule, Which, long_form
 from .values import close, decimal, same
@@ -179,8 +181,8 @@ def numeric(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     goal = _goal(wanted(rule.expected, evidence))
     if goal is None:
         return CheckScore(None, "there is no number to compare with")
-    marks = [m.span() for m in MARK.finditer(answer)] if is_veiled(evidence) else []
-    bare = MARK.sub(lambda m: "\N{REPLACEMENT CHARACTER}" * len(m.group(0)), answer) if marks else answer
+    marks = [m.span() for m in REDACTION_MARK.finditer(answer)] if is_veiled(evidence) else []
+    bare = REDACTION_MARK.sub(lambda m: "\N{REPLACEMENT CHARACTER}" * len(m.group(0)), answer) if marks else answer
     found = list(numbers(bare, rule.decimal))
     if marks and _hidden(rule.which, found, marks):
         return CheckScore(None, _VEILED)

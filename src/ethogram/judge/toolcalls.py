@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.trace import arguments_value
+from ethogram.trace import arguments_value, is_marked
 
-from .checks import MARK, CheckScore, Evidence, register, short, wanted
+from .checks import CheckScore, Evidence, register, short, wanted
 from .matching import in_order, matching
-from .settings import ExpectedCall, ToolCalls, expected_calls
+from .settings import ExpectedCall, ToolCallsCheck, expected_calls
 from .values import ABSENT, Loose, difference
 
 
@@ -26,7 +26,7 @@ class MadeCall(msgspec.Struct, frozen=True):
 @register("tool_calls")
 def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     """Whether the right tools were called with the right arguments; `graded` gives the share of calls that fit."""
-    rule = msgspec.convert(settings, ToolCalls)
+    rule = msgspec.convert(settings, ToolCallsCheck)
     given = wanted(rule.calls, evidence)
     if not isinstance(given, list | tuple):
         return CheckScore(None, "no expected calls are given")
@@ -57,14 +57,14 @@ def tool_calls(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
     return CheckScore(_share(rule, len(pairs), len(expected), len(made)) if rule.graded else 0.0, f"{counted}; {first}")
 
 
-def _share(rule: ToolCalls, fitting: int, expected: int, made: int) -> float:
+def _share(rule: ToolCallsCheck, fitting: int, expected: int, made: int) -> float:
     """Per-call accuracy: of the calls that count in this mode, the share that fits."""
     of = {"superset": expected, "subset": made}.get(rule.mode, max(expected, made))
     return fitting / of if of else 1.0
 
 
 def call_difference(
-    expected: ExpectedCall, made: MadeCall, rule: ToolCalls, redact: Callable[[str], str] | None = None
+    expected: ExpectedCall, made: MadeCall, rule: ToolCallsCheck, redact: Callable[[str], str] | None = None
 ) -> str | None:
     """Why a call is not the expected one; None if it is."""
     if expected.name != made.name:
@@ -82,7 +82,7 @@ def call_difference(
     return None if _arguments(stored, made.arguments, rule, redact) is None else found
 
 
-def _arguments(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str] | None) -> str | None:
+def _arguments(expected: Any, made: Any, rule: ToolCallsCheck, redact: Callable[[str], str] | None) -> str | None:
     gap = next(_gaps(expected, made, rule, redact), None)
     return None if gap is None else gap.words
 
@@ -98,7 +98,7 @@ class ArgumentGap(NamedTuple):
 
 
 def argument_gaps(
-    expected: ExpectedCall, made: MadeCall, rule: ToolCalls, redact: Callable[[str], str] | None = None
+    expected: ExpectedCall, made: MadeCall, rule: ToolCallsCheck, redact: Callable[[str], str] | None = None
 ) -> list[ArgumentGap]:
     """Every argument in which a call differs from the expected call of the same tool."""
     if expected.arguments is msgspec.UNSET:
@@ -106,7 +106,7 @@ def argument_gaps(
     return list(_gaps(expected.arguments, made.arguments, rule, redact))
 
 
-def _gaps(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str] | None) -> Iterator[ArgumentGap]:
+def _gaps(expected: Any, made: Any, rule: ToolCallsCheck, redact: Callable[[str], str] | None) -> Iterator[ArgumentGap]:
     if not isinstance(expected, dict) or not isinstance(made, dict):
         found = difference(expected, made, _loose(rule, None, redact))
         if found is not None:
@@ -124,7 +124,7 @@ def _gaps(expected: Any, made: Any, rule: ToolCalls, redact: Callable[[str], str
             yield ArgumentGap(name, msgspec.UNSET, value, f"argument {name} was not expected")
 
 
-def _loose(rule: ToolCalls, name: str | None, redact: Callable[[str], str] | None) -> Loose:
+def _loose(rule: ToolCallsCheck, name: str | None, redact: Callable[[str], str] | None) -> Loose:
     """What does not matter in one argument."""
 
     def asked(setting: bool | list[str]) -> bool:
@@ -145,7 +145,7 @@ def _first_mismatch(
     made: list[MadeCall],
     pairs: dict[int, int],
     gap: Callable[[int, int], str | None],
-    rule: ToolCalls,
+    rule: ToolCallsCheck,
 ) -> str:
     """The first thing that is wrong, in words."""
     used = set(pairs.values())
@@ -172,7 +172,7 @@ def _shown(call: MadeCall) -> str:
 
 def _may_hide(expected: Any, evidence: Evidence) -> bool:
     """Whether the calls hold marks where only a pattern or a tolerance is expected, which marks cannot fulfil."""
-    if not any(MARK.search(c.arguments) for c in evidence.calls):
+    if not any(is_marked(c.arguments) for c in evidence.calls):
         return False
     text = msgspec.json.encode(expected, enc_hook=str).decode()
     return '"$regex"' in text or '"$number"' in text

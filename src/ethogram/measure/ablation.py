@@ -127,7 +127,10 @@ def _factors(
     names = list(settings[0])
     for s in settings:
         if sorted(s) != sorted(names):
-            raise BadInput(f"the condition {_named(s)} does not set the same factors as {_named(settings[0])}; set all")
+            raise BadInput(
+                f"the condition {_named(s)} does not set the same factors as {_named(settings[0])}; set all",
+                where=f"the condition {_named(s)}",
+            )
     if len({tuple(sorted(s.items())) for s in settings}) != len(settings):
         raise BadInput("two conditions have the same settings; join their attempts first")
     factors = {n: list(dict.fromkeys(s[n] for s in settings)) for n in names}
@@ -138,7 +141,8 @@ def _factors(
     for name, levels in factors.items():
         if base[name] not in levels:
             raise BadInput(
-                f"the reference {name}={base[name]} is not among the conditions; they have {', '.join(levels)}"
+                f"the reference {name}={base[name]} is not among the conditions; they have {', '.join(levels)}",
+                where=f"the reference {name}",
             )
         factors[name] = [base[name], *(v for v in levels if v != base[name])]
     return factors, base

@@ -72,10 +72,15 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
                 values = np.asarray(self.of(*(columns[name] for name in self.needs)), dtype=np.float64)
         except Exception as error:  # the function may be of another package
             why = f"there is no column {error}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
-            raise BadInput(f"the metric {self.name!r} cannot be computed: {why}") from error
+            raise BadInput(
+                f"the metric {self.name!r} cannot be computed: {why}", where=f"the metric {self.name!r}"
+            ) from error
         rows = len(columns[self.needs[0]])
         if values.shape != (rows,):
-            raise BadInput(f"the metric {self.name!r} gives {values.shape} numbers for {rows} episodes; give one each")
+            raise BadInput(
+                f"the metric {self.name!r} gives {values.shape} numbers for {rows} episodes; give one each",
+                where=f"the metric {self.name!r}",
+            )
         return values
 
 
@@ -123,16 +128,17 @@ _OWN = (
         better="less",
         version=2,
         needs=("tool_calls",),
-        formula="steps of kind tool; a tool that runs a sub-agent is no step, its inner steps are counted instead",
+        formula="steps of kind tool; a tool that runs a sub-agent is not a step, its inner steps are counted instead",
     ),
     Metric(
         name="errors",
         unit="errors",
         better="less",
-        version=3,
+        version=4,
         needs=("errors",),
         formula="steps that ended in an error; a tool call without a status did where its result begins with 'Error', "
-        "'Exception:' or a traceback; the spans around a step repeat its error and are not counted",
+        "'Exception:', the name of an error and a colon ('ValueError:', 'TimeoutException:') or a traceback; the spans "
+        "around a step repeat its error and are not counted",
     ),
 )
 
@@ -168,9 +174,12 @@ def _checked(loaded: Any, name: str) -> Metric:
     if not isinstance(loaded, Metric):
         raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.measure.catalogue.Metric")
     if loaded.name != name:
-        raise BadInput(f"its entry point is named {name!r} and the metric {loaded.name!r}; give both one name")
+        raise BadInput(
+            f"its entry point is named {name!r} and the metric {loaded.name!r}; give both one name",
+            where=f"the entry point {name!r}",
+        )
     if loaded.better not in ("more", "less"):
         raise BadInput(f"better is {loaded.better!r}; write 'more' or 'less'")
     if isinstance(loaded.needs, str) or not loaded.needs or not callable(loaded.of):
-        raise BadInput("needs is no tuple of names of columns, or of is no function")
+        raise BadInput("needs is not a tuple of names of columns, or of is not a function")
     return loaded

@@ -70,11 +70,14 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True):
         return "\n\n".join([*(s.text for s in self.steps), self.advice_text])
 
 
-def summarise(
-    field: Field, *, rule: MembershipRule = "visited", alpha: float = 0.05, draws: int = 999, seed: int = 0
-) -> Chain:
-    """Summarise a field in sentences, from width to advice; dimensions are tested at the level `alpha`."""
-    report = field.metrics().report(level=1 - alpha, draws=draws, seed=seed)
+def summarise(field: Field, report: FieldReport, *, rule: MembershipRule = "visited", alpha: float = 0.05) -> Chain:
+    """Summarise a field in sentences, from width to advice; dimensions are tested at the level `alpha`.
+
+    `report` is that of the field, at the level 1 - `alpha`: its permutation test takes most of the time, so it is
+    made once.
+
+    Example: `summarise(field, field.metrics().report())`
+    """
     flags = _flags(report, alpha)
     readings = walk(field, rule, level=1 - alpha) if len(field.states) > 1 else ()
     steps = [
@@ -98,7 +101,7 @@ def summarise(
         rule=rule,
         alpha=alpha,
         draws=report.draws,
-        seed=seed,
+        seed=report.seed,
     )
 
 
@@ -249,7 +252,7 @@ def _advice(report: FieldReport, flags: tuple[Flag, ...], steps: list[ChainStep]
                 "what was checked), or compare two settings directly."
             )
         needed = report.notes[0] if report.notes else _more_attempts(report)
-        return "not enough evidence", f"No advice yet: {needed}."
+        return "not enough evidence", f"No advice yet. {needed[0].upper()}{needed[1:]}."
     less, more = _by_action(flags)
     parts = [f"constrain {_listed(less)} (failing attempts do more)"] if less else []
     parts += [f"expand {_listed(more)} (failing attempts do less)"] if more else []

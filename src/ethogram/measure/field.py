@@ -131,7 +131,7 @@ class Field(Generic[T]):
         held = Columns.of_arrays(points, outcomes, _names(dims), tasks)
         for name, column in (("episodes", episodes), ("states", states), ("intents", intents)):
             if column is not None and len(column) != len(held):
-                raise BadInput(f"there are {len(held)} points but {len(column)} {name}; give one for each")
+                raise BadInput(f"there are {len(held)} points but {len(column)} {name}; give one for each", where=name)
         held.episodes = None if episodes is None else list(episodes)
         held.states = None if states is None else [collapse(s) for s in states]
         held.intents = None if intents is None else [collapse(s) for s in intents]
@@ -414,7 +414,7 @@ def _names(dimensions: Sequence[Dimension]) -> list[str]:
     names = [d.name for d in dimensions]
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)
-        raise BadInput(f"the dimension {twice!r} occurs twice; give every dimension a name of its own")
+        raise BadInput(f"the dimension {twice!r} occurs twice; give every dimension a name of its own", where=twice)
     if not names:
         raise BadInput("a field needs at least one dimension; return some from dimensions()")
     return names

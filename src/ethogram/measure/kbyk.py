@@ -27,6 +27,12 @@ from .reading import Reading
 
 DifferenceVerdict = Literal["different", "undecided"]
 LENGTH, OTHER = "(length)", "(other steps)"
+QUESTIONS = {
+    "same_way": "step counts shift in the same direction in all tasks",
+    "own_way": "step counts shift, differently per task",
+    "distance": "distance between runs exceeds distance within runs",
+}
+"""What each p-value of `Tests` is about, in words."""
 MOST_FEATURES = 50
 MOST_PAIRS = 4000
 DRAWS = 9999
@@ -80,6 +86,10 @@ class Tests(msgspec.Struct, frozen=True, kw_only=True):
     distance: float
     adjusted: float
 
+    def rows(self) -> list[tuple[str, float]]:
+        """Each question in words, with its p-value."""
+        return [(words, getattr(self, name)) for name, words in QUESTIONS.items()]
+
 
 class KbyK(msgspec.Struct, frozen=True, kw_only=True):
     """Two samples of attempts at the same tasks, compared."""
@@ -99,6 +109,11 @@ class KbyK(msgspec.Struct, frozen=True, kw_only=True):
     tasks: dict[str, TaskDifference]
     draws: int
     seed: int
+
+    @property
+    def mostly(self) -> str | None:
+        """The step that carries most of the difference: the steps are ordered by it."""
+        return next((s.signature for s in self.steps if s.signature not in (LENGTH, OTHER)), None)
 
 
 class _Task(NamedTuple):
@@ -345,15 +360,15 @@ def _evidence(tasks: Sequence[_Task], found: TwoSample, p: float, columns: Seque
     sizes = [(int(np.sum(~t.second)), int(np.sum(t.second))) for t in tasks]
     least = 3 * least_p(sizes)
     said = {
-        "counts of steps move the same way in the tasks": found.same_way_p,
-        "counts of steps move, each task its own way": found.own_way_p,
-        "attempts of the two sides are further apart than attempts of one side": found.energy_p,
+        QUESTIONS["same_way"]: found.same_way_p,
+        QUESTIONS["own_way"]: found.own_way_p,
+        QUESTIONS["distance"]: found.energy_p,
     }
     if p <= ALPHA:
         shown = [f"{what} (p = {v:.2g})" for what, v in said.items() if v <= ALPHA]
         named = [i for i, name in enumerate(columns) if name not in (LENGTH, OTHER)]
         strongest = max(named, key=lambda i: abs(found.same_way[i]), default=0)
-        return f"{'; '.join(shown)}; most of all {columns[strongest]}"
+        return f"mostly in {columns[strongest]}; {'; '.join(shown)}"
     if least > ALPHA:
         return f"too few attempts: the smallest p-value that they can give is {min(least, 1.0):.2g}"
     return (

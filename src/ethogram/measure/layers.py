@@ -23,6 +23,8 @@ UNMEASURED: Mapping[Layer, str] = {
     "L3": "no check looks at the end state, and no score of the log is known to",
 }
 END: Layer = "L3"
+RIGHT: Mapping[Layer, str] = {"L1": "make the correct tool calls", "L2": "take the right steps"}
+"""What an attempt does that passes a layer below the end state."""
 MOST = 0.5
 """Above this share of the attempts with a wrong end state, the sentence says "most of them"."""
 
@@ -120,7 +122,7 @@ def look_in_one_run(gaps: Sequence[LayerGap]) -> str:
     if low > MOST:
         outside = "the environment and the verifier"
         first = outside if gap.layer == "L2" else f"the plan and its context, {outside}"
-        return f"{told_share}: most of them do there what they should, so look at {first}"
+        return f"{told_share}: most of them {RIGHT[gap.layer]}, so look at {first}"
     if high < MOST:
         first = "the plan and its context" if gap.layer == "L2" else "tool descriptions and arguments"
         return f"{told_share}: most of them go wrong there already, so look at {first}"

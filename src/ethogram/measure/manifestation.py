@@ -223,6 +223,8 @@ def classify(
         return _by_answer(changed, null_answer)
     total = flow.total
     outcome = _outcome_changed(changed, ends)
+    reroutes = f"another agent was chosen {flow.reroutes} time{'' if flow.reroutes == 1 else 's'}"
+    changes = f"{total} control-flow change{'' if total == 1 else 's'}"
     rules: tuple[tuple[Manifestation, bool, str], ...] = (
         (
             "catastrophic_failure",
@@ -233,30 +235,29 @@ def classify(
         (
             "loop_or_extended_execution",
             flow.extended_execution and (total >= LONG_CHANGES or d_norm >= LONG_DISTANCE),
-            f"more turns than the baseline, {total} control-flow changes, d_norm {d_norm:.3g}",
+            f"more turns than the baseline, {changes}, d_norm {d_norm:.3g}",
         ),
         (
             "silent_semantic_corruption",
             (bool(changed) or outcome) and d_norm == 0 and total == 0,
             f"the {'answer' if changed else 'outcome'} changed, the steps did not",
         ),
-        ("strategy_reroute", flow.reroutes > 0, f"{flow.reroutes} times another agent was chosen"),
+        ("strategy_reroute", flow.reroutes > 0, reroutes),
         (
             "structural_divergence_with_outcome_change",
             outcome and (d_norm > 0 or total > 0),
-            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
+            f"d_norm {d_norm:.3g}, {changes}, "
             + ("another outcome" if ends.scored and ends.passed[0] != ends.passed[1] else "another answer"),
         ),
         (
             "structural_divergence_recovered",
             (d_norm > 0 or total > 0) and recovered(changed, ends) is True,
-            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
-            + ("both runs succeeded" if ends.scored else "the same answer"),
+            f"d_norm {d_norm:.3g}, {changes}, " + ("both runs succeeded" if ends.scored else "the same answer"),
         ),
         (
             "structural_divergence",
             d_norm > 0 or total > 0,
-            f"d_norm {d_norm:.3g}, {total} control-flow changes, "
+            f"d_norm {d_norm:.3g}, {changes}, "
             + ("the baseline failed as well" if ends.scored else "no answer on either side to compare"),
         ),
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.estimate import Estimate, json_number
-from ethogram.stats import resample, spread
+from ethogram.stats import spread
 from ethogram.trace.outcome import SUCCESS_AT
 
 from . import twin
@@ -167,13 +167,6 @@ class FieldMetrics:
         """On which dimensions successes and failures differ: labels permuted within tasks, max-T over dimensions."""
         return separation_test(self._field, draws, seed)
 
-    def bootstrap(self, draws: int, rng: np.random.Generator) -> Floats:
-        """Centre and variance per dimension of resampled trajectories, (draws, 2, d): weights times columns."""
-        off = self._field.points - self._moments.mean[0]
-        means = resample.bootstrap_means(np.concatenate([off, off * off], axis=1), draws, rng)
-        first, second = means[:, : self.d], means[:, self.d :]
-        return np.stack([first + self._moments.mean[0], second - first**2], axis=1)
-
     def report(self, *, level: float = 0.95, draws: int = 999, seed: int = 0) -> FieldReport:
         """Every metric in both readings, with tests; the seed is kept with the numbers that it drew."""
         field, test = self._field, self.separation_test(draws, seed)
@@ -256,7 +249,12 @@ class FieldMetrics:
         names = self._field.names
         if isinstance(dimension, int):
             if not -self.d <= dimension < self.d:
-                raise NotFound(f"there is no dimension {dimension}; there are {self.d}, from 0 to {self.d - 1}")
+                raise NotFound(
+                    f"there is no dimension {dimension}; there are {self.d}, from 0 to {self.d - 1}",
+                    what="dimension",
+                    name=str(dimension),
+                    known=self._field.names,
+                )
             return dimension % self.d
         if dimension not in names:
             raise NotFound.named("dimension", dimension, names)

@@ -224,18 +224,28 @@ def _check(found: Milestones) -> None:
     states = found.states
     twice = next((s for s in states if states.count(s) > 1), None)
     if twice is not None:
-        raise BadInput(f"the state {twice!r} occurs twice; give every milestone a state of its own")
+        raise BadInput(
+            f"the state {twice!r} occurs twice; give every milestone a state of its own", where=f"the state {twice!r}"
+        )
     last = [m.state for m in found.milestones if m.when.last]
     if len(last) > 1:
-        raise BadInput(f"{' and '.join(last)} both ask for the last step; only one milestone may")
+        raise BadInput(
+            f"{' and '.join(last)} both ask for the last step; only one milestone may", where=f"the state {last[-1]!r}"
+        )
     for milestone in found.milestones:
         when = milestone.when
         if when.last and msgspec.structs.replace(when, last=False) != StepCondition():
-            raise BadInput(f"{milestone.state!r} combines 'last' with other conditions; use 'last' alone")
+            raise BadInput(
+                f"{milestone.state!r} combines 'last' with other conditions; use 'last' alone",
+                where=f"the state {milestone.state!r}",
+            )
         if isinstance(when.after, str) and when.after not in states:
             raise NotFound.named("milestone", when.after, list(states))
         if when.write is not None and not found.writes:
-            raise BadInput(f"{milestone.state!r} asks for a write; name the tools that write under 'writes'")
+            raise BadInput(
+                f"{milestone.state!r} asks for a write; name the tools that write under 'writes'",
+                where=f"the state {milestone.state!r}",
+            )
 
 
 def _known(data: Mapping[Any, object], allowed: set[str], where: str) -> None:

@@ -48,7 +48,7 @@ def outcome_floor(outcomes: Outcomes, name: str = "success") -> OutcomeFloor:
         whole = power.pass_floor(_by_session(outcomes, name, sessions, count))
         between, error = whole.session, whole.session_error
     swing = float(np.sqrt(within / max(tasks, 1) + (between or 0.0)))
-    why = None if count > 1 else "all attempts are of one session: what changes from day to day was not measured"
+    why = None if count > 1 else "the baseline has one session, so differences between sessions are unknown"
     return msgspec.structs.replace(made, within=within, session=between, swing=swing, why=why, session_error=error)
 
 

@@ -131,7 +131,9 @@ def signer(function: Callable[..., Any], trace: Trace) -> Callable[[Span], str]:
         try:
             given = function(span, trace) if wants_trace else function(span)
         except Exception as error:  # it is the user's code
-            raise BadInput(f"{name} failed on a {span.kind} step: {type(error).__name__}: {error}") from error
+            raise BadInput(
+                f"{name} failed on a {span.kind} step: {type(error).__name__}: {error}", where=name
+            ) from error
         if not isinstance(given, str):
             raise BadUsage(f"{name} gave {type(given).__name__} for a {span.kind} step; a signature is text")
         return given

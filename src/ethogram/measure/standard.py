@@ -26,7 +26,7 @@ from .columns import Floats
 from .field import Dimension
 
 if TYPE_CHECKING:
-    from .standard_columns import StandardValues, StepRows
+    from .standard_columns import StandardValues, StepArrays
 
 GROUP = "ethogram.dimensions"
 
@@ -42,7 +42,7 @@ class Standard(msgspec.Struct, frozen=True):
     unit: str
     formula: str
     presets: tuple[str, ...]
-    of: Callable[[StepRows], Floats] | None = None
+    of: Callable[[StepArrays], Floats] | None = None
 
     @property
     def dimension(self) -> Dimension:
@@ -189,7 +189,10 @@ def _checked(loaded: Any, name: str) -> Standard:
     if not isinstance(loaded, Standard):
         raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.measure.standard.Standard")
     if loaded.name != name:
-        raise BadInput(f"its entry point is named {name!r} and the dimension {loaded.name!r}; give both one name")
+        raise BadInput(
+            f"its entry point is named {name!r} and the dimension {loaded.name!r}; give both one name",
+            where=f"the entry point {name!r}",
+        )
     if not callable(loaded.of):
         raise BadInput("its function 'of' is missing")
     wrong = next((p for p in loaded.presets if p not in PRESETS), None)

@@ -63,7 +63,7 @@ class StandardValues(NamedTuple):
         return silent | self.broken
 
 
-class StepRows(NamedTuple):
+class StepArrays(NamedTuple):
     """Steps of whole traces, by trace and position; the rows of a trace begin at its `starts`.
 
     What a dimension of an installed package gets: `per_trace(which)` turns a mask over steps into one number per trace.
@@ -169,7 +169,7 @@ def _equal(words: list[str], codes: Any, word: str) -> Bools:
     return np.equal(codes, words.index(word)) if word in words else np.zeros(codes.size, dtype=bool)
 
 
-def _steps_of(table: Any, starts: Ints) -> StepRows:
+def _steps_of(table: Any, starts: Ints) -> StepArrays:
     kinds, kind = coded(table.column("kind"))
     statuses, status = coded(table.column("status"))
     stops = encoded(table.column("stop_reason"))
@@ -179,7 +179,7 @@ def _steps_of(table: Any, starts: Ints) -> StepRows:
         _NO_STATUS: bool(failed.any() or _equal(statuses, status, "ok").any()),
         _NO_STOP: stops.null_count < len(stops),
     }
-    return StepRows(
+    return StepArrays(
         table=table,
         starts=starts,
         trace=np.repeat(np.arange(starts.size), np.diff(starts, append=table.num_rows)),
@@ -192,7 +192,7 @@ def _steps_of(table: Any, starts: Ints) -> StepRows:
     )
 
 
-def _calls_of(table: Any, s: StepRows) -> _Calls:
+def _calls_of(table: Any, s: StepArrays) -> _Calls:
     rows = np.flatnonzero(s.of_kind("tool"))
     names, tool = _tools(table, rows)
     content = codes_of(encoded(table.column("arguments")), rows)
@@ -222,7 +222,7 @@ def _tools(table: Any, rows: Ints) -> tuple[list[str], Ints]:
     return distinct, np.array([place.get(n, -1) for n in names], dtype=np.int64)[tool]
 
 
-def _measured(s: StepRows, c: _Calls) -> dict[str, Floats]:
+def _measured(s: StepArrays, c: _Calls) -> dict[str, Floats]:
     """Every dimension of every trace at hand."""
     out = _by_kind(s) | _by_tool(c, s.n)
     ends = np.append(s.starts[1:], s.trace.size) - 1
@@ -246,7 +246,7 @@ def _counts(trace: Ints, n: int) -> Floats:
     return as_floats(np.bincount(trace, minlength=n))
 
 
-def _by_kind(s: StepRows) -> dict[str, Floats]:
+def _by_kind(s: StepArrays) -> dict[str, Floats]:
     """Steps by kind, and errors: from one table of traces × kinds × whether it failed."""
     width = len(s.kinds) + 1  # a step of no kind has the code -1
     key = (s.trace * width + (s.kind + 1)) * 2 + s.failed
@@ -288,7 +288,7 @@ def _paired(group: Ints, value: Ints) -> Any:
     return key.astype(np.int32) if (int(group[-1]) + 1) * base < 1 << 31 else key
 
 
-def _asked_before(s: StepRows) -> Bools:
+def _asked_before(s: StepArrays) -> Bools:
     """Whether a user spoke between a step and the tool call before it, in the same trace."""
     at = np.arange(s.trace.size)
     first = s.starts[s.trace]
@@ -357,7 +357,7 @@ def _longest(at: Ints, trace: Ints, fresh: Bools, n: int) -> Floats:
     return out
 
 
-def _time_share(s: StepRows) -> Floats:
+def _time_share(s: StepArrays) -> Floats:
     """Seconds in tools over seconds in all steps; NaN where a model or tool step has no times.
 
     A log whose model steps all take no time has moments, not durations, and says nothing either.

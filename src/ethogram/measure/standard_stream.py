@@ -47,7 +47,9 @@ def whole_traces(
         whole, rest = _cut(table, place, steps)
         if rest.num_rows:
             short = traces[int(_places(rest, place)[0])]
-            raise Damaged(f"trace {short} has fewer steps than the ledger says; run: ethogram verify")
+            raise Damaged(
+                f"trace {short} has fewer steps than the ledger says; run: ethogram verify", where=f"trace {short}"
+            )
         if whole is not None:
             yield whole
 

@@ -251,13 +251,14 @@ def class_contrast(field: Field) -> contrast.Contrast:
 
 def too_few_per_side(sides: MixedTasks) -> str | None:
     """What is missing for a test of success against failure; None if nothing is."""
-    have = f"{sides.plus} successes and {sides.minus} failures in tasks that have both"
+    plus, minus = f"{sides.plus} success{'' if sides.plus == 1 else 'es'}", f"{sides.minus} failure"
+    have = f"tasks with both outcomes have {plus} and {minus}{'' if sides.minus == 1 else 's'}"
     if sides.tasks == 0:
         return "no task has both successes and failures, so they cannot be compared; run more attempts per task"
     if min(sides.plus, sides.minus) < LEAST_PER_SIDE:
-        return f"{have} are too few; it needs at least {LEAST_PER_SIDE} of each, {ENOUGH_PER_SIDE} for a test"
+        return f"too few attempts: {have}; {LEAST_PER_SIDE} of each are needed ({ENOUGH_PER_SIDE} for a test)"
     if min(sides.plus, sides.minus) < ENOUGH_PER_SIDE and sides.tasks == 1:
-        return f"{have} can hardly reach significance; it needs {ENOUGH_PER_SIDE} of each, or more such tasks"
+        return f"{have}, which can hardly be significant; {ENOUGH_PER_SIDE} of each or more such tasks are needed"
     return None
 
 

@@ -18,7 +18,7 @@ from ethogram.stats.components import FEWEST, LEVELS, Component, Components, com
 WORDS = {
     "task": "tasks differ from each other",
     "environment": "the same task differs between sessions",
-    "agent": "attempts of one session at one task differ",
+    "agent": "repeats of one task in one session differ",
     "judge": "judges of the same trace differ",
     "repeat": "one judge asked again about the same trace differs",
     "infrastructure": "attempts that infrastructure lost, if they counted as failures",
@@ -26,7 +26,7 @@ WORDS = {
 NOT_REPEATED = {
     "environment": "there is one session: give several runs or conditions of the same tasks",
     "agent": "no task has two attempts in one session",
-    "judge": "no trace was judged by two judges: their differences are part of the agent's spread",
+    "judge": "no trace was judged by two judges: their differences are part of the spread of attempts",
     "repeat": "no judge was asked twice about a trace: its noise is part of the spread above",
 }
 

@@ -29,7 +29,10 @@ def file_operator(name: str, format: str, more: Iterable[Operator] = ()) -> Oper
     if name in known:
         return known[name]
     if any(operator.name == name for operator in (*FILES, *more)):
-        raise BadInput(f"{name} does not work on {format} files; those that do: {', '.join(sorted(known)) or 'none'}")
+        raise BadInput(
+            f"{name} does not work on {format} files; those that do: {', '.join(sorted(known)) or 'none'}",
+            where=f"the operator {name!r}",
+        )
     raise NotFound.named("operator", name, sorted({operator.name for operator in (*FILES, *more)}))
 
 

@@ -194,7 +194,7 @@ def _operator(
 
 OPERATORS: tuple[FileOperator[Structure, Any], ...] = (
     _operator(
-        "key_rename", "keys have another name, wherever they stand", "a quarter of the names", _find_keys, _key_rename
+        "key_rename", "keys have another name, wherever they appear", "a quarter of the names", _find_keys, _key_rename
     ),
     _operator(
         "value_corrupt",

@@ -209,7 +209,7 @@ OPERATORS: tuple[ToolOperator, ...] = (
     ToolOperator("truncated_result", "the end of the result is missing", _truncated),
     ToolOperator("stale_result", "the result is one of an earlier call", _stale),
     ToolOperator("reordered_result", "the parts of the result are in another order", _reordered),
-    ToolOperator("irrelevant_result", "something irrelevant stands in the result", _irrelevant),
+    ToolOperator("irrelevant_result", "the result contains irrelevant text", _irrelevant),
 )
 BY_NAME = {operator.name: operator for operator in OPERATORS}
 

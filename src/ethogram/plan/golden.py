@@ -22,6 +22,8 @@ Bump = Literal["major", "minor", "patch"]
 CODE_DIGESTS = ("tools_digest", "simulator_digest")
 """Entries of a task's `meta` that stand for code, not for words."""
 FIRST_VERSION = "1.0.0"
+REVISED = "changed checks, files, tools or rules of"
+"""How a sentence begins about tasks whose scores mean something else now."""
 _VERSION = re.compile(r"(\d{1,9})\.(\d{1,9})\.(\d{1,9})")
 
 
@@ -55,14 +57,14 @@ class SuiteChanges(msgspec.Struct, frozen=True, kw_only=True):
         return "patch" if self else None
 
     def words(self, most: int = 5) -> str:
-        """For a sentence: `added milk; changed tea (checks, files, tools or rules)`."""
+        """For a sentence: `added milk; changed wording of tea`."""
         told = [
             f"{what} {shortened_list(tasks, most)}"
             for what, tasks in (
                 ("added", self.added),
                 ("removed", self.removed),
-                ("other demands in", self.changed),
-                ("other words in", self.reworded),
+                (REVISED, self.changed),
+                ("changed wording of", self.reworded),
             )
             if tasks
         ]
@@ -152,7 +154,10 @@ def parsed_version(version: str) -> tuple[int, int, int]:
     """The three numbers of a semantic version; raises `BadInput` for anything else."""
     found = _VERSION.fullmatch(version)
     if found is None:
-        raise BadInput(f"{version!r} is no version of a golden set; versions are MAJOR.MINOR.PATCH, such as 1.0.0")
+        raise BadInput(
+            f"{version!r} is not a version of a golden set; versions are MAJOR.MINOR.PATCH, such as 1.0.0",
+            where=version,
+        )
     return int(found[1]), int(found[2]), int(found[3])
 
 
@@ -170,7 +175,10 @@ def frozen_again(golden: GoldenSet, suite: Suite, change: dict[str, Any]) -> Gol
     """The next version of a golden set; `change` tells `at`, `by` and `why`. Raises `BadInput` if nothing changed."""
     changes = changes_since(golden, suite)
     if changes.bump is None:
-        raise BadInput(f"nothing changed since version {golden.version} of {golden.suite!r}")
+        raise BadInput(
+            f"nothing changed since version {golden.version} of {golden.suite!r}",
+            where=f"the golden set {golden.suite!r}",
+        )
     version = next_version(golden.version, changes.bump)
     latest = GoldenChange(version=version, digest=suite.digest, changes=changes, **change)
     return msgspec.structs.replace(

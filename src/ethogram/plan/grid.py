@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.errors import BadInput
+from ethogram.errors import BadInput, NotFound
 from ethogram.trace import digest
 
 from .episode import Condition
@@ -61,9 +61,15 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=T
         names = [p.name for p in self.parameters]
         for name in names:
             if not name.isidentifier():
-                raise BadInput(f"the grid's parameter {name!r} is not a name: use letters, digits and '_'")
+                raise BadInput(
+                    f"the grid's parameter {name!r} is not a name: use letters, digits and '_'",
+                    where=f"the parameter {name!r}",
+                )
             if names.count(name) > 1:
-                raise BadInput(f"the grid names the parameter {name!r} twice; give every parameter once")
+                raise BadInput(
+                    f"the grid names the parameter {name!r} twice; give every parameter once",
+                    where=f"the parameter {name!r}",
+                )
         for parameter in self.parameters:
             _check_values(parameter)
         size = math.prod(len(p.values) for p in self.parameters)
@@ -132,13 +138,19 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=T
         place = 0
         for name in settings:
             if name not in self.names:
-                raise BadInput(f"the grid has no parameter {name!r}; it has {', '.join(self.names)}")
+                raise NotFound.named("parameter of the grid", name, list(self.names))
         for p in self.parameters:
             if p.name not in settings:
-                raise BadInput(f"the setting of {p.name!r} is not given; a point needs {', '.join(self.names)}")
+                raise BadInput(
+                    f"the setting of {p.name!r} is not given; a point needs {', '.join(self.names)}",
+                    where=f"the parameter {p.name!r}",
+                )
             if settings[p.name] not in p.values:
                 known = ", ".join(map(str, p.values))
-                raise BadInput(f"{p.name} = {settings[p.name]!r} is not in the grid; its values are {known}")
+                raise BadInput(
+                    f"{p.name} = {settings[p.name]!r} is not in the grid; its values are {known}",
+                    where=f"the parameter {p.name!r}",
+                )
             place = place * len(p.values) + p.values.index(settings[p.name])
         found = _index(self.places, place)
         if found is None:
@@ -173,7 +185,12 @@ def grid(
     """A grid in one line: `grid({"noise": [0, 1, 2], "style": ["curt", "kind"]}, categories=["style"])`."""
     for name in categories:
         if name not in values:
-            raise BadInput(f"the category {name!r} is not a parameter of the grid; it has {', '.join(values)}")
+            raise NotFound(
+                f"the category {name!r} is not a parameter of the grid; it has {', '.join(values)}",
+                what="parameter of the grid",
+                name=name,
+                known=list(values),
+            )
     parameters = tuple(
         Parameter(
             name=name,
@@ -231,17 +248,25 @@ def grid_from_columns(columns: Mapping[str, Sequence[Value]], where: str) -> Gri
 def _check_values(parameter: Parameter) -> None:
     name, values = parameter.name, parameter.values
     if not values:
-        raise BadInput(f"the grid is empty: {name!r} has no values; give at least one")
+        raise BadInput(f"the grid is empty: {name!r} has no values; give at least one", where=f"the parameter {name!r}")
     if any(isinstance(v, float) and not math.isfinite(v) for v in values):
-        raise BadInput(f"the grid's parameter {name!r} has a value that is not a finite number")
+        raise BadInput(
+            f"the grid's parameter {name!r} has a value that is not a finite number", where=f"the parameter {name!r}"
+        )
     if len(set(values)) < len(values):
         twice = next(v for i, v in enumerate(values) if v in values[:i])
-        raise BadInput(f"the grid's parameter {name!r} has the value {twice!r} twice; give every value once")
+        raise BadInput(
+            f"the grid's parameter {name!r} has the value {twice!r} twice; give every value once",
+            where=f"the parameter {name!r}",
+        )
     if parameter.ordered and all(isinstance(v, int | float) for v in values):
         rising = all(a < b for a, b in pairwise(values))  # type: ignore[operator]
         falling = all(a > b for a, b in pairwise(values))  # type: ignore[operator]
         if not rising and not falling:
-            raise BadInput(f"the values of {name!r} are neither rising nor falling; sort them, or say ordered: false")
+            raise BadInput(
+                f"the values of {name!r} are neither rising nor falling; sort them, or say ordered: false",
+                where=f"the parameter {name!r}",
+            )
 
 
 def _index(places: Sequence[int], place: int) -> int | None:
@@ -274,16 +299,24 @@ def _compiled(text: str, names: tuple[str, ...]) -> Callable[[Mapping[str, Any]]
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
-        raise BadInput(f"the constraint {text!r} cannot be read; write for example: noise + ambiguity <= 4") from None
+        raise BadInput(
+            f"the constraint {text!r} cannot be read; write for example: noise + ambiguity <= 4",
+            where=f"the constraint {text!r}",
+        ) from None
     for node in ast.walk(tree):
         if isinstance(node, ast.Name) and node.id not in names:
-            raise BadInput(f"the constraint {text!r} names {node.id!r}, which is not a parameter of the grid")
+            raise BadInput(
+                f"the constraint {text!r} names {node.id!r}, which is not a parameter of the grid",
+                where=f"the constraint {text!r}",
+            )
 
     def rule(settings: Mapping[str, Any]) -> bool:
         try:
             return bool(_value(tree, settings))
         except (TypeError, ZeroDivisionError, KeyError) as error:
-            raise BadInput(f"the constraint {text!r} cannot be applied to a point: {error}") from None
+            raise BadInput(
+                f"the constraint {text!r} cannot be applied to a point: {error}", where=f"the constraint {text!r}"
+            ) from None
 
     return rule
 

@@ -70,7 +70,8 @@ class Suite(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     A score of `success_at` or more is a success. `on_crash` and `on_cap` say whether an episode that crashed or reached
     a cap is scored by its checks (`verify`), scored 0 (`zero`), or has no outcome (`missing`). Tools that are
-    `read_only` change nothing: where a trace is continued, what they gave then stands for calling them again.
+    `read_only` change nothing: where a trace is continued, their recorded results are used instead of
+    calling them again.
     """
 
     name: str

@@ -19,6 +19,7 @@ import msgspec
 
 from ethogram.cost.budget import RESOURCES, Resource
 from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound
+from ethogram.loading import not_defined
 from ethogram.plan import Task
 from ethogram.trace import Message, Text, ToolCall
 
@@ -89,7 +90,7 @@ def load_object(spec: str) -> Any:
     found = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise NotFound.named("name", part, [n for n in dir(found) if not n.startswith("_")], where=f"{place}")
+            raise not_defined(found, part, place, "function")
         found = getattr(found, part)
     return found
 

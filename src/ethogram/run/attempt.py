@@ -285,7 +285,8 @@ class Attempt:
         elif disturbed.needs_calls:
             raise BadInput(
                 f"{wanted.operator} changes model calls, and those of this agent are not captured; "
-                "leave out --capture off"
+                "leave out --capture off",
+                where=f"the operator {wanted.operator!r}",
             )
         self.builder.meta.update(disturbed.told)
         handle.task = disturbed.task.for_agent()

@@ -74,7 +74,9 @@ class Disturbance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         if self.operator in MODEL_CALLS:
             return model_operator(self.operator)
         if self.file is None and any(known.name == self.operator for known in ALL):
-            raise BadInput(f"{self.operator} changes a file, and the condition names none")
+            raise BadInput(
+                f"{self.operator} changes a file, and the condition names none", where=f"the operator {self.operator!r}"
+            )
         if self.file is None:
             raise NotFound.named("operator", self.operator, sorted({known.name for known in ALL}))
         return file_operator(self.operator, format_of(self.file) or "")
@@ -153,7 +155,9 @@ def disturbance_of(settings: Mapping[str, Any]) -> Disturbance | None:
     try:
         return msgspec.convert(found, Disturbance)
     except msgspec.ValidationError as error:
-        raise BadInput(f"the condition's setting {SETTING!r} cannot be read: {error}") from None
+        raise BadInput(
+            f"the condition's setting {SETTING!r} cannot be read: {error}", where=f"the setting {SETTING!r}"
+        ) from None
 
 
 def _in_words(words: str) -> Disturbance:
@@ -165,7 +169,9 @@ def _in_words(words: str) -> Disturbance:
     try:
         intensity = checked_intensity(float(dose))
     except ValueError:
-        raise BadInput(f"{words!r} is no disturbance; write for example {SETTING}=model_error@0.5") from None
+        raise BadInput(
+            f"{words!r} is not a disturbance; write for example {SETTING}=model_error@0.5", where=words
+        ) from None
     seed = derived_seed(0, f"perturb:{name}:{file}")
     return Disturbance(operator=name, seed=seed, intensity=intensity, file=file or None)
 
@@ -219,11 +225,20 @@ def damaged(wanted: Disturbance, operator: Operator, content: bytes) -> Change:
     except EthogramError:
         raise
     except Exception as error:  # a user's operator: neither the agent nor the world is to blame
-        raise BadInput(f"the operator {operator.name} crashed: {type(error).__name__}: {error}") from error
+        raise BadInput(
+            f"the operator {operator.name} crashed: {type(error).__name__}: {error}",
+            where=f"the operator {operator.name!r}",
+        ) from error
     if not isinstance(done, Change):
-        raise BadInput(f"apply of the operator {operator.name} gave {type(done).__name__}, not a Change")
+        raise BadInput(
+            f"apply of the operator {operator.name} gave {type(done).__name__}, not a Change",
+            where=f"the operator {operator.name!r}",
+        )
     if not isinstance(done.content, bytes) or not isinstance(done.summary, str):
-        raise BadInput(f"the operator {operator.name} gave no Change with bytes as its content and words about them")
+        raise BadInput(
+            f"the operator {operator.name} gave no Change with bytes as its content and words about them",
+            where=f"the operator {operator.name!r}",
+        )
     with _lock:
         _kept[key] = done
         while sum(len(c.content) for c in _kept.values()) > KEPT_BYTES:

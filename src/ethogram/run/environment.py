@@ -63,7 +63,7 @@ def parse_environment(words: tuple[str, ...], clean: bool = False) -> Environmen
     for word in words:
         name, equals, value = word.partition("=")
         if _NAME.fullmatch(name) is None:
-            raise BadUsage(f"--env {name!r} is no name of a variable; write --env NAME or --env NAME=VALUE")
+            raise BadUsage(f"--env {name!r} is not the name of a variable; write --env NAME or --env NAME=VALUE")
         passed[name] = value if equals else None
     return Environment(passed=passed, clean=clean)
 

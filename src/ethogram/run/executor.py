@@ -279,7 +279,10 @@ def tightest(caps: Caps, of_task: Mapping[str, float]) -> Caps:
     limits = dict(caps.named())
     for name, value in of_task.items():
         if name not in Caps.__struct_fields__:
-            raise BadInput(f"a task caps {name!r}, which cannot be capped; caps are steps, tokens, usd and seconds")
+            raise BadInput(
+                f"a task caps {name!r}, which cannot be capped; caps are steps, tokens, usd and seconds",
+                where=f"the cap {name!r}",
+            )
         limits[name] = min(limits.get(name, value), value)  # type: ignore[index, call-overload]
     return Caps(**limits)  # type: ignore[arg-type]
 

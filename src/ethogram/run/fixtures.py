@@ -32,7 +32,9 @@ class FixtureAnswers:
         try:
             data = (root / task.fixture.path).read_bytes()
         except OSError as error:
-            raise BadInput(f"the fixture {task.fixture.path!r} cannot be read: {error.strerror}") from None
+            raise BadInput(
+                f"the fixture {task.fixture.path!r} cannot be read: {error.strerror}", where=str(task.fixture.path)
+            ) from None
         self.fixture = read_fixture(data, task.fixture.path)
         self.player = FixturePlayer(self.fixture)
 

@@ -26,7 +26,7 @@ from ethogram.plan import hashed_seeds
 from ethogram.plan.grid import ROUND, Grid, Settings, point_name
 from ethogram.store import Batch, RunWriter
 from ethogram.store.batch import MISSING
-from ethogram.trace import EpisodeId, Message, Origin, Scored, Text, episode_id, trace_id
+from ethogram.trace import EpisodeId, Message, Origin, Reason, Scored, Text, episode_id, trace_id
 
 from .engines.local import Engine, LocalEngine
 from .faults import Fault, fault_of
@@ -90,7 +90,7 @@ class GridWork(msgspec.Struct, frozen=True, kw_only=True):
         """The recipe of the seeds, as the first version had it."""
         return f"{self.run_uuid}:{self.round}:{self.point}"
 
-    def batch(self, world: str, outcomes: str, **more: Any) -> Batch:
+    def batch(self, world: str, outcomes: str, missing: Reason | None = None) -> Batch:
         """The batch of these episodes with their outcomes."""
         return Batch(
             id=self.id,
@@ -101,7 +101,7 @@ class GridWork(msgspec.Struct, frozen=True, kw_only=True):
             by=world,
             seeds=self.seeds,
             meta={**self.settings, ROUND: self.round},
-            **more,
+            missing=missing,
         )
 
 
@@ -198,7 +198,7 @@ class Cores:
             return await asyncio.wrap_future(begun or self._pool.submit(play_batch, self._world, work))
         except BrokenProcessPool:
             raise MachineFailure(
-                "a worker process was ended from outside; what was recorded is kept, repeat the command to go on"
+                "a worker process was ended from outside; what was recorded is kept, repeat the command to continue"
             ) from None
 
     def close(self) -> None:

@@ -69,7 +69,7 @@ def ray_engine(
 ) -> RayEngine[Work, EpisodeReport]:
     """An engine on the cluster that Ray finds (`RAY_ADDRESS`), or on a new local one."""
     if run.path != f"runs/{run.name}":
-        raise BadUsage("the engine 'ray' needs a run that lies in its home")
+        raise BadUsage("the engine 'ray' needs a run that is in its home")
     build = BuildExecutor(home.files.reach, run.name, suite, agent, options)
 
     def committed() -> set[str]:

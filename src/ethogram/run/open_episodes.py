@@ -8,13 +8,14 @@ from typing import Literal
 
 import msgspec
 
+from ethogram.capture.chat import task_asked
 from ethogram.capture.conversations import Conversations
 from ethogram.capture.session_remote import RemoteSession, RemoteSessions
 from ethogram.capture.wire.call import CallPolicy, Decision, ModelReply, ModelRequest
 from ethogram.capture.wire.gateway import Gateway
 from ethogram.capture.wire.joined import Joined
 from ethogram.cost import Budget, CallPrices, Caps
-from ethogram.trace import UNMETERED, UNSEEN, digest
+from ethogram.trace import UNMETERED, UNSEEN
 
 from .episode_meter import EpisodeMeter
 
@@ -24,7 +25,6 @@ REST_SECONDS = 3600.0
 SWEEP_SECONDS = 5.0
 MOST_OPEN = 2000
 """Of more conversations, those that rest longest are over."""
-TASK_CHARS = 80
 OTHER_CALLS = "calls that are not read"
 
 
@@ -108,7 +108,7 @@ class OpenEpisodes:
                 episode = self._by_name[key] = self._begin(task, token=name)
         else:
             assert request is not None
-            episode = self._talks.find(request) or self._begin(_task(request))
+            episode = self._talks.find(request) or self._begin(task_asked(request.messages) or "calls")
             self._talks.asked(request, episode)
         episode.seen_at = episode.session.trace.touched = time.monotonic()
         return episode.joined
@@ -153,9 +153,3 @@ class OpenEpisodes:
         gone = set(map(id, over))
         self._by_name = {name: e for name, e in self._by_name.items() if id(e) not in gone}
         self._open = [e for e in self._open if id(e) not in gone]
-
-
-def _task(request: ModelRequest) -> str:
-    """The words that were asked first: equal questions are repeats of one task."""
-    words = next((m.text for m in request.messages if m.role == "user" and m.text), "calls")
-    return words if len(words) <= TASK_CHARS else f"{words[:60]}… {digest(words)[-8:]}"

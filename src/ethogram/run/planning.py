@@ -87,12 +87,12 @@ def is_captured(agent: Agent, options: RunOptions) -> bool:
         if options.replay is not None and not at_address:
             raise BadUsage(
                 f"{agent.name} is a process of its own, so recorded answers cannot reach it from here; start it under "
-                "'ethogram gateway' and give that one's address with --capture http://127.0.0.1:PORT"
+                "'ethogram gateway' and give the gateway's address with --capture http://127.0.0.1:PORT"
             )
         if options.capture == "gateway":
             raise BadUsage(
                 f"{agent.name} is a process of its own, so its calls cannot be captured from here; start it under "
-                "'ethogram gateway' and give that one's address with --capture http://127.0.0.1:PORT"
+                "'ethogram gateway' and give the gateway's address with --capture http://127.0.0.1:PORT"
             )
         return at_address
     if at_address:
@@ -106,6 +106,22 @@ def meters_of(agent: Agent, options: RunOptions) -> frozenset[str]:
     return agent.meters | SPENT | {"steps"} if is_captured(agent, options) else agent.meters
 
 
+_FLAGS = {
+    ("experiment", "usd"): "--max-usd",
+    ("episode", "tokens"): "--max-tokens",
+    ("episode", "steps"): "--max-steps",
+}
+_COUNTED = {"usd": "cost", "tokens": "token use", "steps": "number of steps"}
+
+
+def _cap_name(resource: str, options: RunOptions) -> str:
+    """A cap as it was given: its option, else what it is on."""
+    for (level, capped), flag in _FLAGS.items():
+        if capped == resource and resource in getattr(options.caps, level).named():
+            return flag
+    return f"the cap on {resource}"
+
+
 def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
     """Refuse a cap on what cannot be metered, before anything runs; the tasks of a suite may have caps too."""
     meters = meters_of(agent, options)
@@ -115,19 +131,19 @@ def check_meters(agent: Agent, options: RunOptions, suite: Suite) -> None:
     blind = sorted(capped - meters)
     if not blind:
         return
-    helps = "remove the cap"
+    helps = "remove it"
     if isinstance(agent, HttpAgent):
-        helps = "start it under 'ethogram gateway' and give that one's address with --capture"
+        helps = "start it under 'ethogram gateway' and give the gateway's address with --capture"
     elif not SPENT.isdisjoint(blind):
-        helps = "let its calls be captured (--capture auto)"
+        helps = "use --capture auto"
     elif isinstance(agent, PythonAgent):
         helps = (
-            "if it records every model call (episode.record.model), say so with "
+            "if it records every model call (episode.record.model), declare it with "
             f"{agent.name.rpartition(':')[2]}.meters = {tuple(blind)!r} beside it"
         )
     raise BadUsage(
-        f"{agent.name} does not let us count all its {blind[0]}, so a cap on it could not be kept; {helps}, or give "
-        "--allow-unmetered: the cap then holds for what is recorded only"
+        f"{_cap_name(blind[0], options)} cannot be enforced: the {_COUNTED.get(blind[0], blind[0])} of {agent.name!r} "
+        f"is not recorded in full; {helps}, or --allow-unmetered to cap only what is recorded"
     )
 
 
@@ -188,8 +204,8 @@ def extended(
     for task in tasks or attempts:
         if k < attempts.get(task, 0):
             raise BadUsage(
-                f"run {run!r} has {attempts[task]} attempts of task {task!r} planned already, so k={k} would take some "
-                f"back, which a resume never does; give k={attempts[task]} or more, or begin a new run"
+                f"a resume cannot reduce the number of attempts: {attempts[task]} are already planned for task "
+                f"{task!r} of run {run!r}; give -k {attempts[task]} or more"
             )
         longer[task] = k
     return longer

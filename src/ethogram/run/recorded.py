@@ -165,7 +165,8 @@ def recorded_run(home: Home, run: str) -> AnswersFor:
             under = f" under {episode.condition!r}" if episode.condition else ""
             raise BadInput(
                 f"run {found.name!r} has no attempt {episode.attempt} of task {episode.task!r}{under}; record it with: "
-                f"ethogram run --resume {found.name} -k {episode.attempt + 1}, or leave it out with --task or -k"
+                f"ethogram run --resume {found.name} -k {episode.attempt + 1}, or leave it out with --task or -k",
+                where=f"run {found.name!r}",
             )
         return RecordedAnswers(EpisodeReplay(found.trace(entry), redactor))
 

@@ -34,12 +34,12 @@ from ethogram.result import Result
 from ethogram.store import Home
 from ethogram.store.lake import METERS
 
+from .books import check_spent, read_books
 from .disturb import Disturbance
 from .live import KillSwitch
 from .open_episodes import OpenEpisodes, OpenRules, Per
 from .options import AllCaps
 from .planning import fresh_name
-from .session import check_spent, read_books
 
 PLAN: dict[str, Any] = {METERS: ["steps", "tokens", "usd"], "captured": True}
 SWITCH_SECONDS = 0.0005

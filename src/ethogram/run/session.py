@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-import msgspec
-
-from ethogram.capture.session_store import GATEWAY
-from ethogram.cost import Amounts, Budget, CallPrices, Metering
+from ethogram.cost import Amounts, Budget
 from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError, Sealed
 from ethogram.plan import Episode
 from ethogram.result import Result
 from ethogram.run.engines.local import Engine, LocalEngine
-from ethogram.store import Entry, Home, Run, compact, lease, ledger
-from ethogram.store.lake import METERS
+from ethogram.store import Entry, Home, Run, compact, lease
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import UNMETERED, UNSEEN, Missing, Param, Scored, Totals, TraceId, inner_ids, tokens_of
+from ethogram.trace import UNMETERED, UNSEEN, Missing, Scored, TraceId
 
 from .agents import SPENT, Agent
 from .answers import AnswersFor
+from .books import Books, check_spent, paid_amounts, price_gaps, read_books, unmetered
 from .executor import EpisodeReport, Work
 from .executors import make_executor
-from .options import AllCaps, RunOptions
+from .options import RunOptions
 from .planning import is_captured, meters_of
 from .recorded import ReplayFailure, failures_of
 
@@ -39,10 +36,11 @@ class RunResult(Result, kw_only=True):
     """What a run did; `missing` counts outcomes by reason, `not_run` what is still to do.
 
     `cost_usd` and `tokens` are unknown unless the agent records all its use and every call is priced; `at_least_usd`
-    and `at_least_tokens` are what was recorded. `why` says more about `stopped`. `executed` counts episodes of this
-    session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of these said
-    and `crash_at` where, its last frames; both are redacted. `replays` is the run that answered, if one did, and
-    `failures` are then the episodes that deviated from it, or no longer pass. `warnings` tell what makes its scores
+    and `at_least_tokens` are what was recorded. `repeated_usd` was paid besides: for tries that were repeated after an
+    infrastructure failure, and for attempts that `--retry` replaced. `why` says more about `stopped`. `executed` counts
+    episodes of this session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of
+    these said and `crash_at` where, its last frames; both are redacted. `replays` is the run that answered, if one did,
+    and `failures` are then the episodes that deviated from it, or no longer pass. `warnings` tell what makes its scores
     incomparable: a frozen suite that was edited without a new version.
     """
 
@@ -75,6 +73,7 @@ class RunResult(Result, kw_only=True):
     seconds: float
     at_least_usd: float = 0.0
     at_least_tokens: int = 0
+    repeated_usd: float = 0.0
     model_calls: int = 0
     stopped: str | None = None
     why: str | None = None
@@ -128,91 +127,6 @@ class Quiet:
 
     def done(self, report: EpisodeReport) -> None:
         """Nothing."""
-
-
-class Books(msgspec.Struct, frozen=True):
-    """What the ledger says of a run, in little room: outcomes that count, and all that was spent."""
-
-    live: tuple[Entry, ...]
-    total: Amounts
-    tasks: dict[str, Amounts]
-    unmetered: set[str]
-    """Resources of which some episode used an unknown amount."""
-
-
-def read_books(run: Run) -> Books:
-    """Read the ledger once; wasted tries and replaced outcomes were paid for too."""
-    segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
-    books = Books(ledger.standing(segments).live, Amounts(), {}, set())
-    alike: Counter[tuple[str, Totals, tuple[tuple[str, Param], ...]]] = Counter()
-    # what a longer version of the same trace replaced was paid for once
-    paid = books.live if run.info.kind == GATEWAY else [e for s in segments for e in s.entries]
-    alike.update((e.head.task, e.totals, tuple(e.head.meta.items())) for e in paid)
-    for (task, totals, meta), count in alike.items():
-        used = _used(totals, dict(meta))
-        books.total.add(used, count)
-        books.tasks.setdefault(task, Amounts()).add(used, count)
-        books.unmetered.update(_unmetered(totals, dict(meta), run))
-    return books
-
-
-def _unmetered(totals: Totals, meta: Mapping[str, Param], run: Run) -> set[str]:
-    """What of an episode's use is unknown: as it was recorded, or, of runs that recorded none of it, by its totals."""
-    if METERS in run.info.plan:
-        return set(filter(None, str(meta.get(UNMETERED) or "").split(",")))
-    silent = {"usd": totals.cost_usd is None, "tokens": totals.input_tokens is totals.output_tokens is None}
-    return {name for name, unsaid in silent.items() if unsaid and totals.model_calls}
-
-
-def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
-    """Add what earlier calls without a price cost by prices that are known now; gives why that is still unknown."""
-    if "usd" not in books.unmetered:
-        return None
-    prices = metering.calls()
-    for entry in books.live:
-        unmetered, head = _unmetered(entry.totals, entry.head.meta, run), entry.head
-        if UNSEEN in unmetered:
-            return f"attempt {head.attempt} of task {head.task!r} may have made model calls that were not captured"
-        if "usd" not in unmetered:
-            continue
-        cost = _cost(run, entry, prices)
-        if cost is None:
-            return f"attempt {head.attempt} of task {head.task!r} has model calls without a price"
-        more = Amounts(usd=cost - (entry.totals.cost_usd or 0.0))
-        books.total.add(more)
-        books.tasks[head.task].add(more)
-    books.unmetered.discard("usd")
-    return None
-
-
-def check_spent(run: Run, books: Books, caps: AllCaps, metering: Metering) -> None:
-    """A cap on dollars counts what earlier sessions spent; where that is unknown, it cannot be kept."""
-    if "usd" not in caps.limited() or metering.allow_unmetered:
-        return
-    why = price_gaps(run, books, metering)
-    if why is not None:
-        raise BadUsage(
-            f"what run {run.name!r} has spent so far is not known ({why}), so the cap on usd could not be "
-            "kept; give prices with --price, or --allow-unmetered"
-        )
-
-
-def _cost(run: Run, entry: Entry, prices: CallPrices) -> float | None:
-    """Dollars of a stored episode; None where a call has no price. A failed call that tells no usage cost nothing."""
-    spans = list(run.spans(entry))
-    inner = inner_ids(spans, frozenset({"model"}))
-    calls = [s for s in spans if s.kind == "model" and s.span_id not in inner]
-    costs = [prices.cost(s) for s in calls if s.status != "error" or tokens_of(s)]
-    known = [c for c in costs if not isinstance(c, str)]
-    return sum(known) if costs and len(known) == len(costs) else None
-
-
-def _used(totals: Totals, meta: Mapping[str, Param]) -> Amounts:
-    return Amounts(
-        usd=(totals.cost_usd or 0.0) + _number(meta.get("wasted_usd")),
-        tokens=(totals.tokens or 0) + _number(meta.get("wasted_tokens")),
-        steps=max(totals.steps or 0, (totals.model_calls or 0) + (totals.tool_calls or 0)),
-    )
 
 
 def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = ()) -> list[Work]:
@@ -377,11 +291,12 @@ class Session:
             missing=dict(sorted(missing.items())),
             not_run=len(episodes) - len(entries),
             successes=sum(isinstance(e.head.outcome, Scored) and e.head.outcome.success(threshold) for e in entries),
-            cost_usd=None if "usd" in unknown else books.total.usd,
-            tokens=None if "tokens" in unknown else int(books.total.tokens),
+            cost_usd=None if "usd" in unknown else books.kept.usd,
+            tokens=None if "tokens" in unknown else int(books.kept.tokens),
             seconds=seconds,
-            at_least_usd=books.total.usd,
-            at_least_tokens=int(books.total.tokens),
+            at_least_usd=books.kept.usd,
+            at_least_tokens=int(books.kept.tokens),
+            repeated_usd=max(0.0, round(books.total.usd - books.kept.usd, 12)),
             model_calls=sum(e.totals.model_calls or 0 for e in entries),
             stopped=self.stopped,
             why=self.why,
@@ -404,12 +319,8 @@ def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
     return isinstance(outcome, Missing) and outcome.reason in retry
 
 
-def _number(value: Any) -> float:
-    return float(value) if isinstance(value, int | float) else 0.0
-
-
 def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
-    head, used = entry.head, _used(entry.totals, entry.head.meta)
+    head, amounts = entry.head, paid_amounts(entry.totals, entry.head.meta.items())
     return EpisodeReport(
         episode=head.episode,
         task=head.task,
@@ -417,10 +328,10 @@ def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
         condition=head.condition,
         outcome=head.outcome,
         seconds=0.0,
-        tokens=used.tokens,
-        usd=used.usd,
+        tokens=amounts.tokens,
+        usd=amounts.usd,
         success_at=threshold,
-        unmetered=tuple(sorted(_unmetered(entry.totals, head.meta, run) - {UNSEEN})),
+        unmetered=tuple(sorted(unmetered(entry.totals, head.meta, run) - {UNSEEN})),
     )
 
 

@@ -13,15 +13,15 @@ from ethogram.plan import Condition, Episode
 from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.lease import check_idle
-from ethogram.store.redact import is_marked
 from ethogram.store.stop import release
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import REASONS, Param
+from ethogram.trace import REASONS, Param, is_marked
 
 from .agents import Agent, load_agent
 from .beginning import again as again
 from .beginning import begin_run
 from .beginning import run_episodes as run_episodes
+from .books import read_books
 from .environment import Environment
 from .executor import EpisodeReport as EpisodeReport
 from .options import AllCaps, RunOptions, changed
@@ -44,7 +44,7 @@ from .recorded import replay_of
 from .session import Quiet as Quiet
 from .session import RunInterrupted as RunInterrupted
 from .session import RunResult as RunResult
-from .session import Session, read_books, work_left
+from .session import Session, work_left
 from .session import Watcher as Watcher
 
 _DEFAULTS = RunOptions()
@@ -289,7 +289,7 @@ def _reopen(
 def _stored(run: Run) -> RunOptions:
     """The options that a run began with; raises `BadUsage` for a run that was not planned."""
     if run.info.kind not in ("run", REPLAY) or "options" not in run.info.plan:
-        raise BadUsage(f"{run.name!r} was not made by 'ethogram run'; there is no plan to go on with")
+        raise BadUsage(f"{run.name!r} was not made by 'ethogram run'; there is no plan to continue")
     return RunOptions.stored(run.info.plan)
 
 

@@ -292,7 +292,7 @@ def check_http_state(evidence: Evidence, rule: HttpState, bench: Bench) -> Check
     """What a service answers now; by default only one on this machine is asked."""
     url = re.sub(r"\{(\w+)\}", lambda m: quote(str(evidence.inputs.get(m[1], m[0])), safe=":"), rule.url)
     if not rule.allow_remote and not is_here(url):
-        raise VerifierFault(f"{url!r} is not on this machine; set 'allow_remote: true' to ask it all the same")
+        raise VerifierFault(f"{url!r} is not on this machine; set 'allow_remote: true' to ask it anyway")
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect)
     request = urllib.request.Request(url, headers=rule.headers)  # noqa: S310 - http was checked with the settings
     try:

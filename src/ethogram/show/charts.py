@@ -115,10 +115,11 @@ def centroid_pair(
     return chart_of_rows(rows, {"layer": layers, "height": rows_high(rows, "dimension")}, "two centres side by side")
 
 
-def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0)) -> Chart:
+def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0), *, of: int | None = None) -> Chart:
     """Runs in the plane of the two largest principal components, of a field; or rows: x, y, outcome, label.
 
-    The axes say which share of the variance they carry: what a plane hides must not be guessed.
+    The axes say which share of the variance they carry: what a plane hides must not be guessed. `of` is the number of
+    attempts that the rows were chosen from.
     """
     rows, explained = field_rows.cloud_rows(source) if isinstance(source, Field) else (source, explained)
     outcome = {"field": "outcome", "scale": {"domain": ["success", "failure"], "range": [BLUE, ORANGE]}, "title": None}
@@ -134,11 +135,11 @@ def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0)) -
         },
     }
     total = sum(explained[:2])
-    return chart_of_rows(rows, spec, f"attempts in two of their dimensions, {total:.0%} of the variance")
+    return chart_of_rows(rows, spec, f"{_some(len(rows), of)} in two of their dimensions, {total:.0%} of the variance")
 
 
-def parallel_coordinates(rows: Rows) -> Chart:
-    """Every run as a line over all dimensions; rows: run, dimension, value, outcome."""
+def parallel_coordinates(rows: Rows, *, of: int | None = None) -> Chart:
+    """Runs as lines over all dimensions; rows: run, dimension, value, outcome. `of` is the number of all runs."""
     outcome = {"field": "outcome", "scale": {"domain": ["success", "failure"], "range": [BLUE, ORANGE]}, "title": None}
     spec = {
         "width": 560,
@@ -151,7 +152,14 @@ def parallel_coordinates(rows: Rows) -> Chart:
             "strokeDash": {"field": "outcome", "scale": {"domain": ["success", "failure"]}, "title": None},
         },
     }
-    return chart_of_rows(rows, spec, "every attempt over all dimensions")
+    drawn = len({row["run"] for row in rows})
+    words = "every attempt" if of is None or drawn >= of else _some(drawn, of)
+    return chart_of_rows(rows, spec, f"{words} over all dimensions")
+
+
+def _some(drawn: int, of: int | None) -> str:
+    """Attempts, and how many of how many where a picture holds a part of them."""
+    return "attempts" if of is None or drawn >= of else f"{drawn:,} of {of:,} attempts"
 
 
 def pareto(rows: Rows, noun: str = "failed attempts") -> Chart:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree as ET
 
+from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.lab.gate.confirming import Confirmation
@@ -72,7 +73,7 @@ def markdown(result: GateResult) -> str:
         f"| {result.settings.metric}, candidate − base | {_cell(_difference(result))} |",
         f"| margin, alpha, power | {result.margin:.3g}, {result.settings.alpha:g}, {result.settings.power:g} |",
         f"| looks | {len(result.evidence.looks)} of {result.evidence.planned_looks} |",
-        f"| noise floor | {_cell(_floor(result))} |",
+        f"| baseline variation | {_cell(_floor(result))} |",
         f"| missing | {_cell(_missing(result))} |",
     ]
     if result.verdict == "undecided":
@@ -123,7 +124,7 @@ def needed_cells(result: GateResult) -> dict[str, str]:
         cells["until next look"] = str(need.next_look_runs)
     if need.baseline_runs:
         cells["baseline attempts"] = str(need.baseline_runs)
-    return cells | {"cost": "unknown" if need.cost_usd is None else f"${need.cost_usd:.2f}"}
+    return cells | {"cost": "unknown" if need.cost_usd is None else dollars(need.cost_usd)}
 
 
 def _gate_case(result: GateResult) -> ET.Element:
@@ -155,7 +156,7 @@ def _task_table(tasks: list[MovedTask]) -> list[str]:
             passes_text(task.candidate),
             *traces,
             reason(task),
-            first_difference(task.step),
+            first_difference(task.step, good),
         )
         lines.append("| " + " | ".join(map(_cell, cells)) + " |")
     return [*lines, "", f"{len(tasks) - SHOWN} more tasks are in the JSON."] if len(tasks) > SHOWN else lines
@@ -190,8 +191,13 @@ def _floor(result: GateResult) -> str:
     floor = result.evidence.noise_floor
     if floor.swing is None:
         return floor.why or "not measured"
-    sessions = f"{floor.sessions} session{'s' if floor.sessions != 1 else ''}"
-    return f"one pass varies by ±{floor.swing:.3g} (1 sd), from {floor.passes:.3g} passes in {sessions}"
+    return variation(floor.swing, floor.passes, floor.sessions)
+
+
+def variation(swing: float, repeats: float, sessions: int) -> str:
+    """How far the unchanged baseline varies by itself, in words."""
+    counts = [f"{n:.3g} {noun}{'' if n == 1 else 's'}" for n, noun in ((repeats, "repeat"), (sessions, "session"))]
+    return f"one attempt at every task varies by ±{swing:.3g} (1 sd, {', '.join(counts)})"
 
 
 def _missing(result: GateResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ethogram.display.shorten import shortened
 from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
-from ethogram.trace import short_id
+from ethogram.trace import is_length_stop, short_id
 
 SHOWN = 10
 """How many tasks are shown; the rest is counted."""
@@ -24,13 +24,39 @@ def reason(task: MovedTask) -> str:
     return shortened(why, MOST_REASON)
 
 
-def first_difference(step: FirstDifference | None) -> str:
-    """Where the failing attempt first does something else than the passing one."""
+def first_difference(step: FirstDifference | None, good: str = "passing") -> str:
+    """Where the failing attempt first does something else than the passing one, in words where there are words.
+
+    `good` is what the better of the two attempts is called.
+    """
     if step is None:
         return ""
     if step.at is None:
         return step.why or ""
-    return f"step {step.at}: {step.failing or 'ended'}, not {step.passing or 'the end'}"
+    did, other = _did(step.failing), _did(step.passing)
+    if did is None or other is None or did == other:
+        return f"step {step.at}: {step.failing or 'ended'}; the {good} attempt: {step.passing or 'ended'}"
+    subject = "the model " if (step.failing or "").startswith("model:") else ""
+    return f"step {step.at}: {subject}{did}; the {good} attempt {other}"
+
+
+def _did(signature: str | None) -> str | None:
+    """What an attempt did at a step, by the step's signature; None where there are no words for it."""
+    if signature is None:
+        return "ended"
+    kind, _, rest = signature.partition(":")
+    failed = ":error" in f":{rest}"
+    if kind == "tool" and rest and rest.isprintable():
+        return f"got an error from tool {rest.removesuffix(':error')}" if failed else f"called tool {rest}"
+    if kind == "user":
+        return "got words of the user"
+    parts = rest.split(":")
+    if kind != "model" or len(parts) < 3 or failed or not rest.isprintable():
+        return None
+    stopped, asked = parts[-2:]
+    if asked != "-":
+        return f"called {asked.replace(',', ', ')}"
+    return f"stopped ({stopped})" if is_length_stop(stopped) else "answered"
 
 
 def sentence(task: MovedTask) -> str:
@@ -43,7 +69,7 @@ def sentence(task: MovedTask) -> str:
         words.append(f"{bad} {short_id(task.trace)}")
     if task.step is not None and task.step.passing_trace:
         words.append(f"{good} {short_id(task.step.passing_trace)}")
-    return "; ".join(x for x in (", ".join(words), reason(task), first_difference(task.step)) if x)
+    return "; ".join(x for x in (", ".join(words), reason(task), first_difference(task.step, good)) if x)
 
 
 def attempt_words(tasks: list[MovedTask]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from ethogram.lab.trace.reading import WordsPart
 from ethogram.lab.why.beside import AttemptBeside, BesideReader
 from ethogram.store import Entry, Run
 
-from .models.attempts import AttemptRows, attempts_of
+from .models.attempts import HeldAttempts, attempts_of
 from .models.cards import PartView, TurnCard, cards_of
 from .models.outline import OutlineView, TurnsView, outline_rows, turns_of
 from .models.trace import TraceView, head_of
@@ -85,7 +85,7 @@ def _marks(beside: AttemptBeside, steps: Sequence[int | None], pair: int | None)
 
 
 def _paper_trace(
-    run: Run, entry: Entry, held: AttemptRows, beside: AttemptBeside, marks: Sequence[int], limits: PaperLimits
+    run: Run, entry: Entry, held: HeldAttempts, beside: AttemptBeside, marks: Sequence[int], limits: PaperLimits
 ) -> PaperTrace:
     outline = trace_outline(run, entry)
     head = head_of(outline, held, limits.text)

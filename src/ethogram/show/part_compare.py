@@ -9,7 +9,7 @@ from ethogram.trace import short_id
 
 from .answers import RunAnswers
 from .layers import COLUMNS, change_lines, change_rows
-from .moved import SHOWN, first_difference, heading, passes_text, reason
+from .moved import SHOWN, attempt_words, first_difference, heading, passes_text, reason
 from .views import Card, PagePlace, Section, TableView, said
 
 TITLE = "Did the change break it?"
@@ -38,7 +38,7 @@ def compare_part(base: Run, answers: RunAnswers, candidate: Run) -> tuple[Sectio
                 passes_text(task.candidate),
                 _place(task, answers),
                 reason(task) or "–",
-                first_difference(task.step) or "–",
+                first_difference(task.step, attempt_words([task])[1]) or "–",
             ]
             for task in found.moved[:SHOWN]
         ]

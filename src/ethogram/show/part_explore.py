@@ -32,7 +32,7 @@ def explore_part(run: Run) -> tuple[Section, list[Card]] | None:
     home, name = _place(run)
     rounds = open_exploration(name, home=home).committed()
     if not rounds:
-        note = "no round is complete yet; go on with the same command: ethogram explore"
+        note = "no round is complete yet; continue with the same command: ethogram explore"
         return Section(id=ID, title=TITLE, notes=[note]), []
     found = map_exploration(name, home=home)
     effects = explain_exploration(name, home=home)

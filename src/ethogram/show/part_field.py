@@ -85,17 +85,20 @@ def cloud_charts(cloud: Cloud) -> list[Chart]:
     """The attempts as points: in a plane with its share of the spread, and over all dimensions."""
     if len(cloud.points) < 2 or not cloud.dimensions:
         return []
-    shown = cloud.points[:MOST_POINTS]
+    shown = cloud.thinned(MOST_POINTS)
     places: list[dict[str, Any]] = [
-        {"x": p.x, "y": p.y, "outcome": p.outcome, "label": f"{p.task}, {p.trace_id[:15]}"} for p in shown
+        {"x": p.x, "y": p.y, "outcome": p.outcome, "label": f"{p.task}, {p.trace_id[:15]}"} for p in shown.points
     ]
+    few = cloud.thinned(MOST_LINES)
     lines = [
         {"run": p.trace_id, "dimension": name, "value": value, "outcome": p.outcome}
-        for p in shown[:MOST_LINES]
+        for p in few.points
         for name, value in p.values.items()
     ]
-    drawn = [charts.point_cloud(places, cloud.explained)]
-    return [*drawn, charts.parallel_coordinates(lines)] if len(cloud.dimensions) > 2 else drawn
+    drawn = [charts.point_cloud(places, cloud.explained, of=len(cloud.points))]
+    if len(cloud.dimensions) > 2:
+        drawn.append(charts.parallel_coordinates(lines, of=len(cloud.points)))
+    return drawn
 
 
 def _table(found: FieldResult) -> TableView:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ethogram.display.cells import signed_estimate
+from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.lab.why.results import Cause, Example, SettlingExperiment, WhyResult
@@ -69,7 +70,8 @@ def _reason(cause: Cause, is_cause: bool, told: WhyResult, answers: RunAnswers) 
 def _price(experiment: SettlingExperiment | None) -> str:
     if experiment is None or experiment.runs is None:
         return ""
-    return f"at most {experiment.runs} attempts" + ("" if experiment.usd is None else f", about ${experiment.usd:.2f}")
+    cost = "" if experiment.usd is None else f", about {dollars(experiment.usd)}"
+    return f"at most {experiment.runs} attempts{cost}"
 
 
 def _counts(cause: Cause, told: WhyResult) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadInput, EthogramError, Refused
 from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.home.samples import sampled_run
@@ -59,7 +60,8 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
         return Section(id="cost", title=title, notes=[why]), []
     each, resolved = report.per_run, report.per_resolved
     amounts = [
-        [name, _usd(e.value), _money_between(e)] for name, e in (("one attempt", each), ("one resolved task", resolved))
+        [name, dollars(e.value), _money_between(e)]
+        for name, e in (("one attempt", each), ("one resolved task", resolved))
     ]
     rows = [
         [
@@ -67,7 +69,7 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
             f"{s.usage.calls:,}",
             _tokens(s.usage.input),
             _tokens(s.usage.output),
-            _usd(s.cost_usd),
+            dollars(s.cost_usd),
             _share(s.share),
         ]
         for s in report.by_step
@@ -79,7 +81,7 @@ def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     notes = [f"not priced: {u.model or 'a model without a name'}, {u.why}" for u in report.unpriced]
     cards = []
     if resolved.value:
-        cards.append(Card(label="per resolved task", value=_usd(resolved.value), detail=_money_between(resolved)))
+        cards.append(Card(label="per resolved task", value=dollars(resolved.value), detail=_money_between(resolved)))
     return Section(id="cost", title=title, tables=tables, notes=notes), cards
 
 
@@ -88,14 +90,8 @@ def _money_between(estimate: Any) -> str:
         return estimate.why or "no interval"
     if estimate.high == 0:
         return "nothing was charged"
-    high = "no upper limit" if estimate.high == float("inf") else f"${estimate.high:.4g}"
-    return f"${estimate.low:.4g} to {high}"
-
-
-def _usd(value: float | None) -> str:
-    if value is None or value == 0:
-        return "–" if value is None else "$0"
-    return f"${value:,.2f}" if value >= 10 else f"${value:.3g}" if value < 0.01 else f"${value:,.4f}"
+    high = "no upper limit" if estimate.high == float("inf") else dollars(estimate.high)
+    return f"{dollars(estimate.low)} to {high}"
 
 
 def _tokens(value: int | None) -> str:
@@ -140,9 +136,12 @@ def _added_parts() -> list[ReportPart]:
 
 def _checked(loaded: Any, name: str) -> ReportPart:
     if not isinstance(loaded, ReportPart) or not callable(loaded.make):
-        raise BadInput("it is not an ethogram.show.parts.Part with an id, a title and a function of a run")
+        raise BadInput("it is not an ethogram.show.parts.ReportPart with an id, a title and a function of a run")
     if loaded.id != name:
-        raise BadInput(f"its entry point is named {name!r} and the part {loaded.id!r}; give both one name")
+        raise BadInput(
+            f"its entry point is named {name!r} and the part {loaded.id!r}; give both one name",
+            where=f"the entry point {name!r}",
+        )
     return loaded
 
 

@@ -104,7 +104,7 @@ def _chosen(home: Home, run: str | None) -> tuple[Home, str | None]:
         return home, found.name
     place = Path(run).absolute()
     if place.parent.name != "runs":
-        raise BadUsage(f"{run!r} lies in no home: a run is a folder HOME/runs/NAME; name its home with --home")
+        raise BadUsage(f"{run!r} is not in a home: a run is a folder HOME/runs/NAME; name its home with --home")
     return open_home(str(place.parent.parent)), found.name
 
 

@@ -10,6 +10,7 @@ import msgspec
 from ethogram.display import marks
 from ethogram.display.chart import Chart
 from ethogram.estimate import Estimate
+from ethogram.lab.outcomes.columns import clean_condition as clean_condition
 from ethogram.lab.outcomes.columns import load_outcomes
 from ethogram.lab.outcomes.metrics import MetricMeans
 from ethogram.lab.outcomes.reliability import ReliabilityResult, reliability
@@ -114,11 +115,6 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
     cards: list[Card]
     sections: list[Section]
     schema_version: int = 1
-
-
-def clean_condition(run: Run) -> str | None:
-    """The condition of clean attempts in a paired experiment; the disturbed ones have their own section."""
-    return "" if "experiment" in run.info.plan else None
 
 
 def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:

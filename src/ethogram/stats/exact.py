@@ -14,12 +14,10 @@ from .interval import clopper_pearson
 
 
 class Exact(NamedTuple):
-    """One-sided tails including what was seen, the same with half of it (mid-p, Lancaster 1961), and two-sided."""
+    """One-sided tails including what was seen, and two-sided."""
 
     less: Floats
     greater: Floats
-    mid_less: Floats
-    mid_greater: Floats
     two_sided: Floats
 
 
@@ -44,7 +42,7 @@ def stratified_test(first: Numbers, n_first: Numbers, second: Numbers, n_second:
     at = law[seen]
     below, above = law[:seen].sum(), law[seen + 1 :].sum()
     two = law[law <= at * (1 + 1e-7)].sum()
-    return Exact(*(floats(min(x, 1.0)) for x in (below + at, above + at, below + at / 2, above + at / 2, two)))
+    return Exact(*(floats(min(x, 1.0)) for x in (below + at, above + at, two)))
 
 
 def total_law(n_first: Numbers, n_second: Numbers, passes: Numbers) -> tuple[int, Floats]:
@@ -73,7 +71,7 @@ def task_tests(first: Numbers, n_first: Numbers, second: Numbers, n_second: Numb
     at = np.sum(np.where(place == 0, pmf, 0.0), axis=-1)
     below, above = np.sum(np.where(place < 0, pmf, 0.0), axis=-1), np.sum(np.where(place > 0, pmf, 0.0), axis=-1)
     two = np.sum(np.where(pmf <= at[..., None] * (1 + 1e-7), pmf, 0.0), axis=-1)
-    parts = (below + at, above + at, below + at / 2, above + at / 2, two)
+    parts = (below + at, above + at, two)
     return Exact(*(np.minimum(x, 1.0) for x in parts))
 
 

@@ -1,6 +1,6 @@
-"""Resampling, vectorised: means over tasks drawn with replacement or left out in turn, and p-values of permutations.
+"""Resampling: means over tasks, each left out in turn, and p-values of permutations.
 
-Rows are clusters (tasks), columns are what is summed in each; a draw is a vector of weights, so no data are copied.
+Rows are clusters (tasks), columns are what is summed in each.
 """
 
 from __future__ import annotations
@@ -10,21 +10,6 @@ from typing import Literal
 import numpy as np
 
 from ._numeric import Floats, Numbers, floats
-
-_CHUNK = 2_000_000
-
-
-def bootstrap_means(columns: Numbers, draws: int, rng: np.random.Generator) -> Floats:
-    """Means of the columns over clusters drawn with replacement, (draws, columns) (Efron 1979)."""
-    x = floats(columns)
-    n = x.shape[0]
-    out = np.empty((draws, x.shape[1]))
-    step = max(1, _CHUNK // n)
-    for start in range(0, draws, step):
-        size = min(step, draws - start)
-        picks = rng.integers(0, n, size=(size, n)) + np.arange(size)[:, None] * n
-        out[start : start + size] = np.bincount(picks.ravel(), minlength=size * n).reshape(size, n) @ x / n
-    return out
 
 
 def jackknife_means(columns: Numbers) -> Floats:

@@ -276,7 +276,7 @@ def pooled_covariance(x: Numbers, group: Numbers, groups: int) -> Floats:
 def norm_interval(found: Shift, level: float, p: float | None = None) -> Interval:
     """An interval of the squared length of a shift: the noncentral F turned round.
 
-    With `p`, that of a test of no shift, it leaves out 0 exactly where the test rejects at 1 - level. The test has all
+    With `p`, that of a test of no shift, it excludes 0 exactly where the test rejects at 1 - level. The test has all
     its error on one side; so have the lengths near 0 that the interval is made of, and far from 0 both sides share it
     alike (as Feldman and Cousins 1998), so that every length is covered with the level.
 

@@ -194,15 +194,6 @@ def difference_between_tasks(first: Sums, second: Sums, level: float) -> Differe
     return Difference(np.where(tasks > 0, value, np.nan), low, high, t, less, greater, two, tasks.astype(np.int64))
 
 
-def pooled_z(first: Sums, second: Sums) -> Floats:
-    """The two-proportion z-test (Pearson 1900) that forgets the tasks, for comparison only."""
-    na, nb = np.sum(first.n, axis=-1), np.sum(second.n, axis=-1)
-    a, b = np.sum(first.first, axis=-1), np.sum(second.first, axis=-1)
-    rate = (a + b) / (na + nb)
-    variance = rate * (1 - rate) * (1 / na + 1 / nb)
-    return np.where(variance > 0, (b / nb - a / na) / np.sqrt(np.where(variance > 0, variance, 1.0)), 0.0)
-
-
 def _parts(first: Sums, second: Sums, equal: bool, step: float) -> _Parts:
     na, nb = np.broadcast_arrays(first.n, second.n)
     used = (na > 0) & (nb > 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ import msgspec
 
 from ethogram.arguments import address_of
 from ethogram.errors import BadInput, BadUsage, NotFound
+from ethogram.trace import Param
 
 from . import manifest
 from .detectors import SECRET_KINDS
@@ -88,7 +89,11 @@ class Home:
         if wanted == "latest":
             runs = list(self.runs())
             if not runs:
-                raise NotFound(f"there are no runs in {self.files.address}; begin with: ethogram import PATH")
+                raise NotFound(
+                    f"there are no runs in {self.files.address}; begin with: ethogram import PATH",
+                    where=self.files.address,
+                    what="run",
+                )
             return runs[-1]
         if _NAME.fullmatch(wanted) and self.files.exists(f"runs/{wanted}/run.json"):
             return self.run(wanted)
@@ -97,18 +102,36 @@ class Home:
             return Run(LocalFiles(path.parent), path.name, self.keys)
         raise NotFound.named("run", wanted, self.names(), where=f"{self.files.address}")
 
-    def create(self, name: str, kind: str, **details: Any) -> Run:
-        """A new run; an existing name is refused."""
+    def create(
+        self,
+        name: str,
+        kind: str,
+        *,
+        tags: Sequence[str] = (),
+        redaction: str = "default",
+        meta: Mapping[str, Param] | None = None,
+        plan: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """A new run with these facts of `RunInfo`; an existing name is refused."""
         if not _NAME.fullmatch(name):
             raise BadUsage(f"{name!r} cannot name a run: use letters, digits, '.', '_' and '-', at most 100")
         if name == "latest":
             raise BadUsage("'latest' cannot name a run: it always means the newest one")
-        data = self.describe(name, kind, **details)
+        data = self.describe(name, kind, tags=tags, redaction=redaction, meta=meta, plan=plan)
         if not self.files.create(f"runs/{name}/run.json", data):
             raise BadUsage(f"a run named {name!r} exists already in {self.files.address}; choose another name")
         return self.run(name)
 
-    def run_of_kind(self, name: str, kind: str, **details: Any) -> tuple[Run, bool]:
+    def run_of_kind(
+        self,
+        name: str,
+        kind: str,
+        *,
+        tags: Sequence[str] = (),
+        redaction: str = "default",
+        meta: Mapping[str, Param] | None = None,
+        plan: Mapping[str, Any] | None = None,
+    ) -> tuple[Run, bool]:
         """The run of that name to add to, and whether it was made now, with these facts of `RunInfo`.
 
         Another process may make it at the same time: one of the two does. Raises `BadUsage` for a run of another kind.
@@ -117,7 +140,7 @@ class Home:
             run = self.resolve(name)
         except NotFound:
             try:
-                return self.create(name, kind, **details), True
+                return self.create(name, kind, tags=tags, redaction=redaction, meta=meta, plan=plan), True
             except BadUsage:
                 if name not in self.names():
                     raise
@@ -126,17 +149,28 @@ class Home:
             raise BadUsage(f"{name!r} is a {run.info.kind} run; choose another name with --run")
         return run, False
 
-    def describe(self, name: str, kind: str, **details: Any) -> bytes:
+    def describe(
+        self,
+        name: str,
+        kind: str,
+        *,
+        tags: Sequence[str] = (),
+        redaction: str = "default",
+        meta: Mapping[str, Param] | None = None,
+        plan: Mapping[str, Any] | None = None,
+    ) -> bytes:
         """The `run.json` of a new run, its words redacted: an agent's address, a tag or a fact may hold a secret."""
         from ethogram import __version__
 
-        redaction = details.get("redaction", "default")
         if self.as_stored(name, redaction) != name:
             raise BadUsage("the name of the run holds a secret or personal data; choose another name")
-        for part, field in {"tags": "", "meta": "meta", "plan": ""}.items():
-            if part in details:
-                details[part] = self.as_stored(details[part], redaction, field)
         known = {"schema_version": SCHEMA_VERSION, "name": name, "kind": kind, "version": __version__}
+        details = {
+            "tags": self.as_stored(tuple(tags), redaction),
+            "redaction": redaction,
+            "meta": self.as_stored(dict(meta or {}), redaction, "meta"),
+            "plan": self.as_stored(dict(plan or {}), redaction),
+        }
         info = msgspec.convert(known | {"created_ns": time.time_ns()} | details, RunInfo)
         info = msgspec.structs.replace(info, digest=info_digest(msgspec.json.encode(info)))
         return msgspec.json.format(msgspec.json.encode(info))

@@ -141,7 +141,9 @@ def read_all(files: Files, run_path: str, decode: Callable[[str, bytes], Publish
             break
     if set(listed) <= set(names):
         return [read[n] for n in listed if n in read]
-    raise NotFound(f"the ledger of {run_path.rpartition('/')[2]!r} changes faster than it can be read; try again")
+    raise NotFound(
+        f"the ledger of {run_path.rpartition('/')[2]!r} changes faster than it can be read; try again", where=run_path
+    )
 
 
 def read_segments(files: Files, run_path: str) -> list[Segment]:

@@ -47,7 +47,9 @@ def read_manifest(files: Files, folder: str) -> Manifest:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         found = None
     if found is None or found != found.hashed():
-        raise Damaged(f"{path} does not match its own hash; restore it, or remove it to go on without it", where=path)
+        raise Damaged(
+            f"{path} does not match its own hash; restore it, or remove it to continue without it", where=path
+        )
     return found
 
 

@@ -64,7 +64,7 @@ class Lake:
         self.views = (*VIEWS, *more)
 
     def sql(self, query: str, limit: int | None = None) -> Any:
-        """The answer to one SELECT as an Arrow table; with a limit, one row more than that tells of the rest."""
+        """The answer to one SELECT as an Arrow table; with a limit, one extra row shows that more exist."""
         if limit is not None and limit < 0:
             raise BadUsage(f"a limit of {limit} rows makes no sense; give 0 or more")
         with closing(self._connect()) as connection:

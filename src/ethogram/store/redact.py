@@ -19,6 +19,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from ethogram.errors import BadUsage
+from ethogram.trace import REDACTION_MARK, is_all_marked
 
 from .detectors import (
     DETECTORS,
@@ -38,8 +39,6 @@ Action = Literal["redact", "keep", "drop", "hash"]
 KINDS: tuple[str, ...] = tuple(dict.fromkeys(SECRET_KINDS + PERSONAL_KINDS))
 FIELDS = ("name", "error", "input", "output", "arguments", "result", "attributes", "answer", "task", "meta", "source",
           "label")  # fmt: skip
-_MARK = re.compile(r"\[REDACTED:[a-z0-9-]{1,40}:(?:[0-9a-f]{32}|[0-9a-f]{8})\]")
-_WHOLE = re.compile(r"\[REDACTED:(?:field:[0-9a-f]{8}|hash:[0-9a-f]{32})\]")
 _RESERVED = ("field", "hash")
 _LONG = 100_000
 _BETWEEN = "\n\0\n"
@@ -77,11 +76,6 @@ DEFAULT = Policy()
 SECRETS = Policy(kinds=SECRET_KINDS)
 NOTHING = Policy(kinds=())
 _PRESETS = {"default": DEFAULT, "secrets": SECRETS, "none": NOTHING}
-
-
-def is_marked(text: str) -> bool:
-    """Whether something was taken out of a text."""
-    return _MARK.search(text) is not None
 
 
 def policy_from(
@@ -146,7 +140,7 @@ def _compiled(policy: Policy) -> tuple[tuple[str, re.Pattern[str]], ...]:
         if field not in FIELDS:
             raise BadUsage(f"no field named {field!r} to redact; known: {', '.join(FIELDS)}")
         if action not in get_args(Action):
-            raise BadUsage(f"{action!r} is no redaction action for {field!r}; known: {', '.join(get_args(Action))}")
+            raise BadUsage(f"{action!r} is not a redaction action for {field!r}; known: {', '.join(get_args(Action))}")
     compiled = []
     for name, pattern in policy.patterns.items():
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name) or name in KINDS or name in _RESERVED:
@@ -202,7 +196,7 @@ class Redactor:
         """Every secret in the text, in order, none overlapping."""
         if len(text) < _SHORTEST and not self._patterns:
             return ()
-        marks = [m.span() for m in _MARK.finditer(text)] if "[REDACTED:" in text else []
+        marks = [m.span() for m in REDACTION_MARK.finditer(text)] if "[REDACTED:" in text else []
         raw = as_bytes(text) if self._on else b""
         hits: list[_Hit] = []
         fresh = marks
@@ -253,7 +247,7 @@ class Redactor:
         if action == "keep" or not text or self.idle:
             return Redacted(text)
         if action in ("drop", "hash"):
-            if _WHOLE.fullmatch(text):
+            if is_all_marked(text):
                 return Redacted(text)
             kind, size = ("field", 4) if action == "drop" else ("hash", 16)
             mark = f"[REDACTED:{kind}:{self._hash(text, size)}]"

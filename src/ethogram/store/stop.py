@@ -39,7 +39,7 @@ def pulled(files: Files, run_path: str) -> StopFlag | None:
             try:
                 return msgspec.json.decode(files.read(path), type=StopFlag)
             except msgspec.MsgspecError:
-                return StopFlag(0, "the stop flag cannot be read; it stops all the same")
+                return StopFlag(0, "the stop flag cannot be read; it stops anyway")
     return None
 
 

@@ -230,7 +230,12 @@ class Run:
         """A trace, by its id or its entry, with its texts at hand; bodies are read when asked for."""
         entry = self.find(wanted) if isinstance(wanted, str) else wanted
         if entry.forgotten:
-            raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
+            raise NotFound(
+                f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}",
+                where=f"run {self.name!r}",
+                what="trace",
+                name=entry.head.trace_id,
+            )
         spans = tuple(self.spans(entry))
         labels = self.labels_of(entry)
         texts = TraceTexts(self.texts, entry.texts, spans, named_refs(entry.head, labels))

@@ -213,7 +213,7 @@ class Experiment:
         """A run may go on only as it began: its pairs would not be of one experiment otherwise."""
         plan = begun.info.plan
         if "experiment" not in plan:
-            raise BadUsage(f"a run named {self.name!r} exists already and is no experiment; choose another name")
+            raise BadUsage(f"a run named {self.name!r} exists already and is not an experiment; choose another name")
         before = RunOptions.stored(plan)
         spec = self.agent if isinstance(self.agent, str) else load_agent(self.agent).name
         ours, theirs = self.options, before
@@ -231,8 +231,8 @@ class Experiment:
         what = next((name for name, other in differs.items() if other), None)
         if what is not None:
             raise BadUsage(
-                f"the experiment {self.name!r} was begun with another {what}; repeat it as it was to go on, or choose "
-                "another name"
+                f"the experiment {self.name!r} was begun with another {what}; repeat it as it was to continue, or "
+                "choose another name"
             )
 
 

@@ -64,8 +64,8 @@ def suite_of_files(place: Path, name: str, question: Question, *, begun: bool) -
                 return folder
             if begun:
                 raise BadUsage(
-                    f"run {name!r} was begun with another question, other files or another scorer; repeat them to go "
-                    "on, or choose another name"
+                    f"run {name!r} was begun with another question, other files or another scorer; repeat them to "
+                    "continue, or choose another name"
                 )
             shutil.rmtree(folder)  # what a dry run left
         fresh.rename(folder)

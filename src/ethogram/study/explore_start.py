@@ -144,7 +144,7 @@ def open_run(lake: Home, options: ExploreOptions, metadata: Metadata, record: di
         if name in lake.names() and lake.files.exists(f"runs/{name}/run.json"):
             found = lake.run(name)
             if found.info.kind != "explore":
-                raise BadUsage(f"a run named {name!r} exists already and is no exploration; choose another name")
+                raise BadUsage(f"a run named {name!r} exists already and is not an exploration; choose another name")
             return found
         return lake.create(name, "explore", plan=facts)
     place = Path(options.run_dir).absolute()
@@ -163,15 +163,19 @@ def begun_as(run: Run, plan: ExplorationPlan, asked: Metadata, options: ExploreO
     stored_grid = rounds.grid_file()
     if stored_grid is not None and not same_grid(stored_grid, plan.grid):
         raise BadInput(
-            f"grid.npz of {run.name!r} is not the grid of this exploration; restore it, or choose another directory"
+            f"grid.npz of {run.name!r} is not the grid of this exploration; restore it, or choose another directory",
+            where=f"{run.path}/grid.npz",
         )
     if old is None:
         if run.files.names(f"{run.path}/{ROUNDS}") or rounds.has_outcomes():
-            raise BadInput(f"{run.name!r} has rounds but no {METADATA}; restore it, or choose another directory")
+            raise BadInput(
+                f"{run.name!r} has rounds but no {METADATA}; restore it, or choose another directory",
+                where=f"run {run.name!r}",
+            )
         return asked
     if old.run_uuid != asked.run_uuid and options.run_uuid is None and options.seed != old.base_seed:
         raise BadUsage(
-            f"{run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; go on as it was, or "
+            f"{run.name!r} was begun with --seed {old.base_seed}, not {options.seed}; continue as it was, or "
             "choose another directory"
         )
     # a version that did not keep tasks may have begun it

@@ -38,14 +38,18 @@ def load_grid(spec: GridSpec) -> Grid:
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            raise NotFound(f"no grid at {spec}; name a YAML, JSON or .npz file, or module:name") from None
+            raise NotFound(
+                f"no grid at {spec}; name a YAML, JSON or .npz file, or module:name", where=str(spec), what="grid"
+            ) from None
         except IsADirectoryError:
-            raise BadInput(f"{spec} is a folder, not a grid; name a file in it") from None
+            raise BadInput(f"{spec} is a folder, not a grid; name a file in it", where=str(spec)) from None
         return grid_of_file(data, str(spec)) if path.suffix == ".npz" else _written(data, str(spec))
     found = load_object(str(spec))
     found = found() if callable(found) and not isinstance(found, Grid) else found
     if not isinstance(found, Grid):
-        raise BadInput(f"{spec} is not a grid but a {type(found).__name__}; make one with ethogram.plan.grid")
+        raise BadInput(
+            f"{spec} is not a grid but a {type(found).__name__}; make one with ethogram.plan.grid", where=str(spec)
+        )
     return found
 
 
@@ -59,9 +63,7 @@ def _written(data: bytes, where: str) -> Grid:
         mark = getattr(error, "problem_mark", None)
         line = f" (line {mark.line + 1})" if mark else ""
         told = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise BadInput(
-            f"the grid {where} cannot be read{line}: {told}; mend the file", where=f"{where}{line}"
-        ) from None
+        raise BadInput(f"the grid {where} cannot be read{line}: {told}; fix the file", where=f"{where}{line}") from None
 
 
 def explore_suite(

@@ -299,7 +299,7 @@ def check_same(old: Metadata, new: Metadata, name: str, uuid_given: bool) -> Non
     """Refuse to continue an exploration as another one."""
     if uuid_given and old.run_uuid != new.run_uuid:
         raise BadUsage(
-            f"{name!r} is the run {old.run_uuid}, not {new.run_uuid}; leave --run-uuid out to go on with it, or choose "
+            f"{name!r} is the run {old.run_uuid}, not {new.run_uuid}; leave --run-uuid out to continue it, or choose "
             "another directory"
         )
     if old.grid_digest != new.grid_digest:
@@ -309,7 +309,7 @@ def check_same(old: Metadata, new: Metadata, name: str, uuid_given: bool) -> Non
     for field in ("world", "synthetic", "strategy", "tau", "zone", "settings"):
         was, now = getattr(old, field), getattr(new, field)
         if was != now:
-            raise BadUsage(f"{name!r} was begun with {field} {was!r}, not {now!r}; go on as it was, or begin a new one")
+            raise BadUsage(f"{name!r} was begun with {field} {was!r}, not {now!r}; continue as it was, or start anew")
 
 
 def _npz_bytes(arrays: Mapping[str, Any]) -> bytes:

@@ -1,7 +1,7 @@
 """Counterfactual forks: a recorded trace up to a step, one change there, and its effect on success.
 
 Continuations with the change and without it are bought in pairs, looked at as they come, until the interval of the
-effect leaves 0 out, the pairs that are left could not change that, or the money is spent. They are kept in a run of
+effect excludes 0, the pairs that are left could not change that, or the money is spent. They are kept in a run of
 their own; its name given again goes on where it stood.
 """
 

@@ -23,9 +23,9 @@ from ethogram.run.planning import AgentSpec, SuiteSpec, agent_for, fresh_name, s
 from ethogram.run.suites import RunResult, run_episodes
 from ethogram.store import Home, Run
 from ethogram.store.lake import FORK
-from ethogram.store.redact import Redactor, is_marked, policy_from
+from ethogram.store.redact import Redactor, policy_from
 from ethogram.suite.load import LoadedSuite
-from ethogram.trace import Missing, Scored, Trace, digest, episode_id, short_id
+from ethogram.trace import Missing, Scored, Trace, digest, episode_id, is_marked, short_id
 
 AGAIN = ("cap.experiment", "killed", "cancelled")
 """Why an outcome may be missing that a later session brings in."""
@@ -232,10 +232,10 @@ class Continuations:
 
     def refusal(self, source: ForkSource, difference: str) -> BadInput:
         """The error for a trace that cannot be forked."""
-        told = f"trace {_short(source.trace)} cannot be forked at step {source.point.at}"
+        why, line_break, diff = difference.partition("\n")
         return BadInput(
-            f"{told}: run again up to there, the world was not as recorded; {difference}\n"
-            "(tools that only look may be named in suite.yaml, as read_only: they then answer from the trace)",
+            f"trace {_short(source.trace)} cannot be forked at step {source.point.at}: when replayed, {why}; for tools "
+            f"without side effects, list them under read_only in suite.yaml{line_break}{diff}",
             where=source.trace.head.trace_id,
         )
 
@@ -287,7 +287,7 @@ class Continuations:
             return
         run = self.home.run(self.name)
         if run.info.kind != FORK:
-            raise BadUsage(f"run {self.name!r} exists and is no fork; choose another name with --run")
+            raise BadUsage(f"run {self.name!r} exists and is not a fork; choose another name with --run")
         begun, ours = run.info.plan.get(FORK), self.home.as_stored(self._promise, self.options.redact)
         if begun != ours or run.info.plan.get("suite_digest") != self.loaded.suite.digest:
             raise BadUsage(

@@ -57,7 +57,7 @@ class ForkResult(ForkAnswer, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """Whether what was asked is measured: the interval of the effect leaves 0 out, or a rate has its interval."""
+        """Whether what was asked is measured: the interval of the effect excludes 0, or a rate has its interval."""
         return self.unchanged.value is not None if self.change is None else self.verdict != "undecided"
 
     def rows(self) -> list[dict[str, Any]]:

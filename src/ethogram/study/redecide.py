@@ -8,29 +8,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import Literal
 
 import msgspec
 
 from ethogram.arguments import above_zero, at_least
 from ethogram.capture.cleaning import clean_message
-from ethogram.capture.draft import Draft
 from ethogram.capture.wire.asking import ModelClient, Unanswered, recorded_request
-from ethogram.capture.wire.call import ModelReply, ModelRequest, RequestEdits
+from ethogram.capture.wire.call import ModelReply, ModelRequest, RequestEdits, Usage
 from ethogram.capture.wire.protocols import PROTOCOLS
 from ethogram.capture.wire.protocols.asking import request_body
 from ethogram.capture.wire.recorded_calls import RecordedModelCall, recorded_calls
-from ethogram.cost import Metering
-from ethogram.cost.settings import price_list
+from ethogram.cost import Amounts, CapReached, Metering
+from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened
 from ethogram.errors import BadUsage, NotFound
 from ethogram.lab.trace.traces import find_trace
 from ethogram.measure.redecision import (
     Compared,
-    Redecision,
     StepDraws,
     TraceDraws,
     decision,
@@ -39,18 +37,25 @@ from ethogram.measure.redecision import (
     moved,
     redecision,
 )
-from ethogram.result import Result
 from ethogram.store import Home, Run, home_of
-from ethogram.store.redact import Redactor, is_marked, policy_from
-from ethogram.trace import Message, Trace
+from ethogram.store.redact import Redactor, policy_from
+from ethogram.store.stop import pulled
+from ethogram.study.call_budget import CHARACTERS_PER_TOKEN, CallBudget, CallLimits
+from ethogram.study.redecide_results import RedecidedStep, RedecidedTrace, RedecideResult
+from ethogram.study.reply_cache import ReplyCache
+from ethogram.trace import Message, Trace, digest, is_marked
 
 RedecisionArm = Literal["control", "changed"]
+STOPPED = {"cap.experiment": "the cap on dollars was reached", "killed": "the kill switch is on"}
+"""Why a decision was not asked for."""
 SHOWN = 160
 """Characters of a decision that are shown."""
 
 
 class RedecideOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What is changed, how often each decision is repeated, and limits of cost.
+
+    Replies are kept with the run, so the same question costs nothing a second time; `again` asks anew.
 
     `compared` says what makes two decisions the same: `calls` are tools with their arguments, `names` tools alone.
     """
@@ -60,72 +65,10 @@ class RedecideOptions(msgspec.Struct, frozen=True, kw_only=True):
     k: int = 1
     compared: Compared = "calls"
     limit: int | None = None
+    again: bool = False
     workers: int = 8
     max_usd: float | None = None
     metering: Metering = Metering()
-
-
-class RedecidedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One model step: what was decided when it was recorded, and how often the two policies now decide differently.
-
-    `changed_to` and `control_to` show the first decision that departed; `moved` says that the change moved the step.
-    """
-
-    step: int
-    recorded: str
-    draws: int
-    changed_departs: int
-    control_departs: int
-    moved: bool
-    changed_to: str | None = None
-    control_to: str | None = None
-    unanswered: int = 0
-    why: str | None = None
-
-
-class RedecidedTrace(msgspec.Struct, frozen=True, kw_only=True):
-    """One trace: the first step at which each policy departs, and the first that the change moved."""
-
-    trace: str
-    run: str
-    task: str
-    length: int
-    first_divergence: int | None
-    first_control: int | None
-    first_moved: int | None
-    steps: list[RedecidedStep]
-
-
-class RedecideResult(Result, kw_only=True):
-    """Repeated decisions; `first_divergence` is that of the only trace, None where there are several.
-
-    `summary` holds the distribution over traces; `missing` counts steps that could not be decided anew, by reason, and
-    `redacted` those whose request now holds marks where it had words.
-    """
-
-    run: str
-    change: dict[str, str]
-    k: int
-    compared: str
-    first_divergence: int | None
-    traces: list[RedecidedTrace]
-    summary: Redecision
-    missing: dict[str, int]
-    redacted: int
-    calls: int
-    cost_usd: float | None
-    at_least_usd: float
-    stopped: str | None
-    control: str = (
-        "the recorded prompt and model repeated every decision too, because models are random: only what departs "
-        "beyond that is an effect of the change"
-    )
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row per trace and step."""
-        return [
-            {"trace": t.trace, "task": t.task, **msgspec.to_builtins(step)} for t in self.traces for step in t.steps
-        ]
 
 
 def redecide(
@@ -160,8 +103,14 @@ def redecide(
         above_zero("max_usd", options.max_usd)
     lake = home_of(home)
     sources = _sources(what, run, lake, options.limit)
-    redeciding = _Redeciding(options, os.environ if environment is None else environment, progress or (lambda _: None))
     redactors = [lake.redactor(policy_from(found.info.redaction)) for found, _ in sources]
+    redeciding = _Redeciding(
+        options,
+        os.environ if environment is None else environment,
+        progress or (lambda _: None),
+        sources[0][0],
+        redactors[0],
+    )
     asyncio.run(redeciding.go([trace for _, trace in sources], redactors))
     return redeciding.result(sources)
 
@@ -189,9 +138,11 @@ class _Step:
         self.call = call
         self._redactor = redactor
         self.redacted = False
-        self.replies: dict[RedecisionArm, list[ModelReply | str]] = {"control": [], "changed": []}
+        self.replies: dict[RedecisionArm, list[Message | str]] = {"control": [], "changed": []}
         self.requests: dict[RedecisionArm, ModelRequest] = {}
         self.problem: str | None = None
+        self.at_most = Usage()
+        """What a call may use, as far as its request tells."""
         if not call.reply.message.parts:
             self.problem = "its recorded decision is not known"
             return
@@ -199,10 +150,14 @@ class _Step:
             request = recorded_request(trace, call)
             protocol = PROTOCOLS[request.protocol]
             edits = RequestEdits(system=options.prompt, model=options.model)
-            changed = protocol.request(protocol.edited(request_body(request), edits))
+            bodies = (body := request_body(request), protocol.edited(body, edits))
+            changed = protocol.request(bodies[1])
         except ValueError as error:
             self.problem = str(error)
             return
+        self.at_most = Usage(
+            input_tokens=int(max(map(len, bodies)) / CHARACTERS_PER_TOKEN), output_tokens=changed.at_most_tokens
+        )
         self.requests = {"control": request, "changed": changed}
         self.redacted = any(is_marked(m.text) for m in request.messages)
 
@@ -211,29 +166,39 @@ class _Step:
 
         def of(arm: RedecisionArm) -> tuple[bool | None, ...]:
             said = self.replies[arm]
-            return tuple(None if isinstance(r, str) else decision(self._stored(r), compared) != wanted for r in said)
+            return tuple(None if isinstance(r, str) else decision(r, compared) != wanted for r in said)
 
         return StepDraws(step=self.call.step, control=of("control"), changed=of("changed"))
 
-    def _stored(self, reply: ModelReply) -> Message:
+    def stored(self, reply: ModelReply) -> Message:
         """A reply as it would have been stored: only so can it be compared with the recorded one."""
         return clean_message(reply.message, lambda words: self._redactor.redact(words, "output").text if words else "")
 
 
 class _Redeciding:
-    """All steps of all traces, asked a few at a time until the money is spent."""
+    """All steps of all traces, asked a few at a time until a cap or the kill switch ends it."""
 
-    def __init__(self, options: RedecideOptions, environment: Mapping[str, str], tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        options: RedecideOptions,
+        environment: Mapping[str, str],
+        tell: Callable[[str], None],
+        run: Run,
+        redactor: Redactor,
+    ) -> None:
         self.options = options
         self.tell = tell
         self.environment = environment
-        own = options.metering.prices
-        self.prices = Metering(prices=price_list().own if own is None else own).calls()
+        self.run = run
+        self.cache = ReplyCache.of(run, redactor, "decision")
+        self.kept = 0
+        limits = CallLimits(max_usd=options.max_usd, metering=options.metering)
+        self.budget = CallBudget("experiment", limits, "--allow-unmetered to cap only what is priced")
         self.steps: list[list[_Step]] = []
-        self.calls = 0
-        self.spent = 0.0
-        self.unpriced: str | None = None
         self.stopped: str | None = None
+        self._open = 0
+        self._room = asyncio.Condition()
+        self._longest = 0
 
     async def go(self, traces: Sequence[Trace], redactors: Sequence[Redactor]) -> None:
         self.steps = [
@@ -241,8 +206,8 @@ class _Redeciding:
             for trace, redactor in zip(traces, redactors, strict=True)
         ]
         waiting = [
-            (step, arm)
-            for _ in range(self.options.k)
+            (step, arm, draw)
+            for draw in range(self.options.k)
             for steps in self.steps
             for step in steps
             if step.problem is None
@@ -252,6 +217,9 @@ class _Redeciding:
             problems = Counter(s.problem for steps in self.steps for s in steps)
             why = next(iter(problems), None) or "there are no model calls"
             raise BadUsage(f"no decision can be repeated: {why}; record the agent with: ethogram run --capture gateway")
+        for model in {step.requests[arm].model for step, arm, _ in waiting}:
+            self.budget.check(model, None)
+        self._longest = max(step.call.span.output_tokens or 0 for step, _, _ in waiting)
         todo = iter(waiting)
         async with ModelClient(self.environment) as client:
             workers = [
@@ -263,45 +231,75 @@ class _Redeciding:
                 for worker in workers:
                     worker.cancel()
 
-    async def _work(self, client: ModelClient, todo: Any) -> None:
-        for step, arm in todo:
-            if self.stopped is None and self.options.max_usd is not None and self.spent >= self.options.max_usd:
-                self.stopped = "cap.experiment"
-            if self.stopped is not None:
-                step.replies[arm].append("the cap on dollars was reached")
+    async def _work(self, client: ModelClient, todo: Iterator[tuple[_Step, RedecisionArm, int]]) -> None:
+        for step, arm, draw in todo:
+            request = step.requests[arm]
+            asked = digest("decision", client.address(request.protocol), request_body(request), str(draw))
+            if (known := self._known(asked)) is not None:
+                self.kept += 1
+                step.replies[arm].append(known)
                 continue
-            self.calls += 1
+            reserved = await self._reserve(step, request.model)
+            if reserved is None:
+                step.replies[arm].append(STOPPED[self.stopped or "cap.experiment"])
+                continue
+            reply: ModelReply | None = None
             try:
-                reply = await client.ask(step.requests[arm])
+                reply = await client.ask(request)
+                stored = step.stored(reply)
+                step.replies[arm].append(stored)
+                if self.cache is not None:
+                    self.cache.keep(asked, msgspec.json.encode(stored).decode())
             except Unanswered as error:
                 step.replies[arm].append(str(error))
-                continue
-            step.replies[arm].append(reply)
-            self._pay(step.requests[arm], reply)
-            if self.calls % 50 == 0:
-                self.tell(f"{self.calls} calls, ${self.spent:.4f}")
+            finally:
+                await self._settle(reserved, request, reply)
+            if (use := self.budget.use()).calls % 50 == 0:
+                self.tell(f"{use.calls} calls, {dollars(use.at_least_usd)}")
 
-    def _pay(self, request: ModelRequest, reply: ModelReply) -> None:
-        draft = Draft(kind="model", name="chat", model=reply.model or request.model, start_ns=time.time_ns())
-        if reply.usage is not None:
-            for name in (
-                "input_tokens",
-                "cache_read_tokens",
-                "cache_write_tokens",
-                "output_tokens",
-                "reasoning_tokens",
-            ):
-                setattr(draft, name, getattr(reply.usage, name))
-        cost = self.prices.cost(draft)
-        if not isinstance(cost, str):
-            self.spent += cost
-            return
-        self.unpriced = cost
-        if self.options.max_usd is not None and not self.options.metering.allow_unmetered:
-            raise BadUsage(
-                f"a call of model {draft.model!r} has no price ({cost}), so the cap on dollars cannot be kept; give "
-                f"--price '{draft.model or '*'}=FRESH/OUTPUT', or --allow-unmetered"
-            )
+    def _known(self, asked: str) -> Message | None:
+        """The reply that was bought for the same request, as the same draw."""
+        text = None if self.cache is None or self.options.again else self.cache.find(asked)
+        if text is None:
+            return None
+        with suppress(msgspec.MsgspecError):
+            return msgspec.json.decode(text, type=Message)
+        return None
+
+    async def _reserve(self, step: _Step, model: str | None) -> Amounts | None:
+        """Set aside what a call may cost at most; where others still hold the rest of the cap, wait for them.
+
+        A request that does not limit its reply is taken to get one as long as the longest so far.
+        """
+        most = step.at_most
+        if most.output_tokens is None:
+            most = msgspec.structs.replace(most, output_tokens=self._longest)
+        async with self._room:
+            while True:
+                if self.stopped is None and pulled(self.run.files, self.run.path) is not None:
+                    self.stopped = "killed"
+                if self.stopped is not None:
+                    return None
+                try:
+                    reserved = self.budget.reserve(model, None, most)
+                except CapReached:
+                    if self._open == 0:
+                        self.stopped = "cap.experiment"
+                        return None
+                    await self._room.wait()
+                else:
+                    self._open += 1
+                    return reserved
+
+    async def _settle(self, reserved: Amounts, request: ModelRequest, reply: ModelReply | None) -> None:
+        if reply is None:
+            self.budget.release(reserved)
+        else:
+            self.budget.settle(reserved, reply.model or request.model, None, reply.usage)
+            self._longest = max(self._longest, reply.usage.output_tokens or 0 if reply.usage is not None else 0)
+        async with self._room:
+            self._open -= 1
+            self._room.notify_all()
 
     def result(self, sources: Sequence[tuple[Run, Trace]]) -> RedecideResult:
         options = self.options
@@ -318,6 +316,7 @@ class _Redeciding:
         missing.update(
             r for steps in self.steps for s in steps for a in s.replies.values() for r in a if isinstance(r, str)
         )
+        use = self.budget.use()
         change = {"prompt": options.prompt, "model": options.model}
         return RedecideResult(
             run=sources[0][0].name,
@@ -329,9 +328,10 @@ class _Redeciding:
             summary=redecision([d for d in draws if d.steps]),
             missing=dict(missing),
             redacted=sum(s.redacted for steps in self.steps for s in steps),
-            calls=self.calls,
-            cost_usd=None if self.unpriced is not None else self.spent,
-            at_least_usd=self.spent,
+            calls=use.calls,
+            kept=self.kept,
+            cost_usd=use.cost_usd,
+            at_least_usd=use.at_least_usd,
             stopped=self.stopped,
         )
 
@@ -368,7 +368,7 @@ def _row(step: _Step, found: tuple[StepDraws, bool] | None, options: RedecideOpt
 
     def first(arm: RedecisionArm) -> str | None:
         said = zip(step.replies[arm], getattr(draws, arm), strict=True)
-        return next((_shown(r.message) for r, off in said if off and not isinstance(r, str)), None)
+        return next((_shown(r) for r, off in said if off and not isinstance(r, str)), None)
 
     unanswered = sum(d is None for d in (*draws.control, *draws.changed))
     return RedecidedStep(

@@ -28,8 +28,8 @@ from ethogram.run.recorded import DEVIATION, SERVED, RecordedAnswers, replay_of
 from ethogram.run.suites import RunResult
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.store.lake import REPLAY, REPLAYED
-from ethogram.store.redact import is_marked, policy_from
-from ethogram.trace import Missing, Outcome, Scored, Trace
+from ethogram.store.redact import policy_from
+from ethogram.trace import Missing, Outcome, Scored, Trace, is_marked
 
 PLANNED = ("run", REPLAY)
 """Kinds of runs whose plan names a suite and an agent."""
@@ -192,7 +192,10 @@ def _place(
             if given is not None:
                 raise
             raise NotFound(
-                f"the suite {wanted!r} of run {run.name!r} cannot be loaded from here ({error}); name it with --suite"
+                f"the suite {wanted!r} of run {run.name!r} cannot be loaded from here ({error}); name it with --suite",
+                where=f"run {run.name!r}",
+                what="suite",
+                name=str(wanted),
             ) from None
         told = []
         if known is not None and loaded.suite.digest != plan.get("suite_digest"):

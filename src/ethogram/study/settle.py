@@ -19,8 +19,9 @@ from ethogram.arguments import above_zero
 from ethogram.decide.fork import fewest_traces
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
+from ethogram.lab.outcomes.pricing import run_price
 from ethogram.lab.why.alternatives import OtherWay, alternatives
-from ethogram.lab.why.experiments import run_price, runs_again
+from ethogram.lab.why.experiments import runs_again
 from ethogram.lab.why.results import Cause, SettledCause, SettledStatus, WhyResult
 from ethogram.lab.why.scoring import home_option
 from ethogram.lab.why.why import read_why

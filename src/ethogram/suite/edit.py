@@ -33,7 +33,7 @@ def task_file(loaded: LoadedSuite, task: str) -> Path:
         )
     name = _UNSAFE.sub("-", task).strip("-.")[:80]
     if not name:
-        raise BadInput(f"the id {task!r} makes no file name; choose another one")
+        raise BadInput(f"the id {task!r} makes no file name; choose another one", where=f"task {task!r}")
     return loaded.root / "tasks" / f"{name}.yaml"
 
 
@@ -41,7 +41,9 @@ def write_task(loaded: LoadedSuite, task: Mapping[str, Any], canary: str | None 
     """Write a task into a file of its own, and prove that the suite has it then; raises `BadInput` where it cannot."""
     path = task_file(loaded, str(task.get("id", "")))
     if any(t.id == task["id"] for t in loaded.suite.tasks) or path.exists():
-        raise BadInput(f"the suite {loaded.spec!r} has a task {task['id']!r} already; choose another id")
+        raise BadInput(
+            f"the suite {loaded.spec!r} has a task {task['id']!r} already; choose another id", where=str(loaded.spec)
+        )
     text = yaml.safe_dump(dict(task), sort_keys=False, allow_unicode=True, width=100)
     replace_text(path, (f"{CANARY_NOTE}{canary}\n" if canary else "") + text)
     try:
@@ -51,7 +53,7 @@ def write_task(loaded: LoadedSuite, task: Mapping[str, Any], canary: str | None 
         raise
     if now.suite.tasks == loaded.suite.tasks:
         path.unlink(missing_ok=True)
-        raise BadInput(f"the suite {loaded.spec!r} does not read {path.name}")
+        raise BadInput(f"the suite {loaded.spec!r} does not read {path.name}", where=str(path))
     return path
 
 

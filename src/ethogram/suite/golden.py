@@ -27,13 +27,13 @@ def read_golden(path: Path) -> GoldenSet | None:
         return None
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise BadInput(f"{path.name} has more than {MOST_BYTES >> 20} MB; it is no golden set", where=str(path))
+            raise BadInput(f"{path.name} has more than {MOST_BYTES >> 20} MB; it is not a golden set", where=str(path))
         found = msgspec.json.decode(path.read_bytes(), type=GoldenSet)
     except OSError as error:
         raise BadInput(f"{path.name} cannot be read: {error.strerror}", where=str(path)) from None
     except msgspec.MsgspecError as error:
         raise BadInput(
-            f"{path.name} is no golden set ({error}); restore it from your repository", where=str(path)
+            f"{path.name} is not a golden set ({error}); restore it from your repository", where=str(path)
         ) from None
     problem = history_problem(found)
     if problem is not None:

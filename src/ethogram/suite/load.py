@@ -262,7 +262,7 @@ def _finished(draft: _Draft) -> Suite:
     suite, folder = draft.suite, SuiteFolder(draft.root)
     loaded = LoadedSuite(suite, draft.root, draft.module)
     if not suite.tasks:
-        raise BadInput(f"the suite {suite.name!r} has no tasks")
+        raise BadInput(f"the suite {suite.name!r} has no tasks", where=f"the suite {suite.name!r}")
     seen: dict[str, str] = {}
     code = _code(loaded.module)
     tasks = []
@@ -313,7 +313,7 @@ def resolve_tools(loaded: LoadedSuite, task: Task) -> dict[str, Callable[..., An
             raise _no_tool(name, loaded)
         short = name.rpartition(":")[2].rpartition(".")[2]
         if short in found:
-            raise BadInput(f"two tools are named {short!r}")
+            raise BadInput(f"two tools are named {short!r}", where=f"task {task.id!r}")
         found[short] = function
     return found
 
@@ -324,7 +324,9 @@ def resolve_simulator(loaded: LoadedSuite, task: Task) -> Callable[..., Any] | N
         return None
     found = _imported(partial(named_object, task.simulator, loaded.root), task.simulator)
     if not callable(found):
-        raise BadInput(f"the simulator {task.simulator!r} is not a function of task, episode and text")
+        raise BadInput(
+            f"the simulator {task.simulator!r} is not a function of task, episode and text", where=task.simulator
+        )
     simulator: Callable[..., Any] = found
     return simulator
 
@@ -348,9 +350,15 @@ def world_tools(loaded: LoadedSuite, task: Task, handle: Any) -> dict[str, Calla
     except (EthogramError, OSError, MemoryError):
         raise  # the world's own faults say whose they are
     except Exception as error:
-        raise BadInput(f"'tools' of the suite crashed for task {task.id!r}: {type(error).__name__}: {error}") from error
+        raise BadInput(
+            f"'tools' of the suite crashed for task {task.id!r}: {type(error).__name__}: {error}",
+            where=f"task {task.id!r}",
+        ) from error
     if not isinstance(made, dict) or not all(callable(f) for f in made.values()):
-        raise BadInput(f"'tools' of the suite must give a mapping of functions; task {task.id!r} got {made!r:.200}")
+        raise BadInput(
+            f"'tools' of the suite must give a mapping of functions; task {task.id!r} got {made!r:.200}",
+            where=f"task {task.id!r}",
+        )
     if not task.tools:
         return made
     short = [n.rpartition(":")[2].rpartition(".")[2] for n in task.tools]

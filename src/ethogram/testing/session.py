@@ -68,7 +68,10 @@ class AttemptsSession:
         if not settings.live and self._baseline is None:
             raise NotFound(
                 f"there is no baseline {settings.baseline!r} in {settings.home} to answer from; record one with: "
-                "pytest --ethogram-live"
+                "pytest --ethogram-live",
+                where=str(settings.home),
+                what="baseline",
+                name=settings.baseline,
             )
         suite = Suite(name=SUITE, tasks=tuple(map(_task, tests)))
         self._attempts = {t.name: settings.k or t.mark.k for t in tests}
@@ -89,7 +92,10 @@ class AttemptsSession:
         if not known:
             raise NotFound(
                 f"the baseline {self._replay.run!r} has no attempt of {task}; record it with: pytest --ethogram-live "
-                "--ethogram-update"
+                "--ethogram-update",
+                where=f"run {self._replay.run!r}",
+                what="attempt",
+                name=task,
             )
         return known
 

@@ -69,7 +69,7 @@ def judge_session(
     if whole:
         compact(run)  # every worker wrote files of its own
     if is_baseline(run) and not has_scores(run):
-        problem = "no attempt has a score, so this is no baseline"
+        problem = "no attempt has a score, so this is not a baseline"
         return _undecided(SessionVerdict("not judged", run.name, None, tests, [], None, problem), settings, config)
     if is_baseline(run):
         return SessionVerdict("recorded", run.name, None, tests, _finals(tests, {}, {"ethogram_verdict": "recorded"}))

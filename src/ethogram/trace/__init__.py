@@ -1,6 +1,7 @@
 """What happened: frozen spans, messages, outcomes, labels; stable ids; one codec. No clock, no files."""
 
 from .amounts import TOKEN_PARTS, is_length_stop, is_unmetered, seconds_between, tokens_of
+from .failure_text import begins_as_error
 from .ids import EpisodeId, Ref, SpanId, TraceId, digest, episode_id, short_id, text_ref, trace_id
 from .label import LAYERS, Label, LabelSource, Layer
 from .message import (
@@ -19,6 +20,7 @@ from .message import (
     unpack_message,
 )
 from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
+from .redaction_marks import REDACTION_MARK, is_all_marked, is_marked
 from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
@@ -45,6 +47,7 @@ __all__ = [
     "LAYERS",
     "OUTCOME_ONLY",
     "REASONS",
+    "REDACTION_MARK",
     "STATUSES",
     "STEP_KINDS",
     "SUCCESS_AT",
@@ -80,12 +83,15 @@ __all__ = [
     "Trace",
     "TraceId",
     "arguments_value",
+    "begins_as_error",
     "canonical_json",
     "detached_refs",
     "digest",
     "episode_id",
     "inner_ids",
+    "is_all_marked",
     "is_length_stop",
+    "is_marked",
     "is_outcome_only",
     "is_unmetered",
     "message_order",

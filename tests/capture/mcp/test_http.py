@@ -206,7 +206,7 @@ def test_pages_of_other_hosts_are_refused(odd: str) -> None:
 
 def test_bad_addresses_and_ports_are_one_sentence(odd: str) -> None:
     sessions = Sessions("s", CallPlan(), None, None)
-    with pytest.raises(BadUsage, match="is no address of an MCP server"):
+    with pytest.raises(BadUsage, match="is not the address of an MCP server"):
         HttpProxy("localhost:8000", sessions)
     with pytest.raises(BadUsage, match="cannot listen on port"):
         HttpProxy(f"{odd}/mcp", sessions, port=int(odd.rpartition(":")[2]))

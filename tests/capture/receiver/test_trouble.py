@@ -28,11 +28,11 @@ BOMB = gzip.compress(b"\0" * (ingest.MAX_BODY + 1))
 JSON = {"content_type": "application/json"}
 GZIP = {"content_encoding": "gzip"}
 BAD = [
-    (b"\xff\xff not protobuf", {}, 400, "no OTLP protobuf"),
+    (b"\xff\xff not protobuf", {}, 400, "not OTLP protobuf"),
     (b"\xfa\x3f\x03abc", {}, 400, "no resource in it"),
-    (b"{", JSON, 400, "no JSON"),
-    (b"\xff", JSON, 400, "no JSON"),
-    (b"[" * 100_000, JSON, 400, "no JSON"),
+    (b"{", JSON, 400, "not JSON"),
+    (b"\xff", JSON, 400, "not JSON"),
+    (b"[" * 100_000, JSON, 400, "not JSON"),
     (b"[1]", JSON, 400, "not an object"),
     (b'{"spans": []}', JSON, 400, "no resourceSpans"),
     (b"not gzip", GZIP, 400, "damaged"),

@@ -147,7 +147,7 @@ def test_another_error_than_the_recorded_one_is_a_difference(stored: Stored) -> 
     def broken(item: str) -> int:
         raise ConnectionError("no network")
 
-    with pytest.raises(ReplayDeviation, match=r"step 1, count .*\n(.*\n)*\+ConnectionError: no network"):
+    with pytest.raises(ReplayDeviation, match=r"tool count .* \(step 1\) .*\n(.*\n)*\+ConnectionError: no network"):
         fork.stand_in("count", broken)(item="tea")
 
 
@@ -226,14 +226,16 @@ def test_the_simulated_user_must_say_what_it_said(stored: Stored) -> None:
     user = fork.reply(lambda episode, text: "Go on.")
     assert user is not None
     assert user(None, "And now?") == "Go on."
-    with pytest.raises(ReplayDeviation, match="the agent asks the user something before step"):
+    with pytest.raises(ReplayDeviation, match="the agent asked the user something that is not recorded before step"):
         user(None, "And now?")
     patient = stored.fork().reply(later)
     assert patient is not None
     assert asyncio.run(patient(None, "And now?")) == "Go on."
     other = stored.fork().reply(lambda episode, text: "Stop.")
     assert other is not None
-    with pytest.raises(ReplayDeviation, match=r"the simulated user says something else(.*\n)*-Go on\.\n\+Stop\."):
+    with pytest.raises(
+        ReplayDeviation, match=r"the simulated user \(step 5\) gave a different reply(.*\n)*-Go on\.\n\+Stop\."
+    ):
         other(None, "And now?")
     assert stored.fork().reply(None) is None
 

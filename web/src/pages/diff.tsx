@@ -93,7 +93,7 @@ function facts(view: DiffView): string {
   const said = [`${view.manifestation.replaceAll("_", " ")}`];
   if (view.d_norm !== null) said.push(`distance ${view.d_norm.toFixed(2)}`);
   if (edits) said.push(`${plural(edits.substitutions, "substitution")}, ${plural(edits.insertions, "insertion")}, ${plural(edits.deletions, "deletion")}`);
-  if (view.noise_floor.q95 !== null) said.push(`repeats of this task differ by ${view.noise_floor.mean?.toFixed(2)} (95 % below ${view.noise_floor.q95.toFixed(2)})`);
+  if (view.noise_floor.q95 !== null) said.push(`repeats of this task differ by ${view.noise_floor.mean?.toFixed(2)} (95th percentile ${view.noise_floor.q95.toFixed(2)})`);
   if (view.within_noise_floor !== null) said.push(view.within_noise_floor ? "within the noise floor" : "beyond the noise floor");
   if (typeof view.token_overhead === "number") said.push(`tokens ×${view.token_overhead.toFixed(2)}`);
   return said.join(" · ");

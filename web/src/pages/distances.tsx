@@ -56,7 +56,7 @@ export function Distances({ run, against }: { run: string; against: string }) {
 
 function floorWords({ noise_floor: floor }: DistancesView): string {
   if (floor.mean === null) return "the noise floor was not measured: no task has repeats";
-  return `noise floor ${floor.mean.toFixed(2)}, 95 % below ${floor.q95?.toFixed(2) ?? NONE} (${plural(floor.pairs, "pair")})`;
+  return `noise floor ${floor.mean.toFixed(2)}, 95th percentile ${floor.q95?.toFixed(2) ?? NONE} (${plural(floor.pairs, "pair")})`;
 }
 
 /** A line per task from its least to its greatest distance, over a band that repeats alone fill. */

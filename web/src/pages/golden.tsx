@@ -123,8 +123,8 @@ function GoldenPart({ set }: { set: KnownGolden }) {
 const SIGNS: { field: "added" | "removed" | "changed" | "reworded"; sign: string; words: string }[] = [
   { field: "added", sign: "+", words: "added" },
   { field: "removed", sign: "−", words: "removed" },
-  { field: "changed", sign: "~", words: "other demands in" },
-  { field: "reworded", sign: "≈", words: "other words in" },
+  { field: "changed", sign: "~", words: "changed checks, files, tools or rules of" },
+  { field: "reworded", sign: "≈", words: "changed wording of" },
 ];
 const MOST_NAMES = 8;
 

@@ -78,7 +78,7 @@ class RemoteCalls:
         """Greet the episode; raises `BadUsage` for an address that is none, or that nobody answers at."""
         parts = urlsplit(address)
         if parts.scheme != "http" or parts.hostname is None:
-            raise BadUsage(f"{VARIABLE} is no address of an episode; it looks like http://127.0.0.1:PORT/TOKEN")
+            raise BadUsage(f"{VARIABLE} is not the address of an episode; it looks like http://127.0.0.1:PORT/TOKEN")
         self._host, self._port = parts.hostname, parts.port or 80
         self._path = f"{parts.path.rstrip('/')}/{ROUTE}"
         self._connections = threading.local()

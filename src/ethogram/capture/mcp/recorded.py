@@ -8,8 +8,7 @@ from typing import Any
 
 from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.wire.recorded_tools import RecordedTools, Redact
-from ethogram.store.redact import is_marked
-from ethogram.trace import Trace, canonical_json
+from ethogram.trace import Trace, canonical_json, is_marked
 
 from .calls import McpReply, McpRequest
 from .results import FACTS

@@ -66,7 +66,7 @@ class HttpProxy:
         """Raises `BadUsage` for an address that is none, and for a port that is taken."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise BadUsage(f"{url!r} is no address of an MCP server; it looks like http://127.0.0.1:8000/mcp")
+            raise BadUsage(f"{url!r} is not the address of an MCP server; it looks like http://127.0.0.1:8000/mcp")
         self._origin = f"{parts.scheme}://{parts.netloc}"
         self._loopback = parts.hostname in LOOPBACK
         self._path = parts.path or "/"

@@ -95,7 +95,7 @@ def _add_body(trace: TraceBuilder, case: dict[str, Any], model: str | None, inta
             turn = as_object(turn, "the turn")
             for call in as_list(turn.get("toolsCalled")):
                 trace.add(_tool(as_dict(call)))
-            chat.add(chat_message(turn), **({"model": model} if turn.get("role") == "assistant" else {}))
+            chat.add(chat_message(turn), model=model if turn.get("role") == "assistant" else None)
             trace.answer = as_text(turn.get("content")) if turn.get("role") == "assistant" else trace.answer
     chat.close()
 

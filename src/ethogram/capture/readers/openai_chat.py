@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from ethogram.capture.builder import TraceBuilder
-from ethogram.capture.chat import ChatBuilder
+from ethogram.capture.chat import ChatBuilder, task_asked
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
@@ -34,7 +34,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Text, ToolResult, digest
+from ethogram.trace import Message, Text, ToolResult
 
 from ._shared import as_listing, as_object, feed
 
@@ -149,10 +149,7 @@ def _own_name(item: dict[str, Any], response: dict[str, Any]) -> str:
 def _task(item: dict[str, Any], messages: Iterable[Message]) -> str:
     """What the log calls it, else the words that were asked first: equal questions are repeats of one task."""
     named = as_name(item.get("task_id") or item.get("task") or item.get("custom_id"))
-    if named:
-        return named
-    words = next((m.text for m in messages if m.role == "user" and m.text), "")
-    return words if len(words) <= 80 else f"{words[:60]}… {digest(words)[-8:]}"
+    return named or task_asked(messages)
 
 
 def _read_chat(item: dict[str, Any], where: str, intake: Intake) -> None:

@@ -229,7 +229,7 @@ def _document(body: bytes) -> dict[str, Any]:
     try:
         document = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"the body is no JSON: {first_line(error)}") from None
+        raise ValueError(f"the body is not JSON: {first_line(error)}") from None
     if not isinstance(document, dict):
         raise ValueError(f"the body is a JSON {type(document).__name__}, not an object with resourceSpans")
     known = ("resourceSpans", "resource_spans", "resourceLogs", "resource_logs", *METRICS)
@@ -257,12 +257,12 @@ def protobuf_message(message: Any, body: bytes) -> Any:
     try:
         return message.FromString(body)
     except DecodeError as error:
-        raise ValueError(f"the body is no OTLP protobuf: {error}") from None
+        raise ValueError(f"the body is not OTLP protobuf: {error}") from None
 
 
 def _filled(resources: Any, body: bytes) -> Any:
     if body and not resources:
-        raise ValueError("the body is no OTLP protobuf: no resource in it")
+        raise ValueError("the body is not OTLP protobuf: no resource in it")
     return resources
 
 

@@ -198,7 +198,7 @@ def _data_points(body: bytes, is_json: bool) -> int:
         try:
             return len(msgspec.json.decode(body).get("resourceMetrics", ()))
         except (msgspec.DecodeError, AttributeError, TypeError) as error:
-            raise ValueError(f"the body is no OTLP in JSON: {error}") from None
+            raise ValueError(f"the body is not OTLP in JSON: {error}") from None
     points = 0
     for resource in protobuf_message(ExportMetricsServiceRequest, body).resource_metrics:
         for metric in (m for scope in resource.scope_metrics for m in scope.metrics):

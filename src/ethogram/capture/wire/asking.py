@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ethogram.capture.certificates import trusted
 from ethogram.errors import BadUsage
-from ethogram.store.redact import is_marked
-from ethogram.trace import Trace
+from ethogram.trace import Trace, is_marked
 
 from .call import ModelReply, ModelRequest, ProtocolName
 from .protocols import PROTOCOLS
@@ -85,6 +84,10 @@ class ModelClient:
     ) -> None:
         if self._client is not None:
             await self._client.aclose()
+
+    def address(self, protocol: ProtocolName) -> str:
+        """Where requests of an API go; raises `BadUsage` where no key is at hand."""
+        return self._target(protocol)[0]
 
     async def ask(self, request: ModelRequest) -> ModelReply:
         """The reply; raises `Unanswered` where none came after retries, and `BadUsage` where no key is at hand."""

@@ -155,7 +155,7 @@ class EpisodeFork:
         if call is None:
             left = [c for c in self._tools.left if c.name == name] or self._tools.left
             step = next((self._steps[c.span_id] for c in left if c.span_id in self._steps), self.policy.step)
-            why = f"a call of {name} is not in the record up to step {self.policy.step}"
+            why = f"tool {name} was called with arguments that are not recorded up to step {self.policy.step}"
             raise self._deviates(step, why, self._tools.difference(name, arguments))
         return call
 
@@ -175,15 +175,15 @@ class EpisodeFork:
     def _differs(self, call: RecordedCall, got: str) -> ReplayDeviation:
         step = self._steps.get(call.span_id, self.policy.step)
         recorded = call.error if call.failed else call.result
-        why = f"step {step}, {call.name} {call.arguments}: it gives something else than was recorded"
+        why = f"tool {call.name} {call.arguments} (step {step}) returned a different result"
         if recorded is None:
-            why = f"step {step}, {call.name} {call.arguments}: what it gave was not recorded"
+            why = f"tool {call.name} {call.arguments} (step {step}) returned a result that was not recorded"
         return self._deviates(step, why, _difference(recorded or "", got))
 
     def _next_user(self, text: str) -> Span:
         if not self._users:
             said = self._redact(text, "output")
-            why = f"the agent asks the user something before step {self.policy.step} that is not in the record"
+            why = f"the agent asked the user something that is not recorded before step {self.policy.step}"
             raise self._deviates(self.policy.step, why, said)
         return self._users.popleft()
 
@@ -194,7 +194,7 @@ class EpisodeFork:
         got, recorded = self._redact(str(said), "output"), self.trace.message(span.output[0]).text
         if got != recorded:
             step = self._steps.get(span.span_id, self.policy.step)
-            why = f"step {step}: the simulated user says something else than was recorded"
+            why = f"the simulated user (step {step}) gave a different reply"
             raise self._deviates(step, why, _difference(recorded, got))
         return str(said)
 

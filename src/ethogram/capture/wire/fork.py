@@ -14,8 +14,20 @@ import msgspec
 from ethogram.capture.pairing import AnsweredCall, answered_calls
 from ethogram.capture.parse import from_json
 from ethogram.errors import BadUsage
-from ethogram.store.redact import Redactor, is_marked
-from ethogram.trace import Message, Part, Span, Text, ToolCall, ToolResult, Trace, arguments_value, digest, short_id
+from ethogram.store.redact import Redactor
+from ethogram.trace import (
+    Message,
+    Part,
+    Span,
+    Text,
+    ToolCall,
+    ToolResult,
+    Trace,
+    arguments_value,
+    digest,
+    is_marked,
+    short_id,
+)
 
 from .call import Decision, Forward, ModelReply, ModelRequest, RequestEdits, Serve
 from .playback import Playback
@@ -102,7 +114,7 @@ def fork_step(trace: Trace, at: int, change: ForkChange | None) -> int:
         )
     found = next((call for call in calls if call.step >= at and call.expected), None)
     if found is None:
-        raise BadUsage(f"no model call of the agent comes at step {at} or later, so nothing could go on from there")
+        raise BadUsage(f"no model call of the agent comes at step {at} or later, so nothing could continue from there")
     if kind == "model" and found.step != at:
         raise BadUsage(
             f"step {at} is a model call of a tool or of the simulated user, or it did not pass the gateway; fork at a "

@@ -140,7 +140,7 @@ class Playback:
         """Nothing at all is forwarded by a strict replay; what costs nothing may be done without."""
         if self.mode == "lenient" or self._open_end:
             return None
-        why = f"{method} {path} is no call whose answers are recorded"
+        why = f"{method} {path} is not a call whose answers are recorded"
         if not costly:
             return Refuse(status=404, kind=NOT_RECORDED, message=why)
         step = next(iter(self.unserved), len(self._trace.steps))

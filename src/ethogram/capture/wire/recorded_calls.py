@@ -6,9 +6,8 @@ from typing import Any
 
 import msgspec
 
-from ethogram.store.redact import is_marked
 from ethogram.store.texts import TraceTexts
-from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace
+from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace, is_marked
 from ethogram.trace.steps import parents
 
 from .call import ModelReply, Usage

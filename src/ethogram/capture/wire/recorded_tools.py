@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.parse import from_json, to_json
-from ethogram.store.redact import is_marked
-from ethogram.trace import Ref, Span, SpanId, Trace, canonical_json
+from ethogram.trace import Ref, Span, SpanId, Trace, canonical_json, is_marked
 
 Redact = Callable[[str, str], str]
 """A value as it would be stored in a field (`arguments`, `name`, …) of a trace."""

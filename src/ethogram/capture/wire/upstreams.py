@@ -54,7 +54,7 @@ class Upstream(msgspec.Struct, frozen=True):
         """The server at an address; raises `BadUsage` if it is none of HTTP."""
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise BadUsage(f"the upstream of {name!r} is no address: give one such as http://127.0.0.1:8000/v1")
+            raise BadUsage(f"the upstream of {name!r} is not an address: give one such as http://127.0.0.1:8000/v1")
         origin = f"{parts.scheme}://{parts.netloc}"
         return cls(name, origin, parts.path.rstrip("/"))
 

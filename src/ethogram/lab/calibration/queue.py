@@ -122,7 +122,11 @@ def queue_question(
     if row is None:
         raise NotFound(
             f"no sample of run {found.name!r} asks {item!r} of trace {trace!r}; draw more with: ethogram label "
-            f"{found.name} --sample N"
+            f"{found.name} --sample N",
+            where=f"run {found.name!r}",
+            what="sample",
+            name=item,
+            known=[one.item for one in own],
         )
     left = sum(not one.answered for one in own)
     whole = found.trace(entry)

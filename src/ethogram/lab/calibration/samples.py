@@ -103,9 +103,9 @@ def draw_sample(run: Run, name: str, n: int, by: Sequence[str], redactor: Redact
     """
     for word in by:
         if word not in STRATA:
-            raise BadUsage(f"{word!r} is no way to divide a sample; ways are: {', '.join(STRATA)}")
+            raise BadUsage(f"a sample cannot be divided by {word!r}; choose {', '.join(STRATA)}")
     if n < 1:
-        raise BadUsage(f"a sample of {n} traces is none; give --sample a number from 1 on")
+        raise BadUsage(f"--sample must be at least 1, not {n}")
     items = sampled_items(run, name)
     strata = strata_of(run, items, by)
     old = drawn_for(read_samples(run), name)

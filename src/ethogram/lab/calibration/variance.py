@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ethogram.arguments import at_least, check_level
 from ethogram.errors import BadUsage
 from ethogram.judge.calibration import calibrate
-from ethogram.lab.cost.kept import kept_costs
 from ethogram.lab.gate.versions import comparable_tasks
 from ethogram.lab.outcomes.names import task_name
+from ethogram.lab.outcomes.pricing import run_price
 from ethogram.measure.variance import ScoreRow, VarianceLedger, variance_ledger
 from ethogram.measure.variance import UnitPrices as UnitPrices
 from ethogram.measure.variance import VarianceEntry as VarianceEntry
@@ -79,7 +78,7 @@ def variance_of(
     agents = sorted({e.head.agent for e in entries if e.head.agent})
     notes = [f"the runs hold {len(agents)} agents ({', '.join(agents[:4])}): their difference is in the environment"]
     if prices.run is None:
-        prices = msgspec.structs.replace(prices, run=_price(found))
+        prices = msgspec.structs.replace(prices, run=run_price(*found))
     return VarianceResult(
         runs=[r.name for r in found],
         what=name or "outcome",
@@ -111,13 +110,6 @@ def _verdict_rows(run: Run, name: str) -> list[ScoreRow]:
             head = heads[label.trace_id]
             rows.append(ScoreRow(value, task_name(head), f"{run.name} {head.condition}", head.trace_id, label.by))
     return rows
-
-
-def _price(runs: Sequence[Run]) -> float | None:
-    """What a run costs on average, where every cost is known."""
-    costs = [c.cost_usd for run in runs for c in kept_costs(run).values() if c.calls or c.cost_usd is not None]
-    known = [c for c in costs if c is not None]
-    return float(np.mean(known)) if known and len(known) == len(costs) and sum(known) > 0 else None
 
 
 def _correction(runs: Sequence[Run], name: str | None) -> tuple[float, int] | None:

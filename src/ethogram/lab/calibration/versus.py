@@ -76,7 +76,9 @@ def compare_corrected(
     sides = [(JudgeReading(r), {i.name: i for i in read_items(r, wanted)}) for r in (base, candidate)]
     shared = [name for name in sides[1][1] if name in sides[0][1]]
     if not shared:
-        raise NotFound(f"no item was judged in both {base.name!r} and {candidate.name!r}")
+        raise NotFound(
+            f"no item was judged in both {base.name!r} and {candidate.name!r}", where=f"run {base.name!r}", what="item"
+        )
     made = []
     for name in shared:
         pair = [_Side(reading, known[name]) for reading, known in sides]

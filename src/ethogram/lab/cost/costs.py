@@ -34,10 +34,12 @@ from ethogram.estimate import Estimate
 from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry, Home, Run
-from ethogram.trace import UNMETERED, UNSEEN, Missing, is_outcome_only, is_unmetered
+from ethogram.store.paid import repeated_usd
+from ethogram.trace import UNMETERED, Missing, is_outcome_only, is_unmetered
 
-from .kept import EpisodeCost, is_free, run_cost
+from .kept import EpisodeCost, is_free, is_unseen, run_cost
 from .reading import (
+    UNRECORDED,
     is_resolved,
     known_sum,
     mean_share,
@@ -45,8 +47,9 @@ from .reading import (
     read_calls,
     read_steps,
     recorded_cost,
+    result_chars,
     step_row,
-    text_lengths,
+    unknown_costs,
     usage_of,
     with_reasons,
 )
@@ -92,8 +95,8 @@ def cost_of(
     """What a run cost: per episode, step, tool, model and resolved task.
 
     `prices` are your own (dollars per million tokens), before those of the public table; `reprice` prices what the log
-    recorded a cost for, `as_of` takes the prices of one day. `volume` is runs a month. `routes` (`WHAT=MODEL`) ask what
-    another model would cost, at the shares `routed_resolution` of resolved tasks; `resolution` is the share of
+    recorded a cost for, `as_of` takes the prices of one day. `volume` is attempts a month. `routes` (`WHAT=MODEL`) ask
+    what another model would cost, at the shares `routed_resolution` of resolved tasks; `resolution` is the share of
     resolved tasks where the run has no outcomes. `condition` and `agent` choose episodes. What nothing prices is listed
     under `unpriced`, never taken as free. Raises `BadUsage` for a value that makes no sense.
 
@@ -146,6 +149,7 @@ class _Costing:
             whole=self.whole,
         )
         self.dark: Bools = self._dark()
+        self.unseen: Bools = np.asarray([is_unseen(e) for e in self.entries], dtype=bool)
         self.known, self.at_least = self._episode_costs(self.charged.cost, self.dark)
 
     @cached_property
@@ -188,7 +192,7 @@ class _Costing:
                 partly = is_unmetered(entry.head.meta.get(UNMETERED), "cost_usd")
                 known[i] = np.nan if recorded is None or partly else recorded
                 sums[i] = recorded or 0.0
-            elif UNSEEN in str(entry.head.meta.get(UNMETERED) or ""):
+            elif self.unseen[i]:
                 known[i] = np.nan
             elif is_free(self.run, entry):
                 known[i] = 0.0
@@ -214,6 +218,8 @@ class _Costing:
         episodes = self.by_episode()
         costs = {e.trace_id: EpisodeCost(e.calls, e.cost_usd, e.at_least_usd) for e in episodes}
         total = run_cost(self.run, costs, self.entries)
+        # of a part of a run it is not known which attempts of it were repeated
+        repeated = repeated_usd(self.run) if len(self.entries) == len(self.run.entries) else 0.0
         reasons: Counter[str] = Counter()
         reasons.update(e.head.outcome.reason for e in self.entries if isinstance(e.head.outcome, Missing))
         rate = with_reasons(resolution(self.columns, level), reasons)
@@ -221,6 +227,8 @@ class _Costing:
         if not any_priced:
             run = Estimate(value=None, level=level, of="tasks", why="no model call is priced")
         each = with_reasons(per_resolved(self.columns, level), reasons) if any_priced else msgspec.structs.replace(run)
+        if run.value is None and self.entries and self.unseen[np.isnan(self.known)].all():  # no price would help
+            run, each = (msgspec.structs.replace(e, why=UNRECORDED) for e in (run, each))
         gone = sum(bool(e.forgotten) and np.isnan(cost) for e, cost in zip(self.entries, self.known, strict=True))
         if gone:
             why = (
@@ -247,7 +255,8 @@ class _Costing:
             missing_usd=spent,
             cost_usd=total,
             at_least_usd=float(self.at_least.sum()),
-            paid_per_resolved=total / resolved if total is not None and resolved else None,
+            repeated_usd=repeated,
+            paid_per_resolved=(total + repeated) / resolved if total is not None and resolved else None,
             sources={name: int(np.sum(self.charged.source == i)) for i, name in enumerate(SOURCES)},
             usage=usage_of(self.calls, slice(None)),
             per_run=run,
@@ -276,14 +285,7 @@ class _Costing:
         if np.any(self.whole):
             self.notes.append("some traces give only the usage of the whole trace: it is counted at their last call")
         called = np.bincount(self.episode, minlength=len(self.entries)) > 0
-        reasons = {
-            "have calls without a price: their cost is not known in full": called,
-            "have no recorded model call: their cost is not known": ~called,
-        }
-        for why, those in reasons.items():
-            unknown = int(np.sum(np.isnan(self.known) & those[: len(self.entries)]))
-            if unknown:
-                self.notes.append(f"{unknown} of {len(self.entries)} episodes {why}")
+        self.notes += unknown_costs(np.isnan(self.known), called[: len(self.entries)], self.unseen)
 
     def _by_step(self) -> list[CostStep]:
         cost = self.charged.cost
@@ -327,21 +329,11 @@ class _Costing:
         ]
 
     def _result_chars(self) -> Floats:
-        """The length of every step's result, NaN where there is none or its text cannot be read."""
-        import pyarrow.compute as pc
-
-        refs = self.steps.rows.column("result")
-        if refs.null_count == len(refs):
-            return np.full(len(refs), np.nan)
         try:
-            texts = text_lengths(self.run)
+            return result_chars(self.run, self.steps)
         except Sealed as error:
             self.notes.append(f"results of tools cannot be measured: {error}")
-            return np.full(len(refs), np.nan)
-        found = pc.index_in(refs, value_set=texts.column("ref").combine_chunks(), skip_nulls=True)
-        where = np.asarray(plain_numbers(found, -1), dtype=np.int64)
-        chars: Floats = np.append(plain_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
-        return chars[where]
+            return np.full(len(self.steps.rows), np.nan)
 
     def _by_model(self) -> list[CostModel]:
         rows = []
@@ -443,7 +435,8 @@ class _Costing:
         for model in {r.model for r in routes}:
             found = price_as(self.calls, self.prices, model, when, self.whole)
             if isinstance(found, str):
-                raise NotFound(f"--route to {model!r}: {found}; give its price with --price {model}=FRESH/OUTPUT")
+                why = f"{found}; give its price with --price {model}=FRESH/OUTPUT"
+                raise NotFound(f"--route to {model!r}: {why}", what="price", name=model)
             priced[model] = found
         cost, moved = routed_calls(self.calls, self.steps.tools, self.charged.cost, routes, priced)
         excused = np.isnan(self.charged.cost) & ~self.dark

@@ -59,6 +59,11 @@ def is_free(run: Run, entry: Entry) -> bool:
     return not (entry.forgotten or is_outcome_only(entry.head) or entry.head.meta.get(UNMETERED))
 
 
+def is_unseen(entry: Entry) -> bool:
+    """Whether model calls may have been made that nobody recorded."""
+    return UNSEEN in str(entry.head.meta.get(UNMETERED) or "")
+
+
 def kept_costs(run: Run) -> dict[str, EpisodeCost]:
     """What each episode cost, by trace id: from the run's record if it fits, else computed and stored.
 
@@ -106,9 +111,7 @@ def run_cost(run: Run, costs: Mapping[str, EpisodeCost], entries: Iterable[Entry
 
 
 def _may_have_cost(entry: Entry) -> bool:
-    head, totals = entry.head, entry.totals
-    unseen = UNSEEN in str(head.meta.get(UNMETERED) or "")
-    return bool(totals.model_calls or entry.forgotten or unseen or is_outcome_only(head))
+    return bool(entry.totals.model_calls or entry.forgotten or is_unseen(entry) or is_outcome_only(entry.head))
 
 
 def known_costs(entries: Iterable[tuple[Run, Entry]]) -> list[float | None]:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ethogram.arrays import text_scalar
+from ethogram.arrays import plain_numbers, text_scalar
 from ethogram.cost.resolved import OUTCOME_MISSING
 from ethogram.cost.usage import CALL_COLUMNS, COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
 from ethogram.errors import NotFound
@@ -21,6 +21,9 @@ from ethogram.trace.steps import inner_ids
 
 from .records import CostStep, CostUsage
 
+UNRECORDED = "the agent may have made calls that were not recorded"
+"""Why a cost is unknown that no price would tell."""
+
 
 def read_steps(run: Run, chosen: list[Entry]) -> Steps:
     """The steps of some episodes, as columns; raises `NotFound` where the run has no episode."""
@@ -30,7 +33,11 @@ def read_steps(run: Run, chosen: list[Entry]) -> Steps:
     if not chosen:
         batched = traceless(run.batches)
         what = f"has no episode to price: {batched}" if batched else "has no episode to price"
-        raise NotFound(f"run {run.name!r} {what}; see what is in it with: ethogram show {run.name}")
+        raise NotFound(
+            f"run {run.name!r} {what}; see what is in it with: ethogram show {run.name}",
+            where=f"run {run.name!r}",
+            what="episode",
+        )
     return _as_steps(run, rows)
 
 
@@ -99,6 +106,20 @@ def name_of(names: list[str], code: int) -> str | None:
     return names[code] if code >= 0 else None
 
 
+def result_chars(run: Run, steps: Steps) -> Floats:
+    """The length of every step's result, NaN where there is none; raises `Sealed` where texts cannot be read."""
+    import pyarrow.compute as pc
+
+    refs = steps.rows.column("result")
+    if refs.null_count == len(refs):
+        return np.full(len(refs), np.nan)
+    texts = text_lengths(run)
+    found = pc.index_in(refs, value_set=texts.column("ref").combine_chunks(), skip_nulls=True)
+    where = np.asarray(plain_numbers(found, -1), dtype=np.int64)
+    chars: Floats = np.append(plain_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
+    return chars[where]
+
+
 def known_sum(cost: Floats) -> float | None:
     """The sum of what is known; None if nothing is."""
     known = cost[~np.isnan(cost)]
@@ -127,3 +148,14 @@ def step_row(name: str, calls: Calls, chosen: Bools, cost: Floats, dark: Bools, 
 def mean_share(moved: Floats) -> float | None:
     """The share of all calls."""
     return float(moved.mean()) if moved.size else None
+
+
+def unknown_costs(unknown: Bools, called: Bools, unseen: Bools) -> list[str]:
+    """How many episodes have an unknown cost, by reason, from columns of all episodes."""
+    reasons = {
+        f"have no full cost: {UNRECORDED}": unseen,
+        "have calls without a price: their cost is not known in full": called & ~unseen,
+        "have no recorded model call: their cost is not known": ~called & ~unseen,
+    }
+    counts = {why: int(np.sum(unknown & those)) for why, those in reasons.items()}
+    return [f"{count} of {unknown.size} episodes {why}" for why, count in counts.items() if count]

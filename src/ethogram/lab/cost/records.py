@@ -189,7 +189,8 @@ class CostReport(Result, kw_only=True):
     """What it cost, in dollars. `basis` is run or assumed; an unknown cost is None, never 0.
 
     `cost_usd` is that of `ethogram show`: None unless every call is priced; `at_least_usd` is what is known of it.
-    `paid_per_resolved` divides all of it, and is None with it.
+    `repeated_usd` was paid besides: for tries that were repeated after a failure, and for attempts that were replaced.
+    `paid_per_resolved` divides both, and is None with `cost_usd`.
     """
 
     presentation: ClassVar[Presentation] = Presentation(
@@ -209,6 +210,7 @@ class CostReport(Result, kw_only=True):
     missing_usd: dict[str, float]
     cost_usd: float | None
     at_least_usd: float = 0.0
+    repeated_usd: float = 0.0
     paid_per_resolved: float | None
     sources: dict[str, int]
     usage: CostUsage

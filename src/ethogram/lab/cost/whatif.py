@@ -144,7 +144,11 @@ def _assumed_quote(prices: PriceList, model: str, options: CostOptions) -> Quote
     when = datetime.now(UTC) if day is None else datetime(day.year, day.month, day.day, tzinfo=UTC)
     found = prices.quote(model, None, when)
     if isinstance(found, str):
-        raise NotFound(f"{model!r} cannot be priced: {found}; give its price with --price {model}=FRESH/OUTPUT")
+        raise NotFound(
+            f"{model!r} cannot be priced: {found}; give its price with --price {model}=FRESH/OUTPUT",
+            what="price",
+            name=model,
+        )
     return found
 
 

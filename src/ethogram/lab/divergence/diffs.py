@@ -396,7 +396,7 @@ def _warnings(first: _One, second: _One) -> list[str]:
         if side.sealed:
             said.append(f"the {name} trace's answer is sealed and its key is not at hand: answers are not compared")
         if side.crashed:
-            said.append(f"the {name} trace ended in the agent's crash: what it left is no answer")
+            said.append(f"the {name} trace ended in the agent's crash: what it left is not an answer")
         if not len(side.reading):
             said.append(f"the {name} trace has no steps")
         if isinstance(side.trace.head.outcome, Missing) and side.trace.head.outcome.reason != "unscored":

@@ -18,7 +18,7 @@ from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.gate.versions import comparable_tasks
-from ethogram.lab.home.samples import sampled_run, traced_run
+from ethogram.lab.home.samples import traced_run
 from ethogram.measure.divergence import distances, upper
 from ethogram.measure.floor import NoiseFloor, against_floor, noise_floor, warning
 from ethogram.measure.kbyk import DRAWS, DifferenceVerdict, KbyK, k_by_k
@@ -36,7 +36,7 @@ from ethogram.stats.distance import Alphabet
 from ethogram.store import Home, Run, home_of
 from ethogram.trace import metered
 
-from .floors import floor_of, kept_floor, own_distances
+from .floors import floor_of, own_distances
 from .pair_fields import EditCounts, Overhead, pair_fields
 from .step_sequences import (
     UNKNOWN_TASK,
@@ -45,7 +45,6 @@ from .step_sequences import (
     ReadingOptions,
     by_version,
     final_answer,
-    listed,
     load_readings,
     passed,
     usual_signature,
@@ -190,17 +189,6 @@ def divergence(
     same = comparable_tasks(base, found, common_tasks=common_tasks)
     theirs = load_readings(base, how, condition=against_condition)
     return _versus(found, _only(mine, same), base, _only(theirs, same), how, draws, seed)
-
-
-def baseline_floor(run: str | Run, *, how: ReadingOptions | None = None, home: Home | str | None = None) -> NoiseFloor:
-    """The noise floor of a stored run: what its repeats of each task differ by, nothing having been changed."""
-    found = sampled_run(run, home)
-    how = how or ReadingOptions(signature=usual_signature(found.entries))
-    record = kept_floor(found, _groups(listed(found)), how)
-    if record is not None:
-        return record.noise_floor
-    groups = _groups(load_readings(found, how))
-    return floor_of(groups, own_distances(found, groups, how))
 
 
 def _only(loaded: LoadedReadings, tasks: Collection[str] | None) -> LoadedReadings:

@@ -34,7 +34,7 @@ def experiment_results(run: str | Run = "latest", *, home: Home | str | None = N
     found = run_of(run, home)
     plan = found.info.plan.get("experiment")
     if plan is None:
-        raise BadUsage(f"run {found.name!r} is no paired experiment; make one with: ethogram perturb")
+        raise BadUsage(f"run {found.name!r} is not a paired experiment; make one with: ethogram perturb")
     treatments = msgspec.convert(plan["treatments"], list[Treatment])
     conditions = {e.head.condition for e in found.entries}
     if CLEAN not in conditions:

@@ -108,7 +108,9 @@ def load_operator(spec: str, format: str | None = None) -> AnyOperator:
     if not fitting:
         elsewhere = sorted({f for o in known if o.name == spec for f in o.formats})
         if elsewhere:
-            raise BadInput(f"{spec} does not work on {format} files, but on {', '.join(elsewhere)}")
+            raise BadInput(
+                f"{spec} does not work on {format} files, but on {', '.join(elsewhere)}", where=f"the operator {spec!r}"
+            )
         raise added.missing(spec, sorted({o.name for o in known}))
     if len(fitting) > 1:
         formats = ", ".join(sorted({f for o in fitting for f in o.formats}))
@@ -124,7 +126,10 @@ def plugged_operators() -> Plugged[AnyOperator]:
 def _plugged(loaded: Any, name: str) -> AnyOperator:
     operator = _checked(loaded, "it")
     if operator.name != name:
-        raise BadInput(f"its entry point is named {name!r} and the operator {operator.name!r}; give both one name")
+        raise BadInput(
+            f"its entry point is named {name!r} and the operator {operator.name!r}; give both one name",
+            where=f"the entry point {name!r}",
+        )
     return operator
 
 
@@ -135,7 +140,10 @@ def _checked(found: Any, subject: str) -> AnyOperator:
         return made
     missing = [n for n in ("name", "kind", "formats", "does", "applicable", "apply") if not hasattr(made, n)]
     if missing or not is_operator(made):
-        raise BadInput(f"{subject} is not an operator: it has no {', '.join(missing) or 'method apply'}")
+        raise BadInput(f"{subject} is not an operator: it has no {', '.join(missing) or 'method apply'}", where=subject)
     if made.kind not in KINDS or isinstance(made.formats, str) or not made.formats:
-        raise BadInput(f"{subject} is not an operator: kind must be one of {', '.join(KINDS)}, formats a list of names")
+        raise BadInput(
+            f"{subject} is not an operator: kind must be one of {', '.join(KINDS)}, formats a list of names",
+            where=subject,
+        )
     return cast(Operator, made)

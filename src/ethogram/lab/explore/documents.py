@@ -41,7 +41,9 @@ def held_documents(run: Run) -> dict[str, bytes]:
         try:
             document = decoder.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise Damaged(f"{name} of run {run.name!r} cannot be read; run: ethogram verify") from None
+            raise Damaged(
+                f"{name} of run {run.name!r} cannot be read; run: ethogram verify", where=f"{run.path}/{name}"
+            ) from None
         found[document.name] = bytes(document.content)
     return found
 

@@ -214,7 +214,10 @@ def slice_exploration(
     for name, value in fixed.items():
         d = grid.names.index(name)
         if value not in grid.parameters[d].values:
-            raise BadInput(f"{name} = {value!r} is not in the grid; see: ethogram explore map")
+            raise BadInput(
+                f"{name} = {value!r} is not in the grid; see: ethogram explore map",
+                where=f"the parameter {name!r}",
+            )
         keep &= known.problem.levels[:, d] == grid.parameters[d].values.index(value)
     rows = np.flatnonzero(keep)
     if not len(rows):

@@ -162,10 +162,14 @@ class Rounds:
         if numbers != list(range(1, len(found) + 1)):
             raise Damaged(
                 f"rounds of {self.run.name!r} are missing: there are {numbers}, and {_IN_FILES}; restore the missing "
-                "folders"
+                "folders",
+                where=f"{self.run.path}/{ROUNDS}",
             )
         if not found and self.has_outcomes() and not any(self._has_plan(name) for name in self._folders()):
-            raise Damaged(f"the rounds of {self.run.name!r} are missing, and {_IN_FILES}; restore its folder {ROUNDS}")
+            raise Damaged(
+                f"the rounds of {self.run.name!r} are missing, and {_IN_FILES}; restore its folder {ROUNDS}",
+                where=f"{self.run.path}/{ROUNDS}",
+            )
         return found
 
     def has_outcomes(self) -> bool:
@@ -188,7 +192,8 @@ class Rounds:
             if len(rounds[-1]) < len(plans[number].points):
                 raise Damaged(
                     f"round {number} of {self.run.name!r} is committed but its outcomes are not all in the ledger; "
-                    "run: ethogram verify"
+                    "run: ethogram verify",
+                    where=f"round {number} of {self.run.name!r}",
                 )
         return rounds, {point: one for (number, point), one in found.items() if number == going}
 
@@ -213,9 +218,11 @@ class Rounds:
         name = f"{ROUNDS}/{round_id(number, run_uuid)}/{PLAN}"
         plan = self._json(name, dict)
         if plan is None:
-            raise Damaged(f"{name} of {self.run.name!r} is missing, and {_IN_FILES}; restore it")
+            raise Damaged(
+                f"{name} of {self.run.name!r} is missing, and {_IN_FILES}; restore it", where=f"{self.run.path}/{name}"
+            )
         if not isinstance(plan.get("selected"), list) or not isinstance(plan.get("episodes"), list):
-            raise Damaged(f"{name} of {self.run.name!r} is no plan; restore it")
+            raise Damaged(f"{name} of {self.run.name!r} is not a plan; restore it", where=f"{self.run.path}/{name}")
         return Proposal(np.asarray(plan["selected"], dtype=np.int64), np.asarray(plan["episodes"], dtype=np.int64))
 
     def summary(self, rounds: Iterable[RoundMetrics]) -> list[dict[str, Any]]:
@@ -237,7 +244,10 @@ class Rounds:
                 return True
         if self.run.entries and self._is_as_written(POSTERIORS):
             return False
-        raise BadInput(f"beta_posteriors.npz of {self.run.name!r} is not what its committed rounds give; {help_}")
+        raise BadInput(
+            f"beta_posteriors.npz of {self.run.name!r} is not what its committed rounds give; {help_}",
+            where=f"{self.run.path}/{POSTERIORS}",
+        )
 
     def _is_as_written(self, name: str) -> bool:
         """Whether a file has the bytes that were published, as the list of hashes has them."""
@@ -251,7 +261,8 @@ class Rounds:
             data = self.text(name)
             if data is not None and name in self.documents and compact_json(data) != self.documents[name]:
                 raise BadInput(
-                    f"{name} of {self.run.name!r} is not what its ledger holds; move it away, and it is written again"
+                    f"{name} of {self.run.name!r} is not what its ledger holds; move it away, and it is written again",
+                    where=f"{self.run.path}/{name}",
                 )
 
     def rebuilt(self) -> set[str]:
@@ -342,9 +353,16 @@ def open_exploration(run: str = "latest", *, home: Home | str | None = None) -> 
     if run == "latest":
         kinds = [r for r in lake.runs() if r.info.kind == "explore"]
         if not kinds:
-            raise NotFound(f"there is no exploration in {lake.files.address}; begin with: ethogram explore")
+            raise NotFound(
+                f"there is no exploration in {lake.files.address}; begin with: ethogram explore",
+                where=lake.files.address,
+                what="exploration",
+            )
         return Rounds(kinds[-1])
     found = lake.resolve(run)
     if found.info.kind != "explore":
-        raise BadInput(f"{found.name!r} is not an exploration but of kind {found.info.kind!r}; see: ethogram runs")
+        raise BadInput(
+            f"{found.name!r} is not an exploration but of kind {found.info.kind!r}; see: ethogram runs",
+            where=f"run {found.name!r}",
+        )
     return Rounds(found)

@@ -40,6 +40,15 @@ class Cloud(Result, kw_only=True):
         """One row per trajectory."""
         return [{k: v for k, v in msgspec.to_builtins(p).items() if k != "values"} | p.values for p in self.points]
 
+    def thinned(self, most: int) -> Cloud:
+        """The cloud with at most this many points: of every outcome and every task about the same share."""
+        held = len(self.points)
+        if held <= most:
+            return self
+        alike = sorted(range(held), key=lambda i: (self.points[i].outcome, self.points[i].task))
+        kept = sorted(alike[(2 * n + 1) * held // (2 * most)] for n in range(most))
+        return msgspec.structs.replace(self, points=[self.points[i] for i in kept])
+
 
 def field_cloud(
     run: str | Run = "latest",

@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """How certain, by which rule, with how many draws from which seed."""
+    """Settings of the analysis: level, membership rule, draws, seed."""
 
     rule: MembershipRule = "visited"
     level: float = 0.95
@@ -195,7 +195,12 @@ def _some(entries: Sequence[Entry], wanted: Sequence[str], run: Run) -> list[Ent
         return list(entries)
     for start in wanted:
         if not any(e.head.trace_id.startswith(start) for e in entries):
-            raise NotFound(f"no trace of run {run.name!r} has an id that begins with {start!r}")
+            raise NotFound(
+                f"no trace of run {run.name!r} has an id that begins with {start!r}",
+                where=f"run {run.name!r}",
+                what="trace",
+                name=start,
+            )
     return [e for e in entries if e.head.trace_id.startswith(tuple(wanted))]
 
 
@@ -245,8 +250,8 @@ class _Reading(NamedTuple):
 
 
 def _read(field: Field, ask: Ask) -> _Reading:
-    chain = summarise(field, rule=ask.rule, alpha=round(1 - ask.level, 9), draws=ask.draws, seed=ask.seed)
     report = field.metrics().report(level=ask.level, draws=ask.draws, seed=ask.seed)
+    chain = summarise(field, report, rule=ask.rule, alpha=round(1 - ask.level, 9))
     return _Reading(report, chain, _horizons(field, ask), float(np.mean(field.outcomes)))
 
 

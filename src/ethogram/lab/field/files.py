@@ -193,7 +193,9 @@ def field_class(wanted: str | type[Field]) -> type[Field]:
         except EthogramError:
             raise
         except Exception as error:  # it is the user's code
-            raise BadInput(f"{wanted!r} cannot be imported: {type(error).__name__}: {error}; mend that file") from error
+            raise BadInput(
+                f"{wanted!r} cannot be imported: {type(error).__name__}: {error}; fix that file", where=str(wanted)
+            ) from error
     else:
         found = wanted
     if not isinstance(found, type) or not issubclass(found, Field):
@@ -341,7 +343,7 @@ def _through_own(
     except EthogramError:
         raise
     except Exception as error:  # it is the user's code
-        raise BadInput(f"{how.name} cannot be made: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{how.name} cannot be made: {type(error).__name__}: {error}", where=how.name) from error
     for (run, entry), outcome in zip(kept, loaded.outcomes.tolist(), strict=True):
         trace = run.trace(entry)
         trajectory = as_messages(trace) if how.reading == "messages" else trace

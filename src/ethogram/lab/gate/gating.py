@@ -18,7 +18,8 @@ from ethogram.decide.monitor import watch
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.lab.outcomes.columns import load_outcomes
-from ethogram.measure.catalogue import OUTCOME
+from ethogram.lab.outcomes.pricing import attempt_price
+from ethogram.measure.catalogue import OUTCOME, metric
 from ethogram.measure.noise import outcome_floor
 from ethogram.measure.outcomes import Outcomes, outcomes_of
 from ethogram.store import Home, Run
@@ -27,7 +28,6 @@ from .comparison import layers_between, load_pair
 from .confirming import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
 from .leaning import leaning_of
 from .moved import Arm, moved_tasks, with_traces
-from .planning import price_of
 from .promise import as_promised, promise_of
 from .quarantine import Quarantined, about_quarantine, read_quarantine
 from .results import GateEvidence, GateResult, Needed
@@ -244,11 +244,14 @@ def gate_result(
         after = after.upto(np.array(found.attempts, dtype=np.int64))
     changes = task_changes(before, after, settings.metric)
     floor = outcome_floor(before, settings.metric)
-    warnings = [floor.why] if floor.why and plan.stored else []
+    told = found.assumes is not None and floor.swing is not None  # the verdict's own note says it, and what it assumes
+    warnings = [floor.why] if floor.why and plan.stored and not told else []
     if not plan.reachable:
+        few = "attempt per task is" if plan.stored == 1 else "attempts per task are"
+        word = "drop" if metric(settings.metric).better == "more" else "rise"
         warnings.append(
-            f"with {plan.stored:.3g} attempts per task the baseline cannot show a change of {plan.margin:.3g} "
-            f"with power {settings.power:g}; this plan has {plan.power:.2f}"
+            f"{plan.stored:.3g} baseline {few} too few to detect a {word} of {plan.margin:.3g}: "
+            f"power {plan.power:.2f}, {settings.power:g} wanted"
         )
     warnings += [found.assumes] if found.assumes is not None else []
     warnings += about_quarantine(resting, outcomes, len(plan.tasks))
@@ -360,7 +363,9 @@ def _watched(
 def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement, settings: GateSettings) -> Needed:
     if found.verdict != "undecided":
         return Needed(runs=0, next_look_runs=0, cost_usd=0.0)
-    price = price_of(after) or price_of(before)
+    price = attempt_price(after)
+    if price is None:
+        price = attempt_price(before)
     baseline, why = None, None
     runs = found.remaining_runs
     if not plan.reachable and settings.metric == "success":
@@ -369,6 +374,9 @@ def _needed(before: Outcomes, after: Outcomes, plan: GatePlan, found: Judgement,
             have = int(before.attempts.sum())
             baseline = max(enough * len(plan.tasks) - have, 0)
             why = f"the baseline needs {enough} attempts per task for this margin"
+        else:
+            most = planner.STORED_TRIED[-1]
+            why = f"even {most} baseline attempts per task are too few for this margin: choose a larger --margin"
     elif runs == 0:
         why = "the plan is used up: begin a new candidate run with more attempts, or widen the margin"
         runs = plan.runs[-1] * (2 if settings.fresh else 1)

@@ -14,7 +14,7 @@ from ethogram.decide.planner import ComparisonPlan, PlanSettings
 from ethogram.display import Drawing, Presentation
 from ethogram.lab.home.samples import sampled_run
 from ethogram.lab.outcomes.columns import load_outcomes
-from ethogram.measure.outcomes import Outcomes
+from ethogram.lab.outcomes.pricing import attempt_price
 from ethogram.store import Home, Run
 
 
@@ -61,13 +61,13 @@ def plan_runs(
     max_runs: int | None = _DEFAULTS.max_runs,
     max_usd: float | None = _DEFAULTS.max_usd,
 ) -> PlanResult:
-    """How many runs a comparison needs, and their price.
+    """How many attempts a comparison needs, and their price.
 
     The tasks' pass rates come from the run `pilot`, or without one from `tasks`, their mean `rate` and its `spread`.
     `drop` is the drop to detect; None asks for the drop that `max_runs` or `max_usd` can detect. `stored` is the number
-    of attempts per task that the baseline has already (0: both versions are run), `every` the passes between looks,
-    `usd_per_run` what one run costs (by default what those of the pilot cost), `seed` that of the simulation which
-    checks the plan. Raises `BadUsage` for a value that makes no sense.
+    of attempts per task that the baseline has already (0: both versions are run), `every` the attempts per task between
+    looks, `usd_per_run` what one attempt costs (by default what those of the pilot cost), `seed` that of the simulation
+    which checks the plan. Raises `BadUsage` for a value that makes no sense.
 
     Example: `plan_runs(drop=0.1, stored=20, usd_per_run=0.05).runs`
     """
@@ -90,7 +90,7 @@ def plan_runs(
         outcomes = load_outcomes(found, metrics=["cost"])
         rates, name = planning_rates(outcomes), found.name
         if settings.usd_per_run is None:
-            settings = msgspec.structs.replace(settings, usd_per_run=price_of(outcomes))
+            settings = msgspec.structs.replace(settings, usd_per_run=attempt_price(outcomes))
     made = planner.plan_comparison(rates, settings, np.random.default_rng(seed))
     return PlanResult(
         **msgspec.structs.asdict(made),
@@ -100,11 +100,3 @@ def plan_runs(
         stored=settings.stored,
         price=settings.usd_per_run,
     )
-
-
-def price_of(outcomes: Outcomes) -> float | None:
-    """The mean cost of an episode, None where none is known."""
-    known = outcomes.figures.get("cost")
-    if known is None or np.all(np.isnan(known)):
-        return None
-    return float(np.nanmean(known))

@@ -14,6 +14,7 @@ from ethogram.decide.layers import LayerComparison
 from ethogram.decide.monitor import Watch
 from ethogram.display import Drawing, Presentation
 from ethogram.estimate import Estimate
+from ethogram.measure.catalogue import metric
 from ethogram.measure.noise import OutcomeFloor
 from ethogram.result import Result
 
@@ -86,6 +87,11 @@ class GateResult(Result, kw_only=True):
     layers: LayerComparison | None = None
     judge: Leaning | None = None
     suite: SuiteVersions | None = None
+
+    @property
+    def worse_word(self) -> str:
+        """What a change for the worse is called: a drop of success, a rise of cost."""
+        return "drop" if metric(self.settings.metric).better == "more" else "rise"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per look."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.plan.golden import GoldenMark, SuiteChanges, digest_changes
+from ethogram.plan.golden import REVISED, GoldenMark, SuiteChanges, digest_changes
 from ethogram.store import Run
 from ethogram.store.lake import GOLDEN, TASK_DIGESTS
 
@@ -130,4 +130,4 @@ def _same(before: dict[str, str], after: dict[str, str]) -> frozenset[str]:
 
 
 def _words(changes: SuiteChanges) -> str:
-    return changes.words().replace("other demands in", "changed") if changes else "another name, version or order"
+    return changes.words().replace(REVISED, "changed") if changes else "another name, version or order"

@@ -23,12 +23,11 @@ from ethogram.plan import Check, Task
 from ethogram.plan.golden import GoldenSet
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, home_of
-from ethogram.store.redact import is_marked
 from ethogram.suite.edit import write_task
 from ethogram.suite.files import FILES
 from ethogram.suite.golden import replace_text
 from ethogram.suite.load import LoadedSuite, load_suite
-from ethogram.trace import Outcome, Scored, Trace
+from ethogram.trace import Outcome, Scored, Trace, is_marked
 
 from .versions import GoldenResult, add_tasks, shown_path, unchanged_golden
 

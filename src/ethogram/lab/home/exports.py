@@ -108,7 +108,9 @@ def _written(to: str, write: Any, traces: Iterable[Trace], stream: BinaryIO, *, 
     except Exception as error:
         if ours:
             raise
-        raise BadInput(f"the writer {to!r} failed: {type(error).__name__}: {error}") from error
+        raise BadInput(
+            f"the writer {to!r} failed: {type(error).__name__}: {error}", where=f"the writer {to!r}"
+        ) from error
 
 
 def _tables(run: Run, to: str, folder: Path, chosen: Sequence[Entry] | None) -> ExportResult:

@@ -99,7 +99,7 @@ def _term(found: re.Match[str], fields: Mapping[str, FieldKind]) -> FilterTerm:
         try:
             number = float(said.removesuffix("%")) / (100 if said.endswith("%") else 1)
         except ValueError:
-            raise BadUsage(f"{said!r} is no number, {place}; write for example {_example(field, kind)}") from None
+            raise BadUsage(f"{said!r} is not a number, {place}; write for example {_example(field, kind)}") from None
         sign = "=" if sign == ":" else sign
         return FilterTerm(field=field, sign=sign, text=said, number=number, without=minus == "-")
     if sign not in (":", "=", "!="):

@@ -252,7 +252,7 @@ def _plugin_checks() -> list[HealthCheck]:
         if plugins:
             names = ", ".join(f"{plugin.name} ({plugin.package})" for plugin in plugins)
             checks.append(HealthCheck(group, True, names))
-    advice = "mend its package, or uninstall it"
+    advice = "fix its package, or uninstall it"
     checks += [HealthCheck("plug-in", False, sentence, advice) for sentence in found.broken]
     return checks or [HealthCheck("plug-ins", None, "none installed")]
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 
+from ethogram.decide.compare import arm_mean
 from ethogram.errors import EthogramError
 from ethogram.estimate import Estimate
 from ethogram.lab.cost.kept import kept_costs, run_cost
-from ethogram.lab.outcomes.columns import facts_of, load_outcomes
+from ethogram.lab.outcomes.columns import clean_condition, facts_of, load_outcomes
+from ethogram.measure.catalogue import METRICS
 from ethogram.measure.reliability import estimate_reliability
 from ethogram.store import Run
 from ethogram.store.episodes import Episodes
-from ethogram.trace import TOKEN_PARTS
 
 from .runs import run_outcomes
-from .samples import sampled_run
+
+_TOKENS = METRICS["tokens"]
+_FIGURES = sorted({*_TOKENS.needs, *METRICS["seconds"].needs})
+"""All that is asked for below, so that the ledger is read once."""
 
 
 class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +41,7 @@ class RunOverview(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     at_least_usd: float = 0.0
     tokens: int | None = None
-    seconds: float | None = None
+    seconds: float | None = None  # the metric of that name, of the attempts that pass_rate is of; the above are sums
     problem: str | None = None
 
 
@@ -51,13 +56,13 @@ def run_overview(run: Run) -> RunOverview:
 
 
 def _filled(run: Run, begun: RunOverview) -> RunOverview:
+    rows = run.episodes(_FIGURES)
     outcomes = run_outcomes(run)
     scored = outcomes.pop("scored", 0)
-    rows = run.episodes([*TOKEN_PARTS, "seconds"])
     costs = kept_costs(run)
-    known = [rows.figures[name][~(rows.figures[name] != rows.figures[name])] for name in TOKEN_PARTS]
-    seconds = rows.figures["seconds"]
-    timed = seconds[~(seconds != seconds)]
+    tokens = _TOKENS.measured(rows.figures)
+    known = tokens[~np.isnan(tokens)]
+    pass_rate, seconds = _means(run, scored)
     return msgspec.structs.replace(
         begun,
         episodes=scored + outcomes.total(),
@@ -67,11 +72,11 @@ def _filled(run: Run, begun: RunOverview) -> RunOverview:
         tasks=_tasks(rows),
         agents=tuple(name for name in rows.names["agent"] if name),
         model=facts_of(run)["model"],
-        pass_rate=_pass_rate(run, scored),
+        pass_rate=pass_rate,
         cost_usd=run_cost(run, costs),
         at_least_usd=sum(c.at_least_usd for c in costs.values()),
-        tokens=int(sum(column.sum() for column in known)) if any(column.size for column in known) else None,
-        seconds=float(timed.mean()) if timed.size else None,
+        tokens=int(known.sum()) if known.size else None,
+        seconds=seconds,
     )
 
 
@@ -82,13 +87,12 @@ def _tasks(rows: Episodes) -> int:
     return sum(1 for name in names if name) + nameless
 
 
-def _pass_rate(run: Run, scored: int) -> Estimate:
-    """pass@1; unknown, with the reason, where episodes are no samples or of several conditions."""
-    if not scored:
-        return Estimate(value=None, why="no episode has a score")
+def _means(run: Run, scored: int) -> tuple[Estimate, float | None]:
+    """pass@1 and the metric `seconds`; unknown where episodes are no samples or of several conditions."""
+    unscored = Estimate(value=None, why="no episode has a score")
     try:
-        clean = "" if "experiment" in run.info.plan else None
-        outcomes = load_outcomes(sampled_run(run), condition=clean)
-        return estimate_reliability(outcomes, [1]).pass_at["1"]
+        outcomes = load_outcomes(run, condition=clean_condition(run), metrics=["seconds"])
     except EthogramError as error:
-        return Estimate(value=None, why=error.cli_message)
+        return Estimate(value=None, why=error.cli_message) if scored else unscored, None
+    seconds = arm_mean(outcomes, "seconds", 0.95).value
+    return estimate_reliability(outcomes, [1]).pass_at["1"] if scored else unscored, seconds

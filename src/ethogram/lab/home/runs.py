@@ -136,7 +136,7 @@ class RunSummary(Result, kw_only=True):
 
 
 def load(run: str = "latest", *, home: Home | str | None = None) -> Run:
-    """A stored run, by its name, its directory or `latest`; nothing but its ledger is read until it is asked for.
+    """Open a stored run, by its name, its directory or `latest`; only its ledger is read, traces are loaded on demand.
 
     Raises `NotFound` for a run that does not exist.
 
@@ -177,7 +177,7 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
 
 
 def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> RunSummary:
-    """What is in a run: tasks, episodes, totals, and what was lost on the way in."""
+    """What is in a run: tasks, episodes, totals, and what could not be imported."""
     found = run_of(run, home)
     entries = found.entries
     reasons = run_outcomes(found)

@@ -1,4 +1,4 @@
-"""Runs whose episodes may be counted: replays and forks repeat recorded answers and are no samples."""
+"""Runs whose episodes may be counted: replays and forks repeat recorded answers: no independent attempts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def sampled_run(run: Run | str, home: Home | str | None = None) -> Run:
     if found.info.kind == REPLAY:
         source = found.info.plan.get(REPLAYED, "")
         raise BadUsage(
-            f"run {found.name!r} repeats the recorded answers of {source!r}, so its episodes are no samples; ask about "
-            f"{source!r} instead, or look at it with: ethogram show {found.name}"
+            f"run {found.name!r} repeats the recorded answers of {source!r}, so its episodes are not independent "
+            f"attempts; ask about {source!r} instead, or look at it with: ethogram show {found.name}"
         )
     if found.info.kind == FORK:
         raise BadUsage(
-            f"run {found.name!r} continues recorded traces, so its episodes are no samples of tasks; "
+            f"run {found.name!r} continues recorded traces, so its episodes are not independent attempts; "
             f"ethogram fork shows their effect, and ethogram show {found.name} lists them"
         )
     return found

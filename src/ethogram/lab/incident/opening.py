@@ -72,7 +72,7 @@ def open_incident(
     if failure is not None and failure not in FAILURE_CLASSES:
         raise NotFound.named("class of failure", failure, list(FAILURE_CLASSES))
     facts = _facts(lake, found, entry, passing, failure, owner, Path(playbook) if playbook is not None else None)
-    said = why.strip() or f"task {facts.task} failed: {facts.said or facts.outcome}"
+    said = why.strip() or f"task {facts.task} failed ({facts.class_ or facts.outcome})"
     event = IncidentEvent(event="opened", at=now(), by=person(by), why=said, facts=facts)
     incident_of("new", [event])
     name = new_incident(lake, event.at[:10], stored_event(lake, event, found.info.redaction))

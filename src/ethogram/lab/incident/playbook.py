@@ -61,6 +61,6 @@ def _read(path: Path) -> dict[str, Play]:
     odd = sorted(found.keys() - set(known))
     if odd:
         raise BadInput(
-            f"{path.name} names {odd[0]!r}, which is no class; classes are: {', '.join(known)}", where=str(path)
+            f"{path.name} names {odd[0]!r}, which is not a class; classes are: {', '.join(known)}", where=str(path)
         )
     return found

@@ -47,8 +47,8 @@ class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
     runs: int
 
 
-class JudgeUse(msgspec.Struct, frozen=True, kw_only=True):
-    """What judging used: calls of models, those that a cache answered, and dollars; None where a call has no price."""
+class CallUse(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of models, those that a cache answered, and dollars; `cost_usd` is None where a call has no price."""
 
     calls: int = 0
     cached: int = 0
@@ -76,7 +76,7 @@ class JudgeResult(Result, kw_only=True):
     items: list[JudgedItem]
     score: Estimate
     scores: list[ScoreCount]
-    use: JudgeUse = JudgeUse()
+    use: CallUse = CallUse()
     removed: dict[str, int] = {}
     coverage: Coverage | None = None
     disagreement: Estimate | None = None
@@ -116,7 +116,7 @@ class PairwiseResult(Result, kw_only=True):
     unknown: int
     preferred: Estimate
     order: BiasReport
-    use: JudgeUse = JudgeUse()
+    use: CallUse = CallUse()
     stopped: str | None = None
     skipped: list[Skipped] = []
     notes: list[str] = []

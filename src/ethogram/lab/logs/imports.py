@@ -198,8 +198,8 @@ class _Import:
         """Read all paths and report."""
         redactor = self.home.redactor(self.policy)
         name = self.options.run or run_name(paths[0], redactor)
-        details = {"tags": self.options.tags, "redaction": self.options.redact}
-        run, self.created = self.home.run_of_kind(name, "import", **details)
+        tags, redaction = self.options.tags, self.options.redact
+        run, self.created = self.home.run_of_kind(name, "import", tags=tags, redaction=redaction)
         self.register = Register(run)
         result, stored = ImportResult(run=run.name), False
         try:

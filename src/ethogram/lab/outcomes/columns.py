@@ -47,7 +47,11 @@ def load_outcomes(
         names, task = _apart(names, task, [found.entries[i].head for i in chosen])
     plan = _plan(found, names, condition)
     if not names and not plan:
-        raise NotFound(f"run {found.name!r} has no episodes yet; run or import something first")
+        raise NotFound(
+            f"run {found.name!r} has no episodes yet; run or import something first",
+            where=f"run {found.name!r}",
+            what="episode",
+        )
     order = sorted(range(len(names)), key=lambda i: natural(names[i]))
     task = np.argsort(np.array(order, dtype=np.int64))[task]
     names = [names[i] for i in order]
@@ -82,6 +86,12 @@ def episode_metrics(run: Run) -> dict[str, Floats]:
         except BadInput:
             found[kind.name] = np.full(len(rows), np.nan)
     return found
+
+
+def clean_condition(run: Run) -> str | None:
+    """The condition of clean attempts in a paired experiment, where the disturbed ones are asked about apart; else
+    None."""
+    return "" if "experiment" in run.info.plan else None
 
 
 def facts_of(run: Run) -> dict[str, str]:

@@ -209,7 +209,7 @@ def _from_csv(run: Run, path: Path, name: str, by: str | None, skipped: list[Ski
         if entry is None:
             skipped.append(Skipped(where, why or "no trace of the run fits"))
         elif number and not number.isdecimal():
-            skipped.append(Skipped(where, f"{number!r} is no step; steps are numbers from 0"))
+            skipped.append(Skipped(where, f"{number!r} is not a step; steps are numbers from 0"))
         else:
             step = int(number) if number else at
             said = row.get("why", "")
@@ -252,7 +252,9 @@ def _value(said: _Said) -> Param:
         classes = named_classes(said.value)
         if classes is None:
             known = ", ".join((*FAILURE_CLASSES, NO_CLASS))
-            raise BadUsage(f"{said.value!r} is no failure class; classes are: {known}; name another label with --label")
+            raise BadUsage(
+                f"{said.value!r} is not a failure class; classes are: {known}; name another label with --label"
+            )
         if not said.why:
             raise BadUsage("a failure class by hand overrides what rules found: say why with --why")
         return ",".join(classes) or NO_CLASS

@@ -83,8 +83,8 @@ class TraceOutline:
 
     @cached_property
     def failed(self) -> Any:
-        """Rows that ended in an error."""
-        return (_coded(self.table.column("status"), ("error",)) == 0) | self.table.known("error")
+        """Rows that ended in an error, by their status alone, as totals and `--only errors` count them."""
+        return _coded(self.table.column("status"), ("error",)) == 0
 
     @cached_property
     def step(self) -> Any:

@@ -83,7 +83,12 @@ def chosen_steps(trace: Trace, choice: StepChoice) -> tuple[list[int], TextSearc
     count = len(trace.steps)
     if choice.step is not None and not 0 <= choice.step < count:
         has = f"steps 0 to {count - 1}" if count else "no steps"
-        raise NotFound(f"trace {trace.head.trace_id} has no step {choice.step}; it has {has}")
+        raise NotFound(
+            f"trace {trace.head.trace_id} has no step {choice.step}; it has {has}",
+            where=f"trace {trace.head.trace_id}",
+            what="step",
+            name=str(choice.step),
+        )
     near = range(count)
     if choice.step is not None:
         near = range(max(choice.step - choice.around, 0), min(choice.step + choice.around + 1, count))

@@ -130,7 +130,11 @@ class BesideReader:
         """One attempt; raises `NotFound` where it is no longer kept."""
         wanted = self._by_trace.get(entry.head.trace_id)
         if wanted is None:
-            raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
+            raise NotFound(
+                f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}",
+                what="trace",
+                name=entry.head.trace_id,
+            )
         known = AttemptBeside(
             trace=entry.head.trace_id,
             state=wanted.state,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from statistics import fmean
 
-from ethogram.lab.cost.kept import kept_costs
+from ethogram.lab.outcomes.pricing import run_price
 from ethogram.store import Home, Run
-from ethogram.store.redact import is_marked
-from ethogram.trace import short_id
+from ethogram.trace import is_marked, short_id
 
 from .alternatives import alternatives
 from .causes import CauseGroup
@@ -62,9 +60,3 @@ def runs_again(run: Run) -> bool:
     """Whether the run names a suite and an agent, as a user could."""
     named = [str(run.info.plan.get(what) or "") for what in ("suite", "agent")]
     return all(name and not is_marked(name) for name in named)
-
-
-def run_price(run: Run) -> float | None:
-    """What one run costs: the mean of those whose cost is known, None where none is."""
-    known = [c.cost_usd for c in kept_costs(run).values() if c.cost_usd is not None]
-    return fmean(known) if known else None

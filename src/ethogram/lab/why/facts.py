@@ -8,7 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from ethogram.judge.findings import Facts, known_facts
-from ethogram.judge.settings import ToolCalls
+from ethogram.judge.settings import ToolCallsCheck
 from ethogram.lab.outcomes.scoring import own_suite, redactor_of
 from ethogram.plan import Task
 from ethogram.store import Home, Run
@@ -44,10 +44,10 @@ def _tasks(run: Run) -> tuple[Task, ...]:
     return ()
 
 
-def _expected(task: Task) -> tuple[object, ToolCalls] | None:
+def _expected(task: Task) -> tuple[object, ToolCallsCheck] | None:
     for check in task.checks:
         if check.kind == "tool_calls":
-            settings = msgspec.convert(check.settings, ToolCalls)
+            settings = msgspec.convert(check.settings, ToolCallsCheck)
             calls = task.expected if settings.calls is msgspec.UNSET else settings.calls
             return calls, settings
     return None

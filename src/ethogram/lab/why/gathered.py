@@ -180,7 +180,7 @@ def never_called(found: AllFindings) -> list[Seen]:
     for name, seen in found.seen.items():
         tool = name.removeprefix(CALLED)
         rows = sorted(everyone - set(seen.rows))
-        if name.startswith(CALLED) and rows and NEVER + tool not in found.seen:
+        if name.startswith(CALLED) and rows:
             absent = Seen(Finding(name=NEVER + tool, source="event"))
             absent.rows = rows
             absent.steps = [None] * len(rows)

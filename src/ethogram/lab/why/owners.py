@@ -45,7 +45,7 @@ DEFAULTS: dict[str, Owner] = {
         owner="context", try_="ask for a read before every write, and keep what was read in the context"
     ),
     "gave_up": Owner(
-        owner="prompt", try_="say that one failed call is no reason to stop, and show how much budget is left"
+        owner="prompt", try_="say that one failed call is not a reason to stop, and show how much budget is left"
     ),
     "loop": Owner(
         owner="harness", try_="detect the third identical call, stop it, and tell the model what it already tried"
@@ -92,5 +92,7 @@ def _read(path: Path) -> dict[str, Owner]:
         ) from None
     odd = sorted(found.keys() - set(known))
     if odd:
-        raise BadInput(f"{FILE} names {odd[0]!r}, which is no class; classes are: {', '.join(known)}", where=str(path))
+        raise BadInput(
+            f"{FILE} names {odd[0]!r}, which is not a class; classes are: {', '.join(known)}", where=str(path)
+        )
     return found

@@ -128,11 +128,17 @@ def _layers(run: Run, entries: Sequence[Entry], found: AllFindings) -> LayerScor
 def _entries(run: Run, task: str | None) -> Sequence[Entry]:
     if not run.entries and (batched := traceless(run.batches)):
         raise NotFound(
-            f"run {run.name!r} has no traces to read: {batched}; see what is in it with: ethogram show {run.name}"
+            f"run {run.name!r} has no traces to read: {batched}; see what is in it with: ethogram show {run.name}",
+            where=f"run {run.name!r}",
+            what="trace",
         )
     if task is None:
         if not run.entries:
-            raise NotFound(f"run {run.name!r} has no traces to read; run or import something first")
+            raise NotFound(
+                f"run {run.name!r} has no traces to read; run or import something first",
+                where=f"run {run.name!r}",
+                what="trace",
+            )
         return run.entries
     chosen = [e for e in run.entries if task_name(e.head) == task]
     if not chosen:
@@ -161,7 +167,7 @@ class _Answer:
         return WhyResult(
             run=self.run.name,
             task=task,
-            headline=self._headline(causes, leads, len(explained)),
+            headline=self._headline(causes, leads),
             runs=len(self.found.rows),
             scored=self.scored,
             failed=failed,
@@ -339,7 +345,7 @@ class _Answer:
             f"events and choices (adjusted p ≤ .025); tasks with both outcomes: {self.tested.mixed}"
         )
 
-    def _headline(self, causes: list[Cause], leads: list[Cause], explained: int) -> str:
+    def _headline(self, causes: list[Cause], leads: list[Cause]) -> str:
         if not self.scored:
             most = f"; most often: {_brief(leads[0].what)} (in {leads[0].runs_with})" if leads else ""
             runs = len(self.found.rows)
@@ -361,9 +367,10 @@ class _Answer:
         what = _brief(top.what)
         where = _of_tasks(top) + (f", e.g. {short_place(top.examples[0])}" if top.examples else "")
         if causes:
-            both = f"in {top.failed_with} failed and {top.succeeded_with} successful attempts"
-            return f"{start}; {explained} of them show a cause, first: {what} ({both}{where})."
-        return f"{start}; no cause is established; the first lead: {what} (in {top.failed_with} of them{where})."
+            good = f"{top.succeeded_with} of {self.scored - failed} successful attempts"
+            return f"{start}. Main cause: {what} (in {top.failed_with} of {failed} failed and {good}{where})."
+        seen = f"in {top.failed_with} of {failed} failed attempts{where}"
+        return f"{start}. No cause is established. Strongest sign: {what} ({seen})."
 
     def _notes(self) -> list[str]:
         notes = []
@@ -383,10 +390,10 @@ class _Answer:
         return notes
 
 
-def short_place(example: Example) -> str:
+def short_place(at: Example | WhyTrace) -> str:
     """A place that can be pasted: the start of the trace's id, and the step."""
-    name = short_id(example.trace, 10)
-    return name if example.step is None else f"{name}:{example.step}"
+    name = short_id(at.trace, 10)
+    return name if at.step is None else f"{name}:{at.step}"
 
 
 def _brief(text: str, width: int = 100) -> str:

@@ -26,7 +26,7 @@ _SAID = {
     "wrong_arguments": "{rest} has another value than the reference expects",
     "other_call": "calls {rest} where the reference expects another call",
     "same_calls": "makes the calls of the reference",
-    "wrong_tool": "calls {rest}, which is no tool for this",
+    "wrong_tool": "calls {rest}, which is not the tool for this",
     "bad_args": "calls {rest} with arguments that it refuses",
     "hallucinated_state": "calls {rest} with a value that no observation returned",
     "gave_up": "gives up with {rest}",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.lab.home.filters import FieldKind, FilterValue, parse_filter
 from ethogram.lab.home.runs import EpisodeRow, show_run
@@ -75,7 +76,7 @@ class AttemptsView(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-class AttemptRows(msgspec.Struct, frozen=True):
+class HeldAttempts(msgspec.Struct, frozen=True):
     """The attempts of a run, and from which score on one is a success."""
 
     rows: list[EpisodeRow]
@@ -94,7 +95,7 @@ def attempts_view(library: Library, query: AttemptsQuery) -> AttemptsView:
     return grid_of(run_attempts(library, query.run), query)
 
 
-def grid_of(held: AttemptRows, query: AttemptsQuery) -> AttemptsView:
+def grid_of(held: HeldAttempts, query: AttemptsQuery) -> AttemptsView:
     """The grid of attempts that are known."""
     try:
         rows = chosen_attempts(held, query.filter, query.sort, query.down)
@@ -158,18 +159,18 @@ def neighbours_view(library: Library, query: NeighboursQuery) -> NeighboursView:
     )
 
 
-def run_attempts(library: Library, run: str) -> AttemptRows:
+def run_attempts(library: Library, run: str) -> HeldAttempts:
     """The attempts of a run, read once for each state of its ledger."""
     return library.answer(run, ("attempts",), attempts_of)
 
 
-def attempts_of(run: Run) -> AttemptRows:
+def attempts_of(run: Run) -> HeldAttempts:
     """The attempts of a run by task and number."""
     rows = sorted(show_run(run).traces, key=lambda r: (natural(r.task), r.condition, r.attempt))
-    return AttemptRows(rows, run.success_at, {row.trace_id: row for row in rows})
+    return HeldAttempts(rows, run.success_at, {row.trace_id: row for row in rows})
 
 
-def chosen_attempts(held: AttemptRows, filter_: str, sort: AttemptSort, down: bool) -> list[EpisodeRow]:
+def chosen_attempts(held: HeldAttempts, filter_: str, sort: AttemptSort, down: bool) -> list[EpisodeRow]:
     """Attempts that a filter lets through, in order; those without the figure come last. Raises `BadUsage`."""
     chosen = parse_filter(filter_, ATTEMPT_FIELDS)
     rows = [row for row in held.rows if chosen.matches(_value_of(held, row), [row.task, row.agent, row.condition])]
@@ -180,7 +181,7 @@ def chosen_attempts(held: AttemptRows, filter_: str, sort: AttemptSort, down: bo
     return [*(row for _, row in sorted(known, key=lambda pair: pair[0], reverse=down)), *unknown]
 
 
-def _value_of(held: AttemptRows, row: EpisodeRow) -> Callable[[str], FilterValue]:
+def _value_of(held: HeldAttempts, row: EpisodeRow) -> Callable[[str], FilterValue]:
     values: dict[str, FilterValue] = {
         "task": row.task,
         "agent": row.agent,
@@ -199,7 +200,7 @@ def _value_of(held: AttemptRows, row: EpisodeRow) -> Callable[[str], FilterValue
     return values.__getitem__
 
 
-def _row(held: AttemptRows, task: str, condition: str, own: list[EpisodeRow]) -> AttemptRow:
+def _row(held: HeldAttempts, task: str, condition: str, own: list[EpisodeRow]) -> AttemptRow:
     states = [held.state(row) for row in own]
     return AttemptRow(
         task=task or NO_TASK + own[0].trace_id.removeprefix("b2:")[:12],
@@ -210,9 +211,9 @@ def _row(held: AttemptRows, task: str, condition: str, own: list[EpisodeRow]) ->
     )
 
 
-def _cell(held: AttemptRows, row: EpisodeRow) -> AttemptCell:
+def _cell(held: HeldAttempts, row: EpisodeRow) -> AttemptCell:
     facts = [row.missing or f"score {row.score:g}", f"{row.totals.steps} steps"]
     facts += [f"{row.totals.errors} errors"] if row.totals.errors else []
-    facts += [f"${row.cost_usd:.4f}"] if row.cost_usd is not None else []
+    facts += [dollars(row.cost_usd)] if row.cost_usd is not None else []
     words = f"attempt {row.attempt}: {', '.join(facts)}"
     return AttemptCell(trace=row.trace_id, attempt=row.attempt, state=held.state(row), words=words)

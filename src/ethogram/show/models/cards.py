@@ -157,10 +157,20 @@ def text_view(library: Library, query: TextQuery) -> TextView:
     """A slice of a text that was too long for its card."""
     with opened_outline(library, query.run, query.trace) as outline:
         if not 0 <= query.step < outline.steps.size:
-            raise NotFound(f"trace {query.trace} has no step {query.step}; it has {outline.steps.size}")
+            raise NotFound(
+                f"trace {query.trace} has no step {query.step}; it has {outline.steps.size}",
+                where=f"trace {query.trace}",
+                what="step",
+                name=str(query.step),
+            )
         ((_, _, parts),) = outline.words([query.step])
         if not 0 <= query.part < len(parts):
-            raise NotFound(f"step {query.step} has no text {query.part}; it has {len(parts)}")
+            raise NotFound(
+                f"step {query.step} has no text {query.part}; it has {len(parts)}",
+                where=f"step {query.step} of trace {query.trace}",
+                what="text",
+                name=str(query.part),
+            )
         text, first = parts[query.part].text, max(query.first, 0)
         return TextView(text=text[first : first + min(query.count, 1_000_000)], first=first, chars=len(text))
 

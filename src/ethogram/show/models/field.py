@@ -16,7 +16,7 @@ from ethogram.show.library import Library
 from ethogram.store import Run
 
 MOST_POINTS = 2000
-"""How many trajectories are sent as points; of a larger cloud each n-th."""
+"""How many trajectories are sent as points; of a larger cloud a part of every outcome and task."""
 
 
 class FieldQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +105,9 @@ def cloud_view(library: Library, query: CloudQuery) -> CloudView:
     cloud: Cloud = library.answer(
         query.run, ("cloud", query.preset), lambda run: field_cloud(run, home=library.home, preset=query.preset)
     )
-    each = -(-len(cloud.points) // MOST_POINTS) or 1
     return CloudView(
-        explained=cloud.explained, dimensions=cloud.dimensions, points=cloud.points[::each], of=len(cloud.points)
+        explained=cloud.explained,
+        dimensions=cloud.dimensions,
+        points=cloud.thinned(MOST_POINTS).points,
+        of=len(cloud.points),
     )

@@ -144,7 +144,9 @@ def opened_outline(library: Library, run: str, trace: str) -> Iterator[TraceOutl
 def _opened(run: Run, trace: str) -> TraceOutline:
     entry = run.find(trace)
     if entry.forgotten:
-        raise NotFound(f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}")
+        raise NotFound(
+            f"trace {entry.head.trace_id} is no longer kept: {entry.forgotten}", what="trace", name=entry.head.trace_id
+        )
     return trace_outline(run, entry)
 
 

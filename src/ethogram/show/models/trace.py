@@ -15,7 +15,7 @@ from ethogram.lab.why.why import why
 from ethogram.show.library import Library
 from ethogram.store import Run
 
-from .attempts import AttemptRows, AttemptState, run_attempts
+from .attempts import AttemptState, HeldAttempts, run_attempts
 from .cards import LabelView, labels_of
 from .outline import TraceQuery, opened_outline
 
@@ -53,7 +53,7 @@ def trace_view(library: Library, query: TraceQuery) -> TraceView:
         return head_of(outline, held)
 
 
-def head_of(outline: TraceOutline, held: AttemptRows, most: int = MOST_HEAD_TEXT) -> TraceView:
+def head_of(outline: TraceOutline, held: HeldAttempts, most: int = MOST_HEAD_TEXT) -> TraceView:
     """The head of an opened trace, its texts cut to `most` characters."""
     head, problem = outline.entry.head, None
     row = held.by_trace[head.trace_id]

@@ -1,8 +1,7 @@
 """Calls of a judge's model: found in the run's cache, or bought within caps; priced, and handed to a recorder.
 
 What is sent is what is stored, so redacted words stay redacted. Keys come from the environment, go into one header and
-nowhere else. Replies are kept beside the run's other derived files, redacted, and are forgotten with its traces; a
-sealed run keeps none, because its words must not stand in the clear.
+nowhere else.
 """
 
 from __future__ import annotations
@@ -12,43 +11,25 @@ import os
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ethogram.capture.asgi import LOOPBACK
-from ethogram.capture.draft import Draft
 from ethogram.capture.wire.asking import ModelClient, Unanswered
 from ethogram.capture.wire.call import ModelReply, ModelRequest, ProtocolName, Usage
-from ethogram.cost import Amounts, Budget, Caps, Metering
 from ethogram.cost.prices import provider_at
-from ethogram.cost.settings import price_list
-from ethogram.errors import BadUsage, EthogramError
+from ethogram.errors import BadUsage
 from ethogram.judge.modeljudge import JudgeReply, JudgeRequest
-from ethogram.lab.judging.results import JudgeUse
-from ethogram.store import DERIVED, Redactor, Run
+from ethogram.study.call_budget import CHARACTERS_PER_TOKEN, CallBudget
+from ethogram.study.reply_cache import ReplyCache
 from ethogram.trace import Param, ToolCall
 
 KEY_NAME = "ETHOGRAM_JUDGE_API_KEY"
-CACHE = "judge"
 TOOL = "verdicts"
-CHARACTERS_PER_TOKEN = 2.5
-"""Few, so that what is reserved before a call is not less than what it uses."""
 OFFICIAL = {"openai-chat": "https://api.openai.com/v1", "anthropic-messages": "https://api.anthropic.com"}
 T = TypeVar("T")
-
-
-class Transport(Protocol):
-    """Sends one request and gives the reply; raises `Unanswered` where none came."""
-
-    def send(self, request: ModelRequest) -> ModelReply:
-        """The reply."""
-        ...
-
-    def close(self) -> None:
-        """Release what is held."""
-        ...
 
 
 class Endpoint(NamedTuple):
@@ -72,18 +53,6 @@ class JudgeCall(NamedTuple):
     cost_usd: float | None
     start_ns: int
     end_ns: int
-
-
-class CallLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What judging may cost."""
-
-    max_usd: float | None = None
-    max_calls: int | None = None
-    metering: Metering = Metering()
-
-
-class _Cached(msgspec.Struct, frozen=True):
-    text: str
 
 
 class HttpTransport:
@@ -132,7 +101,7 @@ class JudgeCalls:
     def __init__(
         self,
         endpoint: Endpoint,
-        transport: Transport,
+        transport: HttpTransport,
         budget: CallBudget,
         cache: ReplyCache | None = None,
         record: Callable[[JudgeCall], None] | None = None,
@@ -145,11 +114,13 @@ class JudgeCalls:
 
     def __call__(self, request: JudgeRequest) -> JudgeReply:
         """The reply from the cache, else from the model. Raises `CapReached` before a call that a cap forbids."""
-        if self.cache is not None and (text := self.cache.find(request)) is not None:
+        if self.cache is not None and (text := self.cache.find(request.digest)) is not None:
             self.budget.count_cached()
             return JudgeReply(text=text)
         asked = wire_request(request, self.endpoint)
-        reserved = self.budget.reserve(request, self.endpoint)
+        size = sum(len(m.text) for m in request.messages) / CHARACTERS_PER_TOKEN
+        most = Usage(input_tokens=int(size) + 1, output_tokens=request.max_tokens)
+        reserved = self.budget.reserve(request.model, self.endpoint.provider, most)
         start = time.time_ns()
         reply: ModelReply | None = None
         error: str | None = None
@@ -160,116 +131,20 @@ class JudgeCalls:
         except Unanswered as failure:
             error = str(failure)
         finally:
-            cost = self.budget.settle(reserved, request, self.endpoint, reply.usage if reply is not None else None)
+            usage = reply.usage if reply is not None else None
+            cost = self.budget.settle(reserved, request.model, self.endpoint.provider, usage)
         if self.record is not None:
             self.record(JudgeCall(request, reply, error, cost, start, time.time_ns()))
         if reply is None or (error is not None and not reply.message.parts):
             return JudgeReply(error=error or "no reply came")
         text = _words(reply)
         if self.cache is not None:
-            self.cache.keep(request, text)
+            self.cache.keep(request.digest, text)
         return JudgeReply(text=text)
 
     def close(self) -> None:
         """Close connections."""
         self.transport.close()
-
-
-class CallBudget:
-    """Calls and dollars of one command, over all members of a panel."""
-
-    def __init__(self, limits: CallLimits) -> None:
-        own = limits.metering.prices
-        metering = Metering(prices=price_list().own if own is None else own)
-        self.limits = limits
-        self._prices = metering.calls()
-        self._budget = Budget("judge", Caps(usd=limits.max_usd, steps=limits.max_calls))
-        self._lock = threading.Lock()
-        self._calls = self._cached = 0
-        self._known_usd = 0.0
-        self._unpriced = False
-
-    def check(self, model: str, endpoint: Endpoint) -> None:
-        """Refuse a cap on dollars that cannot be kept; raises `BadUsage`."""
-        priced = self._cost(model, endpoint, Usage(input_tokens=1, output_tokens=1))
-        if isinstance(priced, str) and self.limits.max_usd is not None and self.limits.max_calls is None:
-            raise BadUsage(
-                f"model {model!r} has no price ({priced}), so --max-usd cannot be kept; give --price "
-                f"'{model}=FRESH/OUTPUT', or cap the number of calls with --max-calls"
-            )
-
-    def count_cached(self) -> None:
-        """A reply came from the cache."""
-        with self._lock:
-            self._cached += 1
-
-    def reserve(self, request: JudgeRequest, endpoint: Endpoint) -> Amounts:
-        """Set aside what a call may use at most; raises `CapReached`."""
-        size = sum(len(m.text) for m in request.messages) / CHARACTERS_PER_TOKEN
-        most = Usage(input_tokens=int(size) + 1, output_tokens=request.max_tokens)
-        cost = self._cost(request.model, endpoint, most)
-        want = Amounts(steps=1, usd=0.0 if isinstance(cost, str) else cost)
-        self._budget.reserve(want)
-        return want
-
-    def settle(self, want: Amounts, request: JudgeRequest, endpoint: Endpoint, usage: Usage | None) -> float | None:
-        """Count a call with what it used; dollars that nobody knows are counted as they were reserved."""
-        cost = self._cost(request.model, endpoint, usage or Usage())
-        known = None if isinstance(cost, str) else cost
-        self._budget.settle(want, Amounts(steps=1, usd=want.usd if known is None else known))
-        with self._lock:
-            self._calls += 1
-            self._known_usd += known or 0.0
-            self._unpriced = self._unpriced or known is None
-        return known
-
-    def use(self) -> JudgeUse:
-        """What was used so far."""
-        with self._lock:
-            return JudgeUse(
-                calls=self._calls,
-                cached=self._cached,
-                cost_usd=None if self._unpriced else self._known_usd,
-                at_least_usd=self._known_usd,
-            )
-
-    def _cost(self, model: str, endpoint: Endpoint, usage: Usage) -> float | str:
-        draft = Draft(kind="model", name="judge", model=model, provider=endpoint.provider, start_ns=time.time_ns())
-        for name in ("input_tokens", "cache_read_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens"):
-            setattr(draft, name, getattr(usage, name))
-        return self._prices.cost(draft)
-
-
-class ReplyCache:
-    """Replies by the content of their request, among the derived files of a run."""
-
-    def __init__(self, run: Run, redactor: Redactor) -> None:
-        self._run, self._redactor = run, redactor
-
-    @classmethod
-    def of(cls, run: Run, redactor: Redactor) -> ReplyCache | None:
-        """The cache of a run; None where its words are sealed."""
-        sealed = run.keys.active() is not None or any(f.key for f in run.standing.files)
-        return None if sealed else cls(run, redactor)
-
-    def find(self, request: JudgeRequest) -> str | None:
-        """A reply that was kept."""
-        path = self._path(request)
-        try:
-            return msgspec.json.decode(self._run.files.read(path), type=_Cached).text
-        except (EthogramError, msgspec.MsgspecError, UnicodeDecodeError, OSError):
-            return None
-
-    def keep(self, request: JudgeRequest, text: str) -> None:
-        """Keep a reply, redacted; a home that may only be read keeps none."""
-        clean = self._redactor.redact(text, "label").text
-        try:
-            self._run.files.publish(self._path(request), msgspec.json.encode(_Cached(clean)))
-        except (EthogramError, OSError):
-            return
-
-    def _path(self, request: JudgeRequest) -> str:
-        return f"{self._run.path}/{DERIVED}/{CACHE}-{request.digest.rpartition(':')[2]}.json"
 
 
 def wire_request(request: JudgeRequest, endpoint: Endpoint) -> ModelRequest:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -18,7 +17,6 @@ from ethogram.lab.judging.verdicts import share_over_runs
 from ethogram.lab.outcomes.names import task_name
 from ethogram.store import Entry, Home, Run
 
-from .calls import Endpoint, Transport
 from .runs import cap_words
 from .session import JudgeOptions, JudgeSession, Tell
 
@@ -37,20 +35,18 @@ def judge_pairs(
     common_tasks: bool = False,
     home: Home | str | None = None,
     judge: Judge | None = None,
-    environment: Mapping[str, str] | None = None,
-    transport: Callable[[Endpoint], Transport] | None = None,
     progress: Tell | None = None,
 ) -> PairwiseResult:
     """Which of two runs a judge prefers on the same tasks, each pair shown in both orders.
 
-    Attempts of a task are paired in their order. Arguments are those of `judge_run`, but for the second run, and
-    `common_tasks`, which takes the tasks that are the same in two versions of a suite. Raises `BadUsage` where the runs
-    share no task, or ran different versions.
+    Attempts of a task are paired in their order. Arguments are those of `judge_run` without `environment`, the second
+    run, and `common_tasks`, which takes the tasks that are the same in two versions of a suite. Raises `BadUsage` where
+    the runs share no task, or ran different versions.
 
     Example: `judge_pairs("new", "old", JudgeOptions(judge="rule")).preferred`
     """
     options = options or JudgeOptions()
-    with JudgeSession(run, options, home=home, judge=judge, environment=environment, transport=transport) as session:
+    with JudgeSession(run, options, home=home, judge=judge) as session:
         other = sampled_run(against, session.home)
         same = comparable_tasks(other, session.run, common_tasks=common_tasks)
         pairs = [pair for pair in _paired(session, other) if same is None or pair.task in same]

@@ -12,6 +12,7 @@ import msgspec
 
 from ethogram.capture.intake import Skipped
 from ethogram.cost.budget import CapReached
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.estimate import Estimate
 from ethogram.judge.guards import JudgeGuard
@@ -28,7 +29,6 @@ from ethogram.store.stop import pulled
 from ethogram.trace import Label, Trace
 
 from .biases import measure_biases
-from .calls import Endpoint, Transport
 from .session import JudgeOptions, JudgeSession, Tell
 
 GROUP = 50
@@ -54,7 +54,6 @@ def judge_run(
     home: Home | str | None = None,
     judge: Judge | None = None,
     environment: Mapping[str, str] | None = None,
-    transport: Callable[[Endpoint], Transport] | None = None,
     progress: Tell | None = None,
 ) -> JudgeResult:
     """Judge the traces of a run by a rubric, and say what share of runs is yes on each item.
@@ -65,7 +64,6 @@ def judge_run(
         home: the home.
         judge: a judge of your own, in the place of the one that the options name.
         environment: where addresses and keys of providers are found; by default ours.
-        transport: what sends requests, in the place of HTTP.
         progress: called with one sentence now and then.
 
     Raises:
@@ -79,7 +77,7 @@ def judge_run(
     Example: `judge_run("night", JudgeOptions(judge="rule")).items[0].yes`
     """
     options = options or JudgeOptions()
-    with JudgeSession(run, options, home=home, judge=judge, environment=environment, transport=transport) as session:
+    with JudgeSession(run, options, home=home, judge=judge, environment=environment) as session:
         need_traces(session.run, "judge")
         work = _Judging(session, progress or (lambda _: None))
         work.go()
@@ -214,7 +212,7 @@ class _Judging:
         if self.judged % GROUP == 0 or time.monotonic() - self._stored_at > GROUP_SECONDS:
             self._store()
             use = self.session.budget.use()
-            self.tell(f"{self.judged} of {total} traces, {use.calls} calls, ${use.at_least_usd:.4f}")
+            self.tell(f"{self.judged} of {total} traces, {use.calls} calls, {dollars(use.at_least_usd)}")
 
     def _store(self) -> None:
         append_outcomes(self.session.run, {}, self._waiting, self.session.redactor)

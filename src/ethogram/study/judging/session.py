@@ -27,17 +27,15 @@ from ethogram.lab.outcomes.scoring import redactor_of
 from ethogram.lab.why.facts import facts_for
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.store.batch import traceless
+from ethogram.study.call_budget import CallBudget, CallLimits
+from ethogram.study.reply_cache import ReplyCache
 from ethogram.trace import Ref, Trace, digest
 
 from .calls import (
-    CallBudget,
-    CallLimits,
     Endpoint,
     HttpTransport,
     JudgeCall,
     JudgeCalls,
-    ReplyCache,
-    Transport,
     environment_for,
 )
 from .specs import judge_named
@@ -86,9 +84,8 @@ class JudgeSession:
         home: Home | str | None = None,
         judge: Judge | None = None,
         environment: Mapping[str, str] | None = None,
-        transport: Callable[[Endpoint], Transport] | None = None,
     ) -> None:
-        """`judge` takes the place of the one that the options name; `transport` that of HTTP.
+        """`judge` takes the place of the one that the options name.
 
         Raises `BadUsage` for options that make no sense, and where a cap cannot be kept.
         """
@@ -100,13 +97,12 @@ class JudgeSession:
         self.guards = guards_named(options.guards)
         self.rubric = read_rubric(options.rubric)
         limits = CallLimits(max_usd=options.max_usd, max_calls=options.max_calls, metering=options.metering)
-        self.budget = CallBudget(limits)
+        self.budget = CallBudget("judge", limits, "cap the number of calls with --max-calls")
         self.redactor = redactor_of(self.run, self.home)
         self.calls: list[JudgeCalls] = []
         self._recorded: list[bytes] = []
         self._recording = threading.Lock()
         self._environment = environment
-        self._transport = transport
         settings = ModelSettings(
             model="",
             temperature=options.temperature,
@@ -163,16 +159,16 @@ class JudgeSession:
         """Whether the judge asks a model."""
         return bool(self.judge.models)
 
-    def entries(self, run: Run | None = None) -> list[Entry]:
+    def entries(self) -> list[Entry]:
         """The traces that are meant, tasks taking turns, so that a limit or a cap leaves a spread of them."""
-        found = run or self.run
+        found = self.run
         chosen = [e for e in found.entries if not e.forgotten]
         if not chosen:
             batched = traceless(found.batches)
             why = "; run or import something first"
             if batched:
                 why = f": {batched}; see what is in it with: ethogram show {found.name}"
-            raise NotFound(f"run {found.name!r} has no traces to judge{why}")
+            raise NotFound(f"run {found.name!r} has no traces to judge{why}", where=f"run {found.name!r}", what="trace")
         if self.options.task is not None:
             known = sorted({task_name(e.head) for e in chosen}, key=natural)
             chosen = [e for e in chosen if task_name(e.head) == self.options.task]
@@ -215,12 +211,11 @@ class JudgeSession:
             self.notes.append(text)
 
     def _connect(self, model: str, endpoint: Endpoint) -> AskModel:
-        self.budget.check(model, endpoint)
-        if self._transport is not None:
-            transport = self._transport(endpoint)
-        else:
-            transport = HttpTransport(environment_for(endpoint, self._environment))
-        calls = JudgeCalls(endpoint, transport, self.budget, ReplyCache.of(self.run, self.redactor), self._record)
+        self.budget.check(model, endpoint.provider)
+        transport = HttpTransport(environment_for(endpoint, self._environment))
+        calls = JudgeCalls(
+            endpoint, transport, self.budget, ReplyCache.of(self.run, self.redactor, "judge"), self._record
+        )
         self.calls.append(calls)
         return calls
 

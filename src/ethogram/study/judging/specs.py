@@ -54,7 +54,7 @@ def model_at(text: str) -> tuple[str, Endpoint]:
         raise BadUsage(f"{text!r} names no model; write NAME@URL, such as gpt-4.1@http://127.0.0.1:8000/v1")
     parts = urlsplit(address)
     if address and (parts.scheme not in ("http", "https") or not parts.hostname):
-        raise BadUsage(f"{address!r} is no address; give one such as http://127.0.0.1:8000/v1")
+        raise BadUsage(f"{address!r} is not an address; give one such as http://127.0.0.1:8000/v1")
     if parts.username or parts.password:
         raise BadUsage("the address of the judge holds a name or a password; set ETHOGRAM_JUDGE_API_KEY instead")
     anthropic = "anthropic" in (parts.hostname or "") or address.rstrip("/").endswith("/messages")

@@ -58,7 +58,7 @@ def _model(scripted: str | None, seed: int) -> tuple[ReplyFunction, str]:
     if scripted is not None:
         found = named_object(scripted)
         if not callable(found):
-            raise BadUsage(f"{scripted} is no function; give one that takes a request and gives a reply")
+            raise BadUsage(f"{scripted} is not a function; give one that takes a request and gives a reply")
         return found, scripted.rpartition(":")[2]
     if (why := available()) is not None:
         raise MissingExtra(f"the local model cannot run: {why}; or give --scripted FILE.py:NAME", extra="local")
