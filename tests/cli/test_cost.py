@@ -62,7 +62,7 @@ def test_a_dearer_model_cannot_pay(call):
     said = call("cost", *ASSUME, "--price", "larger=9/45", "--resolution", "0.65", "--route", "100%=larger")
     assert said.code == 0, said
     assert "break-even resolution     195 % (assumed); above 100 %: it cannot pay" in said.out
-    assert "at 65 % resolved          $2.4978 per resolved task: does not pay" in said.out
+    assert "at 65 % resolved          $2.50 per resolved task: does not pay" in said.out
 
 
 def test_a_run_on_the_screen(call, coding):

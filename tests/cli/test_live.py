@@ -43,7 +43,7 @@ def tally() -> LiveCounts:
 def test_tasks_passes_missing_spend_against_the_cap_rate_and_time_left(tally: LiveCounts) -> None:
     tally.began -= 10  # one fresh episode in ten seconds
     line, head, *rows = drawn(tally)
-    assert line.startswith("night: 3 of 60 done, 1 passed, 1 missing, $0.0300 of $1.5000, 6.0/min, about 10 min left")
+    assert line.startswith("night: 3 of 60 done, 1 passed, 1 missing, $0.0300 of $1.50, 6.0/min, about 10 min left")
     assert head.split() == ["task", "done", "passed", "missing", "spent"]
     assert [r.split() for r in rows] == [["tea", "2", "1", "1", "$0.0200"], ["milk", "1", "0", "–", "$0.0100"]]
 

@@ -94,7 +94,7 @@ def test_a_dry_run_calls_nothing(ask: Call, document: Call) -> None:
     said = ask("--dry-run", "-k", "3", "--max-usd", "2", agent="act.py:count")
     assert said.code == 0, said
     episodes = 5 + 3 * (1 + len(OPERATORS))  # the noise floor, then three attempts of the clean task and of each change
-    assert said.out.splitlines()[-1] == f"{episodes} episodes; at most $2.0000; nothing was called"
+    assert said.out.splitlines()[-1] == f"{episodes} episodes; at most $2.00; nothing was called"
     assert "duplicated" in said.out
     assert not Path("calls").exists()
     about = ("--agent", "act.py:count", "--file", "sales.csv", *SUM)

@@ -18,7 +18,7 @@ def dollars(value: float | None) -> str:
         return "∞"
     if value >= 1000:
         return f"${value:,.0f}"
-    if value >= 10 or value == 0:
+    if value >= 1 or value == 0:
         return f"${value:.2f}"
     digits = 4 if value >= 0.01 else 1 - math.floor(math.log10(value))
     return f"${value:.{digits}f}"
