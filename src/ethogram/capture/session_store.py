@@ -25,8 +25,6 @@ from ethogram.store import Home, RunWriter, compact
 from ethogram.store.redact import policy_from
 from ethogram.trace import Head, Label, Origin, Ref, Span, TraceId, episode_id, text_ref, trace_id
 
-GATEWAY = "gateway"
-"""The kind of runs that hold what passed a gateway of its own."""
 EVERY_SECONDS = 1.0
 """How often growing sessions are stored, at most."""
 SPANS_PER_SECOND = 500

@@ -18,7 +18,6 @@ import msgspec
 
 from ethogram.capture.draft import Draft
 from ethogram.capture.session_remote import RemoteSessions
-from ethogram.capture.session_store import GATEWAY
 from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.capture.wire.call import CallPolicy
 from ethogram.capture.wire.faults import ModelFaults, PromptFaults, ToolFaults
@@ -32,7 +31,7 @@ from ethogram.perturb.operator import checked_intensity
 from ethogram.plan import derived_seed
 from ethogram.result import Result
 from ethogram.store import Home
-from ethogram.store.lake import METERS
+from ethogram.store.lake import GATEWAY, METERS
 
 from .books import check_spent, read_books
 from .disturb import Disturbance

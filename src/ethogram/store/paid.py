@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ethogram.trace import Param, Totals
 
 from . import ledger
-from .lake import METERS
+from .lake import GATEWAY, METERS
 from .stored_run import Run
 
 Alike = tuple[str, Totals, tuple[tuple[str, Param], ...]]
@@ -25,17 +25,14 @@ class PaidEntries(NamedTuple):
 
 
 def paid_entries(run: Run) -> PaidEntries:
-    """Read the ledger once; a longer version of the same log replaces what was paid for once."""
+    """Read the ledger once."""
     segments = ledger.in_force(ledger.read_all(run.files, run.path, ledger.Slim()))
     live = ledger.standing(segments).live
     standing = _alike(live)
-    executed = METERS in run.info.plan and run.info.kind not in RECORDED
+    # what a gateway or an imported log replaces is the same attempt, paid for once
+    executed = METERS in run.info.plan and run.info.kind != GATEWAY
     replaced = _alike(e for s in segments for e in s.entries) - standing if executed else Counter()
     return PaidEntries(live, standing, replaced)
-
-
-RECORDED = frozenset({"gateway", "serve", "import"})
-"""Kinds of runs whose traces grow while their agents work elsewhere."""
 
 
 def repeated_usd(run: Run) -> float:
