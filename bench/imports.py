@@ -30,7 +30,7 @@ from growth import WORDS, words
 
 FILES = 300 if QUICK else 1500
 SPAN_BYTES = (5 if QUICK else 30) * 1_000_000
-LOGS = 60 if QUICK else 150
+LOGS = 150
 TURNS = 3
 OWN = Path(__file__).resolve().parents[1]
 BEFORE = {"chats": (31.5, 22.6), "spans": (21.5, 15.7)}

@@ -130,8 +130,7 @@ def _lines(data: bytes) -> list[Any]:
 
 def _members(source: Source) -> list[str]:
     try:
-        with source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
-            return archive.namelist()
+        return [member.filename for member in source.zip_members]
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError, struct.error):
         return []
 

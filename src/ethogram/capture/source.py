@@ -10,6 +10,7 @@ import io
 import os
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from pathlib import Path
@@ -91,6 +92,15 @@ class Source:
         """The bytes as they lie on disk (zip files want to seek in them)."""
         start, whole = self._start
         return io.BytesIO(start) if whole else self._opener()
+
+    @cached_property
+    def zip_members(self) -> list[zipfile.ZipInfo]:
+        """What the directory of a zip file names; raises what `zipfile` raises for a damaged one.
+
+        It is read once, for who recognises a format and who reads it.
+        """
+        with self.open_packed() as raw, zipfile.ZipFile(raw) as archive:
+            return archive.infolist()
 
     @cached_property
     def _start(self) -> tuple[bytes, bool]:

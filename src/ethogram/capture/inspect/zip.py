@@ -110,12 +110,11 @@ class Archive:
             raise Unreadable(f"{member.name}: the checksum does not match")
 
     def _directory(self) -> list[Member]:
-        with self._source.open_packed() as raw, zipfile.ZipFile(raw) as archive:
-            return [
-                Member(i.filename, i.compress_type, i.flag_bits, i.header_offset, i.compress_size, i.file_size, i.CRC)
-                for i in archive.infolist()
-                if not i.is_dir()
-            ]
+        return [
+            Member(i.filename, i.compress_type, i.flag_bits, i.header_offset, i.compress_size, i.file_size, i.CRC)
+            for i in self._source.zip_members
+            if not i.is_dir()
+        ]
 
     def _salvage(self, report: Callable[[str, str], None]) -> Iterator[Member]:
         """Members by their own headers, from the start to the cut; damaged stretches are stepped over."""
