@@ -26,10 +26,21 @@ def address(serve_home: Callable[[Path], str], tmp_path_factory: pytest.TempPath
     return serve_home(folder / "home")
 
 
+def settled(page: Any, element: Any) -> None:
+    """Wait until an element has stayed where it is: parts of a page that load later move it from under the pointer."""
+    places = [None]
+    for _ in range(50):
+        places.append(element.bounding_box())
+        if places[-4:] == [places[-1]] * 4:
+            return
+        page.wait_for_timeout(200)
+
+
 def test_the_grid_leads_to_the_tree_of_a_task(open_page: Callable[..., Any], address: str) -> None:
     page = open_page(f"{address}/#/run?run=night")
-    # with the keyboard: parts of the page that load later move the link from under the pointer
-    page.locator(".matrix .task a").first.press("Enter")
+    link = page.locator(".matrix .task a").first
+    settled(page, link)
+    link.click()
     page.wait_for_url("**#/task?run=night&task=0")
     branches = page.locator(".tree button")
     branches.first.wait_for()
