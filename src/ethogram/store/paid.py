@@ -37,6 +37,8 @@ def paid_entries(run: Run) -> PaidEntries:
 
 def repeated_usd(run: Run) -> float:
     """Dollars recorded for tries that were repeated after a failure, and for attempts that others replaced."""
+    if METERS not in run.info.plan:  # logs of other tools: nothing was repeated here, so the ledger is not read for it
+        return 0.0
     paid = paid_entries(run)
     dollars = sum(wasted(meta, "wasted_usd") * n for (_, _, meta), n in paid.standing.items())
     return dollars + sum(
