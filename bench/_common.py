@@ -13,7 +13,7 @@ from typing import Any
 
 from ethogram.store import Home, Policy, Redactor, RunWriter
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
+from ethogram.traces import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
 
 QUICK = "--quick" in sys.argv
 

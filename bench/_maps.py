@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from scipy.special import bdtrc
 
-from ethogram.decide.explore import Problem
-from ethogram.stats.surface import Axis
+from ethogram.questions.explore.problem import Problem
+from ethogram.questions.explore.surface import Axis
 from ethogram.worlds.toy_v1 import ToyWorld, v1_grid
 
 TAU, ZONE = 0.2, 0.02

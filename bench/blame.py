@@ -20,9 +20,9 @@ from _common import cpu, table, verdict
 
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
-from ethogram.judge.findings import blamed_step, findings
-from ethogram.stats import interval
-from ethogram.trace import SUCCESS_AT, Trace
+from ethogram.findings.findings import blamed_step, findings
+from ethogram.statistics import interval
+from ethogram.traces import SUCCESS_AT, Trace
 
 SHARED = Path(__file__).parents[2] / "shared"
 KINDS = {"Algorithm-Generated": "machine-made", "Hand-Crafted": "hand-made"}

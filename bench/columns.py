@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
 from ethogram.store import Lake
-from ethogram.trace.codec import tagged
+from ethogram.traces.codec import tagged
 
 COLUMNS = ("kind", "name", "input_tokens", "output_tokens")
 

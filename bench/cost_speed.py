@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import msgspec
 from _common import QUICK, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
-from ethogram.lab.cost.costs import CostReport, cost_of
+from ethogram.questions.cost.question import CostReport, cost_of
 from ethogram.store import Home, Run
-from ethogram.trace import SpanId
+from ethogram.traces import SpanId
 
 MODELS = (("gpt-4o", "openai"), ("claude-sonnet-4-5", "anthropic"), ("gemini-2.5-pro", "google"), ("gpt-4o-mini", None))
 DAY_NS = 86_400_000_000_000

@@ -16,14 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import numpy as np
 from _common import QUICK, child, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
-from ethogram.lab.divergence import floors
-from ethogram.lab.divergence.divergence import divergence
-from ethogram.lab.divergence.step_sequences import ReadingOptions, by_version, listed, load_readings
-from ethogram.measure.divergence import diverge
-from ethogram.measure.floor import NoiseFloor
-from ethogram.measure.reading import Reading, read_positions
-from ethogram.stats.distance import Alphabet, align, count_edits, edits, pairwise
-from ethogram.stats.twosample import TaskSample, compare_samples
+from ethogram.measures.divergence import diverge
+from ethogram.measures.noise_floor import NoiseFloor
+from ethogram.measures.sequence import Reading, read_positions
+from ethogram.questions.divergence import floors
+from ethogram.questions.divergence.question import divergence
+from ethogram.questions.divergence.step_sequences import ReadingOptions, by_version, listed, load_readings
+from ethogram.statistics.distance import Alphabet, align, count_edits, edits, pairwise
+from ethogram.statistics.twosample import TaskSample, compare_samples
 from ethogram.store import DERIVED, Run
 
 
@@ -128,7 +128,7 @@ def memory() -> bool:
     """Peak memory of a fresh process that aligns a pair, beside one that only imports."""
     code = """
 import sys, random
-from ethogram.stats.distance import align, edits
+from ethogram.statistics.distance import align, edits
 n = int(sys.argv[1])
 rng = random.Random(1)
 words = ["".join(chr(300 + rng.randrange(25)) for _ in range(n)) for _ in range(2)]

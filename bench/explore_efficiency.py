@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
 from _maps import KINDS, PROBLEM, fresh, limit, reference, uniform_exact
 
-from ethogram.decide.race import RacePosition, episodes_to, trial
+from ethogram.questions.explore.race import RacePosition, episodes_to, trial
 
 Runs = list[list[RacePosition]]
 

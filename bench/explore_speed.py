@@ -23,11 +23,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, child, cpu, new_home, table, verdict
 
 import ethogram
-from ethogram.decide.explore import Problem, Tally
-from ethogram.decide.strategies import RoundSizes, make_strategy
-from ethogram.stats.surface import Axis
-from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import begin_exploration
+from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.world import begin_exploration
+from ethogram.questions.explore.problem import Problem, Tally
+from ethogram.questions.explore.strategies import RoundSizes, make_strategy
+from ethogram.questions.explore.surface import Axis
 from ethogram.worlds.toy_v1 import ToyWorld, play, play_synthetic, v1_grid
 
 TARGETS = 16 if QUICK else 64
@@ -95,8 +95,8 @@ def episodes() -> list[bool]:
 RATE = """
 import sys, tempfile, time
 from pathlib import Path
-from ethogram.study import explore_world
-from ethogram.study.explore import ExploreOptions
+from ethogram.questions.explore.buying import world as explore_world
+from ethogram.questions.explore.buying.rounds import ExploreOptions
 from ethogram.worlds.toy_v1 import ToyWorld
 
 begin_exploration = getattr(explore_world, "begin_exploration", explore_world.explore)  # its name in earlier versions

@@ -11,15 +11,15 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, child, cpu, table, verdict
 
-from ethogram.measure import Field
+from ethogram.questions.field.field import Field
 
 D = 16
 
 WHOLE = """
 import resource, sys, time
 import numpy as np
-from ethogram.measure import Field
-from ethogram.stats import spread
+from ethogram.questions.field.field import Field
+from ethogram.statistics import spread
 K, tasks = int(sys.argv[1]), int(sys.argv[2])
 rng = np.random.default_rng(1)
 points = np.empty((K, 16))

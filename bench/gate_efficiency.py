@@ -31,8 +31,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
 from grids import grid_outcomes
 
-from ethogram.decide.gate import GatePlan, GateSettings, led, plan_gate
-from ethogram.stats import allocation, power, sequential, stratified
+from ethogram.questions.gate import informative_order as allocation
+from ethogram.questions.gate import power, sequential
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, led, plan_gate
+from ethogram.statistics import stratified
 
 TASKS, ALPHA, POWER, STORED, PILOT = 50, 0.05, 0.8, 20, 4
 SUITES, REPEATS = 4 if QUICK else 16, 200

@@ -37,7 +37,7 @@ from urllib.parse import urlsplit
 import numpy as np
 from _common import QUICK, table, verdict
 
-from ethogram.capture.wire.upstream_http import HttpPool, UpstreamFailed, UpstreamRequest
+from ethogram.wire.gateway.upstream_http import HttpPool, UpstreamFailed, UpstreamRequest
 
 WORDS = 40
 AT_ONCE = 8
@@ -140,7 +140,7 @@ asyncio.run(serve(app))
 LEAN = (
     PROXY
     + """
-from ethogram.capture.wire.upstream_http import HttpPool, UpstreamRequest
+from ethogram.wire.gateway.upstream_http import HttpPool, UpstreamRequest
 
 async def app(scope, receive, send):
     body, headers = await body_of(receive), for_upstream(scope["headers"])

@@ -14,7 +14,7 @@ from _common import new_home, plain_writer, table, verdict
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.parse import to_json
-from ethogram.trace import Message, Origin, Scored, Text, ToolCall, ToolResult, Trace
+from ethogram.traces import Message, Origin, Scored, Text, ToolCall, ToolResult, Trace
 
 WORDS = (
     "the a of to and in for is on that by this with you it not or be are from at as your all have new more an was we "

@@ -40,7 +40,7 @@ GAIN = (2.0, 2.5)
 
 IMPORT = """
 import sys, tempfile, time
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 from ethogram.capture.readers import MODULES, reader
 import pyarrow.parquet
 for name in MODULES:

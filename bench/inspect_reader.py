@@ -154,7 +154,7 @@ def ours_streaming() -> Any:
     from ethogram.capture.intake import Intake, SourceReport
     from ethogram.capture.readers import reader
     from ethogram.capture.source import file_source
-    from ethogram.trace import Origin, text_ref
+    from ethogram.traces import Origin, text_ref
 
     found = reader("inspect")
 

@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, table, verdict
 
-from ethogram.stats.corrected import JudgedSample, Labels, corrected_mean
+from ethogram.questions.calibration.corrected import JudgedSample, Labels, corrected_mean
 
 REPLICATES = 300 if QUICK else 1000
 JUDGES = (

@@ -22,7 +22,7 @@ LIMIT_MB = 600
 
 IMPORT = """
 import sys, time
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 path, home = sys.argv[1:]
 started = time.process_time()
 done = import_logs(path, home=home, run="big")
@@ -30,7 +30,7 @@ OUT = dict(traces=done.traces, spans=done.spans, skipped=len(done.skipped), read
 """
 OPEN = """
 import sys, time
-from ethogram.lab import show_trace
+from ethogram.reading.traces import show_trace
 started = time.process_time()
 tree = show_trace(sys.argv[1], run="big", home=sys.argv[2])
 OUT = dict(of=tree.of, shown=tree.shown, read_s=time.process_time() - started)

@@ -18,10 +18,10 @@ from _common import QUICK, cpu, table, verdict
 from opentelemetry.sdk.trace import TracerProvider
 
 import ethogram as eth
-from ethogram.plan import Suite, Task
-from ethogram.run.suites import run_suite
+from ethogram.harness.suites import run_suite
+from ethogram.plans import Suite, Task
 from ethogram.store import open_home
-from ethogram.trace import Message, Text
+from ethogram.traces import Message, Text
 from ethogram.worlds.model_server import serve_model, text_reply
 
 CALLS = 300 if QUICK else 1500

@@ -17,14 +17,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, command_cpu, cpu, new_home, plain_writer, table, verdict
 from grids import grid_outcomes
 
-from ethogram.decide.compare import compare_outcomes
-from ethogram.lab.gate.comparison import compare as compare_runs
-from ethogram.lab.outcomes.columns import load_outcomes
-from ethogram.lab.outcomes.reliability import reliability as run_reliability
-from ethogram.measure.outcomes import Outcomes
-from ethogram.measure.reliability import estimate_reliability
+from ethogram.measures.comparison import compare_outcomes
+from ethogram.measures.outcomes import Outcomes
+from ethogram.measures.reliability import estimate_reliability
+from ethogram.questions.compare.question import compare as compare_runs
+from ethogram.questions.reliability.question import reliability as run_reliability
+from ethogram.reading.outcomes import load_outcomes
 from ethogram.store import Home
-from ethogram.trace import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
+from ethogram.traces import Head, Missing, Scored, Span, SpanId, episode_id, trace_id
 
 TASKS, ATTEMPTS = (1000 if QUICK else 10_000), 20
 

@@ -18,12 +18,12 @@ OUT = dict(rows=duckdb.connect().sql(sys.argv[2].format(f"read_parquet({files})"
 """
 OURS = """
 import sys
-from ethogram.lab import sql
+from ethogram.questions.home.queries import sql
 OUT = dict(rows=[list(r.values()) for r in sql(sys.argv[2].format("spans"), home=sys.argv[1]).records])
 """
 COUNT = """
 import sys
-from ethogram.lab import sql
+from ethogram.questions.home.queries import sql
 OUT = dict(rows=sql("SELECT count(*) AS n FROM episodes", home=sys.argv[1]).records)
 """
 

@@ -21,16 +21,16 @@ import numpy as np
 from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
 from ethogram.arrays import column
-from ethogram.lab.field.columns import StoredSteps
-from ethogram.lab.field.fields import field_of
-from ethogram.lab.field.results import standard_table
-from ethogram.measure.standard import of_tally, tool_classes
+from ethogram.measures.standard import of_tally, tool_classes
+from ethogram.questions.field.question import field_of
+from ethogram.questions.field.results import standard_table
+from ethogram.reading.step_columns import StoredSteps
 from ethogram.store import Entry, Home, Lake, Run, ledger
 from ethogram.store.ledger import Place
 from ethogram.store.segment import SPAN_COLUMNS
 from ethogram.store.writer import publish_table
-from ethogram.trace import Head, Message, Scored, Span, SpanId, Text, Trace, episode_id, trace_id
-from ethogram.trace.message import pack_message
+from ethogram.traces import Head, Message, Scored, Span, SpanId, Text, Trace, episode_id, trace_id
+from ethogram.traces.message import pack_message
 
 TRACES = 5_000 if QUICK else 100_000
 STEPS = 40

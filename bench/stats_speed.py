@@ -13,14 +13,14 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, child, cpu, table, verdict
 
-from ethogram.stats import exact, multiplicity, passk, stratified
+from ethogram.statistics import exact, multiplicity, passk, stratified
 
 KS = range(1, 21)
 
 WHOLE = """
 import sys
 import numpy as np
-from ethogram.stats import exact, multiplicity, passk, stratified
+from ethogram.statistics import exact, multiplicity, passk, stratified
 rng = np.random.default_rng(1)
 tasks = int(sys.argv[1])
 p = rng.beta(1.4, 0.6, tasks)

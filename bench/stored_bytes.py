@@ -22,15 +22,15 @@ from _common import QUICK, child, new_home, table, verdict
 from growth import WORDS
 
 from ethogram.errors import EthogramError
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 
 DATA = Path(os.environ.get("ETHOGRAM_BENCH_DATA", Path(__file__).parents[2] / "shared" / "data"))
 LEAST = 4 << 10
 BEFORE = 39_000_000
 NO_OP = """
 import sys
-from ethogram.plan import Check, Suite, Task
-from ethogram.run.suites import run_suite
+from ethogram.plans import Check, Suite, Task
+from ethogram.harness.suites import run_suite
 count, tasks = int(sys.argv[1]), 50
 check = (Check(kind="equals"),)
 suite = Suite(name="b", tasks=tuple(Task(id=f"t{i}", prompt="say hi", expected="hi", checks=check) for i in range(tasks)))

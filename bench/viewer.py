@@ -35,8 +35,8 @@ from _common import QUICK, new_home, plain_writer, synthetic_head, synthetic_spa
 from _phoenix import LEFT_OUT, PHOENIX, phoenix_command, project, send, wait_for_spans
 from growth import words
 
-from ethogram.lab import import_logs
-from ethogram.lab.home.exports import export_run
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.logs.imports import import_logs
 
 EPISODES = 200 if QUICK else 1_000
 SPANS = 30_000 if QUICK else 300_000
@@ -49,7 +49,7 @@ MOST_BYTES, MOST_NODES, LEAST_FRAMES = 300_000, 1_500, 50
 PATIENCE_MS = 180_000
 IMPORTING = """
 import sys
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 for number in range(99):
     import_logs(sys.argv[1], run=f"more{number}", home=sys.argv[2])
 """

@@ -17,10 +17,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, cpu, new_home, table, verdict
 
-from ethogram.lab import import_logs
-from ethogram.lab.why.why import why
-from ethogram.measure.contrasts import ContrastEvent, ContrastRuns, contrast_events
-from ethogram.stats import multiplicity, permutation
+from ethogram.measures.contrasts import ContrastEvent, ContrastRuns, contrast_events
+from ethogram.questions.logs.imports import import_logs
+from ethogram.questions.why.question import why
+from ethogram.statistics import multiplicity, permutation
 
 TRACES, STEPS, TOOLS = (200 if QUICK else 1000), 40, 12
 REPEATS = 20 if QUICK else 100

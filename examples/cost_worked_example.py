@@ -5,7 +5,7 @@ python examples/cost_worked_example.py      needs no run, no key and no network
 
 from __future__ import annotations
 
-from ethogram.lab.cost.costs import assumed_cost
+from ethogram.questions.cost.question import assumed_cost
 
 RUN = "steps=20,input=12000,output=700,cached=0.6"
 PRICES = {"frontier": {"fresh": 3.00, "output": 15.00}, "small": {"fresh": 0.15, "output": 0.60}}

@@ -11,7 +11,7 @@ from itertools import groupby
 from pathlib import Path
 
 import ethogram as eth
-from ethogram.lab.home.demo import copy_demo_logs
+from ethogram.worlds.demo import copy_demo_logs
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
-from ethogram.lab.home.demo import copy_demo_logs
+from ethogram.worlds.demo import copy_demo_logs
 
 
 def main() -> None:

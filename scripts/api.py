@@ -24,7 +24,7 @@ NO_EXAMPLE = {"fork": "it needs an agent whose model calls pass the gateway; see
 HEAD = """# Python
 
 `import ethogram as eth` gives these names; each is imported when it is first used. Everything else is one level
-down, in `ethogram.lab`, `ethogram.study`, `ethogram.measure` and `ethogram.stats`. The examples are
+down, in `ethogram.lab`, `ethogram.study`, `ethogram.measure` and `ethogram.statistics`. The examples are
 parts of one program, `scripts/api_examples.py`, which tests run.
 
 An answer is a record: its fields are listed below its function. A notebook shows it as a table with bars, a console in

@@ -28,7 +28,7 @@ def agent(task: eth.Task) -> str:
 
 
 # == Task
-from ethogram.plan import Check
+from ethogram.plans import Check
 
 pear = eth.Task(id="pear", prompt="How many pears are there?", expected="12", checks=(Check(kind="equals"),))
 

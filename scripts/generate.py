@@ -38,67 +38,70 @@ NOTE = "<!-- Written by scripts/generate.py (make docs). Do not edit. -->\n"
 DOCUMENTS: dict[str, tuple[str, ...]] = {
     "error": ("cli.failures:Failure",),
     "completion": ("cli.completion:CompletionScript",),
-    "init": ("lab.home.starter:Started",),
-    "run": ("run.suites:RunResult", "run.suites:RunPlan"),
-    "score": ("lab.outcomes.scoring:ScoreResult",),
-    "cost": ("lab.cost.costs:CostReport",),
-    "stats": ("lab.outcomes.reliability:ReliabilityResult",),
-    "compare": ("lab.gate.comparison:CompareResult",),
-    "gate": ("lab.gate.gating:GateResult",),
-    "why": ("lab.why.results:WhyResult",),
-    "judge": ("lab.judging.results:JudgeResult", "lab.judging.results:PairwiseResult"),
-    "label": ("lab.outcomes.labelling:LabelResult",),
+    "init": ("questions.home.starter:Started",),
+    "run": ("harness.suites:RunResult", "harness.suites:RunPlan"),
+    "score": ("reading.scoring:ScoreResult",),
+    "cost": ("questions.cost.question:CostReport",),
+    "stats": ("questions.reliability.question:ReliabilityResult",),
+    "compare": ("questions.compare.question:CompareResult",),
+    "gate": ("questions.gate.question:GateResult",),
+    "why": ("questions.why.results:WhyResult",),
+    "judge": ("questions.judging.results:JudgeResult", "questions.judging.results:PairwiseResult"),
+    "label": ("questions.calibration.labels:LabelResult",),
     "calibrate": (
-        "lab.calibration.calibrating:CalibrationResult",
-        "lab.calibration.audit:AuditResult",
-        "lab.calibration.versus:CorrectedComparison",
+        "questions.calibration.question:CalibrationResult",
+        "questions.calibration.audit:AuditResult",
+        "questions.calibration.corrected_comparison:CorrectedComparison",
     ),
-    "variance": ("lab.calibration.variance:VarianceResult",),
-    "field": ("lab.field.results:FieldResult", "lab.field.results:StandardTable"),
-    "plan": ("lab.gate.planning:PlanResult",),
-    "report": ("show.report:ReportFile",),
-    "perturb": ("lab.experiment.records:ExperimentResults", "study.experiment:ExperimentPlan"),
-    "fork": ("study.fork_results:ForkResult",),
-    "kill": ("lab.home.kill_switch:Killed",),
-    "drill": ("study.drill:Drill",),
-    "replay": ("study.replay:ReplayResult", "study.redecide_results:RedecideResult"),
+    "variance": ("questions.calibration.variance:VarianceResult",),
+    "field": ("questions.field.results:FieldResult", "questions.field.results:StandardTable"),
+    "plan": ("questions.gate.planning:PlanResult",),
+    "report": ("viewer.report.report:ReportFile",),
+    "perturb": (
+        "questions.experiment.records:ExperimentResults",
+        "questions.experiment.buying.experiment:ExperimentPlan",
+    ),
+    "fork": ("questions.fork.results:ForkResult",),
+    "kill": ("questions.home.kill_switch:Killed",),
+    "drill": ("questions.home.buying:Drill",),
+    "replay": ("questions.replay.buying.replay:ReplayResult", "questions.replay.results:RedecideResult"),
     "explore": (
-        "study.explore:ExploreResult",
-        "decide.race:RaceResult",
-        "lab.explore.maps:ExplorationMap",
-        "lab.explore.effects:Effects",
-        "lab.explore.effects:Neighbours",
-        "lab.explore.effects:Slice",
-        "lab.explore.maps:MapFile",
+        "questions.explore.buying.rounds:ExploreResult",
+        "questions.explore.race:RaceResult",
+        "questions.explore.maps:ExplorationMap",
+        "questions.explore.effects:Effects",
+        "questions.explore.effects:Neighbours",
+        "questions.explore.effects:Slice",
+        "questions.explore.maps:MapFile",
     ),
     "golden": (
-        "lab.golden.versions:GoldenResult",
-        "lab.golden.versions:GoldenDiff",
-        "lab.golden.checking:GoldenCheck",
-        "lab.golden.promote:PromoteResult",
+        "questions.golden.versions:GoldenResult",
+        "questions.golden.versions:GoldenDiff",
+        "questions.golden.question:GoldenCheck",
+        "questions.golden.promotion:PromoteResult",
     ),
-    "incident": ("lab.incident.records:IncidentResult", "lab.incident.records:IncidentList"),
-    "import": ("lab.logs.imports:ImportResult",),
-    "gateway": ("run.serving:GatewayResult",),
-    "mcp": ("capture.mcp.proxy:ProxyResult",),
-    "serve": ("capture.receiver.serving:ServeResult",),
-    "view": ("show.viewing:ViewResult",),
-    "runs": ("lab.home.runs:RunList",),
-    "show": ("lab.home.runs:RunSummary",),
-    "trace": ("lab.trace.traces:TraceTree",),
-    "diff": ("lab.divergence.diffs:DiffResult",),
-    "divergence": ("lab.divergence.divergence:DivergenceResult",),
-    "sql": ("lab.home.queries:QueryResult",),
-    "export": ("lab.home.exports:ExportResult",),
-    "operators": ("lab.experiment.operators:OperatorList",),
-    "verify": ("lab.home.maintenance:VerifyResult",),
-    "retain": ("lab.home.maintenance:RetainResult",),
-    "keys": ("lab.home.maintenance:KeyList",),
-    "token": ("lab.home.tokens:TokenList",),
-    "redact": ("lab.logs.redaction:RedactionPreview",),
-    "doctor": ("lab.home.maintenance:Health",),
-    "rm": ("lab.home.runs:Removed",),
-    "demo": ("lab.home.demo:DemoResult", "lab.home.demo:CopiedLogs"),
+    "incident": ("questions.incident.records:IncidentResult", "questions.incident.records:IncidentList"),
+    "import": ("questions.logs.imports:ImportResult",),
+    "gateway": ("harness.serving:GatewayResult",),
+    "mcp": ("wire.mcp.proxy:ProxyResult",),
+    "serve": ("wire.receiver.serving:ServeResult",),
+    "view": ("viewer.viewing:ViewResult",),
+    "runs": ("questions.home.runs:RunList",),
+    "show": ("questions.home.runs:RunSummary",),
+    "trace": ("reading.traces:TraceTree",),
+    "diff": ("questions.divergence.diff:DiffResult",),
+    "divergence": ("questions.divergence.question:DivergenceResult",),
+    "sql": ("questions.home.queries:QueryResult",),
+    "export": ("questions.home.exports:ExportResult",),
+    "operators": ("questions.experiment.operators:OperatorList",),
+    "verify": ("questions.home.maintenance:VerifyResult",),
+    "retain": ("questions.home.maintenance:RetainResult",),
+    "keys": ("questions.home.maintenance:KeyList",),
+    "token": ("questions.home.tokens:TokenList",),
+    "redact": ("questions.logs.redaction:RedactionPreview",),
+    "doctor": ("questions.home.maintenance:Health",),
+    "rm": ("questions.home.runs:Removed",),
+    "demo": ("worlds.demo:DemoResult", "worlds.demo:CopiedLogs"),
 }
 """What `--json` prints, by verb: one record, or one of several."""
 INFINITE = {"Estimate": ("value", "low", "high"), "Cause": ("lift",)}
@@ -216,7 +219,7 @@ def help_text(verb: list[str]) -> str:
 def formats_page() -> str:
     """Formats that are read and written, from the first paragraph of each module's docstring."""
     from ethogram.capture.readers import MODULES
-    from ethogram.lab.home.exports import FORMATS
+    from ethogram.questions.home.exports import FORMATS
 
     readers = PACKAGE / "capture" / "readers"
     writers = PACKAGE / "capture" / "writers"
@@ -256,8 +259,8 @@ def about(module: Path) -> str:
 
 def tables_page() -> str:
     """Views and columns of the lake, with the types that a query sees."""
-    from ethogram.lab.home.queries import MORE_VIEWS
-    from ethogram.measure.catalogue import METRICS
+    from ethogram.measures.metrics import METRICS
+    from ethogram.questions.home.queries import MORE_VIEWS
     from ethogram.store import Lake
 
     lake = Lake([], MORE_VIEWS)
@@ -328,9 +331,9 @@ def closed_sets() -> dict[tuple[str, str], tuple[str, ...]]:
     from typing import get_args
 
     from ethogram.capture.readers import MODULES
-    from ethogram.lab.home.exports import FORMATS
+    from ethogram.questions.home.exports import FORMATS
     from ethogram.store.redact import FIELDS
-    from ethogram.trace import KINDS, REASONS, Status
+    from ethogram.traces import KINDS, REASONS, Status
 
     formats = tuple(MODULES)
     return {

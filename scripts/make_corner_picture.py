@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 from ethogram.display.chart import CONFIG, Chart
-from ethogram.lab.explore.maps import ExplorationMap, map_exploration
-from ethogram.show.explore_charts import rate_map
+from ethogram.questions.explore.charts import rate_map
+from ethogram.questions.explore.maps import ExplorationMap, map_exploration
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"
 X, Y, SIDE = "temperature", "busy", "other_tools"

@@ -75,13 +75,13 @@ def take(browser: Any, address: str, shot: Shot) -> None:
 def demonstration() -> Iterator[tuple[str, str, dict[str, str]]]:
     """A run with something to say: its failures have one cause, and one correlate. Gives where the viewer is, where the
     report is, and the trace and step that `why` would read first."""
-    from ethogram.cost import Metering
-    from ethogram.cost.settings import price_list
-    from ethogram.lab.why.why import why
-    from ethogram.run.suites import run_suite
-    from ethogram.show.report import report
-    from ethogram.show.viewing import Viewer
+    from ethogram.harness.suites import run_suite
+    from ethogram.prices import Metering
+    from ethogram.prices.settings import price_list
+    from ethogram.questions.why.question import why
     from ethogram.store import open_home
+    from ethogram.viewer.report.report import report
+    from ethogram.viewer.viewing import Viewer
     from ethogram.worlds import desk
     from ethogram.worlds.practice import provided
 

@@ -21,8 +21,8 @@ INK, FAINT, POINT, MEAN = "#6e7781", "#9aa4ae", "#3b82c4", "#d9730d"
 
 def metric_files(note: str) -> Iterator[tuple[Path, str]]:
     """Every page and picture of a metric, and the page that lists them; `note` stands at the top of each page."""
-    from ethogram.measure.catalogue import METRICS
-    from ethogram.measure.standard import DIMENSIONS
+    from ethogram.measures.metrics import METRICS
+    from ethogram.measures.standard import DIMENSIONS
 
     about = tomllib.loads((ROOT / "scripts" / "metrics.toml").read_text(encoding="utf-8"))
     odd = METRICS.keys() - about.keys() | {
@@ -84,7 +84,7 @@ def _legend(entry: dict[str, Any]) -> str:
 
 def interval(values: Sequence[float], *, rate: bool) -> tuple[float, float]:
     """A 95 % interval of a mean: Wilson's of a rate, Student's of anything else."""
-    from ethogram.stats.interval import wilson
+    from ethogram.statistics.interval import wilson
 
     n = len(values)
     if rate:

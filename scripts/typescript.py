@@ -11,15 +11,15 @@ from typing import Any
 
 import msgspec
 
-HEAD = "// Written by scripts/generate.py from the view models of ethogram.show. Do not edit.\n"
+HEAD = "// Written by scripts/generate.py from the view models of ethogram.viewer. Do not edit.\n"
 
 
 def models_text(structs: Callable[[list[type]], list[Any]]) -> str:
     """The text of `web/src/models.ts`; `structs` gives all records that some records hold."""
-    from ethogram.show.api import api_routes
-    from ethogram.show.paper import Inside
-    from ethogram.show.paper_trace import PaperTrace
-    from ethogram.show.server import ApiProblem, HomeChange
+    from ethogram.viewer.api import api_routes
+    from ethogram.viewer.paper import Inside
+    from ethogram.viewer.report.paper_trace import PaperTrace
+    from ethogram.viewer.server import ApiProblem, HomeChange
 
     routes = api_routes()
     kinds = [kind for route in routes for kind in (route.query, route.answer)]

@@ -27,7 +27,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.plugins import new_problems
 from ethogram.store import Home, Keyring, Policy, Redactor, RunWriter
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
+from ethogram.traces import Message, Origin, Outcome, Scored, Text, ToolCall, ToolResult, TraceId
 
 # hundreds of processes are started here; with compiled modules each of them takes half as long to start
 sys.dont_write_bytecode = False
@@ -217,7 +217,9 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 @pytest.fixture
 def fork_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A suite, an agent and models of `study/fork_world.py`, whose chance of success is known."""
-    spec = importlib.util.spec_from_file_location("fork_world", Path(__file__).parent / "study" / "fork_world.py")
+    spec = importlib.util.spec_from_file_location(
+        "fork_world", Path(__file__).parent / "questions" / "fork" / "fork_world.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -10,7 +10,7 @@ import numpy as np
 from ethogram.store import Home, Policy, Redactor
 from ethogram.store.files import LocalFiles
 from ethogram.store.rescore import append_outcomes
-from ethogram.trace import Head, Label, Missing, Ref, Scored, Span, SpanId, episode_id, trace_id
+from ethogram.traces import Head, Label, Missing, Ref, Scored, Span, SpanId, episode_id, trace_id
 
 REDACTOR = Redactor(b"tests", Policy(kinds=()))
 

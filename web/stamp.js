@@ -4,7 +4,7 @@ import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
 const SOURCES = ["src", "index.html", "package.json", "package-lock.json", "tsconfig.json", "vite.config.ts"];
-const BUILT = ["../src/ethogram/show/static", "../src/ethogram/show/paper_static"];
+const BUILT = ["../src/ethogram/viewer/static", "../src/ethogram/viewer/paper_static"];
 
 function filesOf(place) {
   if (!statSync(place).isDirectory()) return [place];

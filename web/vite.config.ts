@@ -3,7 +3,7 @@ import { type BuildOptions, defineConfig } from "vite";
 
 // For a report: everything in one script and one style sheet, which Python puts into the file.
 const paper: BuildOptions = {
-  outDir: "../src/ethogram/show/paper_static",
+  outDir: "../src/ethogram/viewer/paper_static",
   cssCodeSplit: false,
   modulePreload: false,
   rollupOptions: {
@@ -18,7 +18,7 @@ export default defineConfig(({ mode }) => ({
   plugins: [preact({ devToolsEnabled: false, prefreshEnabled: false })],
   server: { proxy: { "/api": "http://127.0.0.1:7420" } },
   build: {
-    outDir: "../src/ethogram/show/static",
+    outDir: "../src/ethogram/viewer/static",
     emptyOutDir: true,
     target: "es2022",
     modulePreload: { polyfill: false },

@@ -9,52 +9,52 @@ from .lazy import names_in
 __version__ = "0.1.0"
 
 _NAMES = {
-    "Dimension": "measure.field",
+    "Dimension": "questions.field.field",
     "Estimate": "estimate",
     "EthogramError": "errors",
-    "Experiment": "study.experiment",
-    "Field": "measure.field",
-    "Suite": "plan",
-    "Task": "plan",
-    "Trace": "trace",
-    "compare": "lab.gate.comparison",
-    "costs": "lab.cost.costs:cost_of",
-    "diff": "lab.divergence.diffs",
-    "divergence": "lab.divergence.divergence",
-    "explore": "study.explore_world",
-    "field": "lab.field.fields:field_of",
-    "fork": "study.fork",
-    "from_langgraph": "capture.langgraph",
-    "gate": "lab.gate.gating",
-    "import_logs": "lab",
-    "list_runs": "lab",
-    "load": "lab",
-    "plan_runs": "lab.gate.planning",
-    "reliability": "lab.outcomes.reliability",
-    "replay": "study.replay:replay_trace",
-    "report": "show.report",
-    "rescore": "lab.outcomes.scoring",
-    "run_suite": "run.suites",
-    "span": "capture.in_code",
-    "sql": "lab",
-    "tool": "capture.in_code",
-    "why": "lab.why.why",
+    "Experiment": "questions.experiment.buying.experiment",
+    "Field": "questions.field.field",
+    "Suite": "plans",
+    "Task": "plans",
+    "Trace": "traces",
+    "compare": "questions.compare.question",
+    "costs": "questions.cost.question:cost_of",
+    "diff": "questions.divergence.diff",
+    "divergence": "questions.divergence.question",
+    "explore": "questions.explore.buying.world",
+    "field": "questions.field.question:field_of",
+    "fork": "questions.fork.buying.fork",
+    "from_langgraph": "wire.langgraph",
+    "gate": "questions.gate.question",
+    "import_logs": "questions.logs.imports",
+    "list_runs": "questions.home.runs",
+    "load": "questions.home.runs",
+    "plan_runs": "questions.gate.planning",
+    "reliability": "questions.reliability.question",
+    "replay": "questions.replay.buying.replay:replay_trace",
+    "report": "viewer.report.report",
+    "rescore": "reading.scoring",
+    "run_suite": "harness.suites",
+    "span": "wire.in_code",
+    "sql": "questions.home.queries",
+    "tool": "wire.in_code",
+    "why": "questions.why.question",
 }
 _ELSEWHERE = {
     # names of earlier versions
-    "export_run": "write `from ethogram.lab import export_run`",
+    "export_run": "write `from ethogram.questions.home.exports import export_run`",
     "open_home": "write `from ethogram.store import open_home`; every function also takes `home=` as an address",
     # what people look for because a verb or a package has that name
-    "export": "write `from ethogram.lab import export_run`",
+    "export": "write `from ethogram.questions.home.exports import export_run`",
     "plan": "write `ethogram.plan_runs`",
     "run": "write `ethogram.run_suite`",
     "runs": "write `ethogram.list_runs`",
-    "show": "write `from ethogram.lab import show_run`",
+    "show": "write `from ethogram.questions.home.runs import show_run`",
     "stats": "write `ethogram.reliability`",
-    "calibrate": "write `from ethogram.lab.calibration.calibrating import calibrate_run`",
-    "judge_run": "write `from ethogram.study.judging.runs import judge_run`",
+    "calibrate": "write `from ethogram.questions.calibration.question import calibrate_run`",
+    "judge_run": "write `from ethogram.questions.judging.buying.runs import judge_run`",
     "replay_trace": "write `ethogram.replay`",
-    "variance": "write `from ethogram.lab.calibration.variance import variance_of`",
+    "variance": "write `from ethogram.questions.calibration.variance import variance_of`",
     # the package agent_fields (aft)
     "FieldMetrics": "write `from ethogram.agent_fields import FieldMetrics`, or ask a field for its `metrics()`",
     "visualisations": "write `from ethogram.agent_fields import visualisations`, or call `.plot()` of a result",
@@ -105,30 +105,32 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from .capture.in_code import span, tool
-    from .capture.langgraph import from_langgraph
     from .errors import EthogramError
     from .estimate import Estimate
-    from .lab import import_logs, list_runs, load, sql
-    from .lab.cost.costs import cost_of as costs
-    from .lab.divergence.diffs import diff
-    from .lab.divergence.divergence import divergence
-    from .lab.field.fields import field_of as field
-    from .lab.gate.comparison import compare
-    from .lab.gate.gating import gate
-    from .lab.gate.planning import plan_runs
-    from .lab.outcomes.reliability import reliability
-    from .lab.outcomes.scoring import rescore
-    from .lab.why.why import why
-    from .measure.field import Dimension, Field
-    from .plan import Suite, Task
-    from .run.suites import run_suite
-    from .show.report import report
-    from .study.experiment import Experiment
-    from .study.explore_world import explore
-    from .study.fork import fork
-    from .study.replay import replay_trace as replay
-    from .trace import Trace
+    from .harness.suites import run_suite
+    from .plans import Suite, Task
+    from .questions.compare.question import compare
+    from .questions.cost.question import cost_of as costs
+    from .questions.divergence.diff import diff
+    from .questions.divergence.question import divergence
+    from .questions.experiment.buying.experiment import Experiment
+    from .questions.explore.buying.world import explore
+    from .questions.field.field import Dimension, Field
+    from .questions.field.question import field_of as field
+    from .questions.fork.buying.fork import fork
+    from .questions.gate.planning import plan_runs
+    from .questions.gate.question import gate
+    from .questions.home.queries import sql
+    from .questions.home.runs import list_runs, load
+    from .questions.logs.imports import import_logs
+    from .questions.reliability.question import reliability
+    from .questions.replay.buying.replay import replay_trace as replay
+    from .questions.why.question import why
+    from .reading.scoring import rescore
+    from .traces import Trace
+    from .viewer.report.report import report
+    from .wire.in_code import span, tool
+    from .wire.langgraph import from_langgraph
 
 
 def __dir__() -> list[str]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from ethogram.display.shorten import shortened_list
 from ethogram.errors import BadInput, NotFound
-from ethogram.trace import digest
+from ethogram.traces import digest
 
 _lock = threading.RLock()
 _ours: dict[str, str] = {}

@@ -34,12 +34,12 @@ class ExtensionPoint(NamedTuple):
 
 EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
     "ethogram.readers": ExtensionPoint("reader", "ethogram.capture.readers:plugged_readers"),
-    "ethogram.writers": ExtensionPoint("writer", "ethogram.lab.home.exports:plugged_formats"),
-    "ethogram.metrics": ExtensionPoint("metric", "ethogram.measure.catalogue:plugged_metrics"),
-    "ethogram.dimensions": ExtensionPoint("dimension", "ethogram.measure.standard:plugged_dimensions"),
-    "ethogram.checks": ExtensionPoint("kind of check", "ethogram.judge.settings:plugged_checks"),
-    "ethogram.operators": ExtensionPoint("operator", "ethogram.lab.experiment.operators:plugged_operators"),
-    "ethogram.parts": ExtensionPoint("report part", "ethogram.show.parts:plugged_parts"),
+    "ethogram.writers": ExtensionPoint("writer", "ethogram.questions.home.exports:plugged_formats"),
+    "ethogram.metrics": ExtensionPoint("metric", "ethogram.measures.metrics:plugged_metrics"),
+    "ethogram.dimensions": ExtensionPoint("dimension", "ethogram.measures.standard:plugged_dimensions"),
+    "ethogram.checks": ExtensionPoint("kind of check", "ethogram.checks.settings:plugged_checks"),
+    "ethogram.operators": ExtensionPoint("operator", "ethogram.questions.experiment.operators:plugged_operators"),
+    "ethogram.parts": ExtensionPoint("report part", "ethogram.viewer.report.parts:plugged_parts"),
 }
 """The groups of entry points; the functions are named by text, because most of them import this module."""
 

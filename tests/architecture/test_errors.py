@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ethogram import errors
-from ethogram.cost.prices import own_prices
 from ethogram.errors import BadInput, Damaged, EthogramError, MissingExtra, NotFound, Refused, Sealed
 from ethogram.estimate import Estimate
-from ethogram.lab.gate.quarantine import read_quarantine
-from ethogram.suite.load import load_suite
+from ethogram.prices.prices import own_prices
+from ethogram.questions.gate.quarantine import read_quarantine
+from ethogram.suites.load import load_suite
 
 pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed once
 

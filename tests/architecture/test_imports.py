@@ -216,8 +216,8 @@ def cycle(edges: dict[str, list[str]]) -> list[str] | None:
     [
         ("from ethogram.store import open_home", {"store"}),
         ("from ethogram.store.redact import policy_from", {"store.redact"}),
-        ("from .maintenance import verify_runs", {"lab.home.maintenance"}),
-        ("from . import runs", {"lab.home.runs"}),
+        ("from .maintenance import verify_runs", {"questions.home.maintenance"}),
+        ("from . import runs", {"questions.home.runs"}),
         ("from ...trace import Span", {"trace"}),
         ("import ethogram.cli.main", {"cli.main"}),
         ("def f():\n    from ethogram.capture import chat", {"capture.chat"}),
@@ -228,7 +228,7 @@ def cycle(edges: dict[str, list[str]]) -> list[str] | None:
     ],
 )
 def test_the_walk_sees_every_way_to_import(modules: dict[str, Module], source: str, names: set[str]) -> None:
-    module = modules["lab.home.runs"]._replace(tree=ast.parse(source))
+    module = modules["questions.home.runs"]._replace(tree=ast.parse(source))
     assert {name for name, _ in house_imports(module, modules)} == names
 
 
@@ -236,8 +236,8 @@ def test_late_imports_are_no_cycle(modules: dict[str, Module]) -> None:
     source = (
         "if TYPE_CHECKING:\n    from .runs import load\nfrom .exports import x\ndef f():\n    from . import queries"
     )
-    module = modules["lab.home.runs"]._replace(tree=at_once(ast.parse(source)))
-    assert {name for name, _ in house_imports(module, modules)} == {"lab.home.exports"}
+    module = modules["questions.home.runs"]._replace(tree=at_once(ast.parse(source)))
+    assert {name for name, _ in house_imports(module, modules)} == {"questions.home.exports"}
 
 
 def test_a_cycle_is_seen() -> None:

@@ -26,10 +26,10 @@ TOOLS_OF_AGENTS = "worlds.*.tools"
 STANDS_IN = "agent_fields*"
 """A package whose names are those of another package, so that notebooks written for that one run."""
 TEXTBOOK = {
-    "difference": {"stats.stratified", "judge.values"},
-    "share": {"stats.agreement", "cli.cost"},
-    "width": {"stats.spread", "measure.twin"},
-    "width_ratio": {"stats.spread", "measure.fieldtests"},
+    "difference": {"statistics.stratified", "checks.values"},
+    "share": {"questions.calibration.agreement", "cli.cost"},
+    "width": {"statistics.spread", "questions.field.standardised"},
+    "width_ratio": {"statistics.spread", "questions.field.fieldtests"},
 }
 """Names of textbooks in `stats`, read with their module (`stratified.difference`), that another package also has."""
 ARRAYS = {"Floats", "Ints", "Bools"}

@@ -27,14 +27,14 @@ LARGEST = 3_000_000
 """Bytes of a wheel; there is no model, no corpus and no font in it."""
 ENDINGS = {".py", ".json", ".jsonl", ".yaml", ".csv", ".txt", ".md", ".js", ".css", ".html", ".svg", ".typed"}
 USES = {
-    "df": "from ethogram.lab.home.runs import Removed; Removed(run='x', episodes=0, bytes=0).to_df()",
-    "schema": "from ethogram.judge.structured import validator; validator({})",
+    "df": "from ethogram.questions.home.runs import Removed; Removed(run='x', episodes=0, bytes=0).to_df()",
+    "schema": "from ethogram.checks.structured import validator; validator({})",
     "ray": "from ethogram import cluster; cluster._join = lambda ray: None; cluster.Cluster()",
     "charts": "from ethogram.display.chart import Chart; Chart({'data': {'values': []}, 'mark': 'bar'}, 'none').svg()",
-    "files": "from ethogram.perturb.pdf import PdfFile; PdfFile(b'')",
+    "files": "from ethogram.perturbations.pdf import PdfFile; PdfFile(b'')",
     "local": "from ethogram.worlds import local_model; local_model._start()",
-    "otel": "import ethogram.capture.otel.stored",
-    "tests": "from ethogram.suite import load_suite; load_suite('tests-suite')",
+    "otel": "import ethogram.wire.otel.stored",
+    "tests": "from ethogram.suites import load_suite; load_suite('tests-suite')",
 }
 """One use of each extra."""
 TRY = """
@@ -91,14 +91,14 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: dict[str, Path]) ->
 
 def test_the_wheel_holds_what_is_read_at_run_time(built: dict[str, Path]) -> None:
     names = set(names_in(built[".whl"]))
-    page = (PACKAGE / "show" / "static" / "index.html").read_text(encoding="utf-8")
+    page = (PACKAGE / "viewer" / "static" / "index.html").read_text(encoding="utf-8")
     assets = re.findall(r'(?:src|href)="[./]*(assets/[^"]+)"', page)
     assert len(assets) >= 2
-    assert {f"ethogram/show/static/{a}" for a in assets} <= names
+    assert {f"ethogram/viewer/static/{a}" for a in assets} <= names
     assert {
         f"ethogram/data/demo/{n}" for n in ("coding-session.jsonl", "support-desk.json", "travel-agent.json")
     } <= names
-    assert {"ethogram/schemas/gate.json", "ethogram/show/paper_static/app.js", "ethogram/py.typed"} <= names
+    assert {"ethogram/schemas/gate.json", "ethogram/viewer/paper_static/app.js", "ethogram/py.typed"} <= names
 
 
 def declared(extras: tuple[str, ...]) -> set[str]:

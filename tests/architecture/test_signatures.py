@@ -14,17 +14,17 @@ import pytest
 
 import ethogram as eth
 from ethogram.capture.draft import Draft, DraftFields, PlacedFields, SpanFields
-from ethogram.decide.gate import GateSettings
-from ethogram.decide.planner import PlanSettings
 from ethogram.errors import BadUsage
-from ethogram.lab.cost.costs import cost_of
-from ethogram.lab.cost.records import CostOptions
-from ethogram.lab.cost.whatif import assumed_cost
-from ethogram.lab.logs.imports import ImportOptions
-from ethogram.run.options import RunOptions
+from ethogram.harness.options import RunOptions
+from ethogram.questions.cost.assumptions import assumed_cost
+from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.records import CostOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
+from ethogram.questions.fork.buying.fork import ForkOptions
+from ethogram.questions.gate.planner import PlanSettings
+from ethogram.questions.gate.verdict import GateSettings
+from ethogram.questions.logs.imports import ImportOptions
 from ethogram.store import open_home
-from ethogram.study.explore_start import ExploreOptions
-from ethogram.study.fork import ForkOptions
 
 if TYPE_CHECKING:
     from conftest import Module
@@ -44,11 +44,11 @@ SIGNATURES: list[tuple[Callable[..., Any], type[msgspec.Struct], set[str]]] = [
 CALLED = {"name": "run"}
 """The name of a run is `run` in every function, as it is `--run` in every verb."""
 OPEN_ENDED = {
-    "capture.held.HeldSpans.amend": "`structs.replace` refuses what is no field of a span",
+    "capture.held_spans.HeldSpans.amend": "`structs.replace` refuses what is no field of a span",
     "capture.pairing.OpenCalls.__init__": "facts of the caller's own, given back as they are",
     "capture.pairing.OpenCalls.add": "facts of the caller's own, given back as they are",
-    "capture.recorder.Recorder.tool": "arguments of the tool that is called",
-    "judge.reading.call_finding": "the detail of a finding, whose names differ by rule",
+    "wire.recorder.Recorder.tool": "arguments of the tool that is called",
+    "findings.step_words.call_finding": "the detail of a finding, whose names differ by rule",
     "testing.fixture.EpisodeFixture.tool": "arguments of the tool that is called",
     "testing.reports.make_report": "fields of pytest's report",
 }

@@ -22,8 +22,8 @@ CALLED_FROM_OUTSIDE = ("agent_fields.", "testing.plugin.pytest_", "cli.")
 """The names of another library, hooks of pytest, and commands that typer registers by decorator."""
 CALLED_BY_OTHERS = (
     "capture.inspect.zip.Pieces.readinto",  # of io.RawIOBase
-    "capture.otel.stored.StoredSpans.force_flush",  # of an exporter of OpenTelemetry
-    "capture.wire.upstream_http.HttpConnection.*",  # of asyncio.Protocol and of httptools
+    "wire.otel.stored.StoredSpans.force_flush",  # of an exporter of OpenTelemetry
+    "wire.gateway.upstream_http.HttpConnection.*",  # of asyncio.Protocol and of httptools
     "testing.reports.FailureWords.toterminal",  # of a report of pytest
     "*.pytest_*",
 )

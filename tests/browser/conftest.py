@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab import import_logs
-from ethogram.show.viewing import Viewer
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import open_home
+from ethogram.viewer.viewing import Viewer
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 SLOWLY = """(() => {

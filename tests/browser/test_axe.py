@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.show.report import report
 from ethogram.store import open_home
+from ethogram.viewer.report.report import report
 
 AXE = resources.files("axe_playwright_python") / "axe.min.js"
 GRAVE = ("serious", "critical")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.show.report import report
+from ethogram.viewer.report.report import report
 
 pytestmark = pytest.mark.xdist_group("browser")
 REFUSED = "Error: the dictionary is <b>closed</b> today"

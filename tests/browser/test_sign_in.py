@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.access import ListenSettings
-from ethogram.show.viewing import Viewer
 from ethogram.store import open_home
 from ethogram.store.tokens import Tokens
+from ethogram.viewer.viewing import Viewer
+from ethogram.wire.access import ListenSettings
 
 pytestmark = pytest.mark.xdist_group("browser")
 

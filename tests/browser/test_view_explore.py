@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import begin_exploration
+from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.worlds.toy_v1 import known_world
 
 pytestmark = pytest.mark.xdist_group("browser")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.golden.promote import WantedCheck, promote
-from ethogram.lab.golden.versions import freeze
-from ethogram.lab.incident.closing import close_incident
-from ethogram.lab.incident.opening import open_incident
-from ethogram.lab.incident.records import list_incidents
-from ethogram.run.suites import run_suite
+from ethogram.harness.suites import run_suite
+from ethogram.questions.golden.promotion import WantedCheck, promote
+from ethogram.questions.golden.versions import freeze
+from ethogram.questions.incident.closing import close_incident
+from ethogram.questions.incident.opening import open_incident
+from ethogram.questions.incident.records import list_incidents
 from ethogram.store import open_home
 
 from .conftest import wait_for_count

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab import import_logs
-from ethogram.lab.home.exports import export_run
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.logs.imports import import_logs
 
 from .conftest import REFUSED, attempt
 

@@ -10,12 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from ethogram.lab import import_logs
-from ethogram.lab.calibration.calibrating import calibrate_run
-from ethogram.lab.outcomes.labelling import label_run
+from ethogram.questions.calibration.labels import label_run
+from ethogram.questions.calibration.question import calibrate_run
+from ethogram.questions.judging.buying.runs import judge_run
+from ethogram.questions.judging.buying.session import JudgeOptions
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import open_home
-from ethogram.study.judging.runs import judge_run
-from ethogram.study.judging.session import JudgeOptions
 
 from .conftest import attempt
 from .test_axe import AXE, faults

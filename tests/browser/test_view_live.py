@@ -11,11 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
-from ethogram.capture.receiver.serving import OtlpService, ServeSettings
-from ethogram.lab import import_logs
-from ethogram.show.server import WebApp
-from ethogram.show.viewing import Viewer
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import open_home
+from ethogram.viewer.server import WebApp
+from ethogram.viewer.viewing import Viewer
+from ethogram.wire.receiver.serving import OtlpService, ServeSettings
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.plan import Task
-from ethogram.study.experiment import Experiment
+from ethogram.plans import Task
+from ethogram.questions.experiment.buying.experiment import Experiment
 
 pytestmark = pytest.mark.xdist_group("browser")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 
 from .conftest import wait_for_count
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab import import_logs
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Policy, Redactor, open_home
-from ethogram.trace import Head, Scored, Span
-from ethogram.trace.ids import SpanId, episode_id, trace_id
+from ethogram.traces import Head, Scored, Span
+from ethogram.traces.ids import SpanId, episode_id, trace_id
 
 pytestmark = pytest.mark.xdist_group("browser")
 SPANS = 300_000 if os.environ.get("ETHOGRAM_LONG") else 60_000

@@ -10,9 +10,8 @@ from ethogram.capture.chat import ChatBuilder, says_error
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
-from ethogram.capture.recorder import Recorder
-from ethogram.judge.reading import TraceWords
-from ethogram.trace import (
+from ethogram.findings.step_words import TraceWords
+from ethogram.traces import (
     Head,
     Message,
     Origin,
@@ -26,6 +25,7 @@ from ethogram.trace import (
     text_ref,
     trace_id,
 )
+from ethogram.wire.recorder import Recorder
 
 
 def build(*messages: Message | tuple[Message, dict[str, Any]], **options: Any) -> tuple[Trace, SourceReport]:

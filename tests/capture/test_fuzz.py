@@ -33,10 +33,13 @@ from ethogram.capture.readers import MODULES
 from ethogram.capture.source import bytes_source
 from ethogram.capture.writers import atif as atif_writer
 from ethogram.capture.writers import inspect as inspect_writer
-from ethogram.lab import export_run, import_logs, sql, verify_runs
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.queries import sql
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import VIEWS, Home
-from ethogram.trace import TOKEN_FIELDS, Missing, Trace, detached_refs, is_outcome_only, text_ref
-from ethogram.trace.codec import encode
+from ethogram.traces import TOKEN_FIELDS, Missing, Trace, detached_refs, is_outcome_only, text_ref
+from ethogram.traces.codec import encode
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 TIMES = 20 if LONG else 1

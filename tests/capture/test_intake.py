@@ -12,7 +12,7 @@ from ethogram.capture.draft import Draft, LabelDraft, without_surrogates
 from ethogram.capture.intake import Intake, Skipped, SourceReport
 from ethogram.capture.memory import MemorySink
 from ethogram.errors import Unreadable
-from ethogram.trace import Head, Message, Missing, Origin, Scored, Text, ToolCall, ToolResult, Trace, episode_id
+from ethogram.traces import Head, Message, Missing, Origin, Scored, Text, ToolCall, ToolResult, Trace, episode_id
 
 
 class Desk:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ethogram.capture.pairing import OpenCalls, answered_calls
-from ethogram.trace import Message, ToolCall, ToolResult
+from ethogram.traces import Message, ToolCall, ToolResult
 
 
 def calls(*ids: str | None, name: str = "look") -> list[ToolCall]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.capture import parse
-from ethogram.trace import File, Message, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Reasoning, Text, ToolCall, ToolResult
 
 QUICK = settings(max_examples=200, deadline=None, derandomize=True, database=None)
 anything = st.recursive(

@@ -15,7 +15,8 @@ from ethogram.capture.readers import formats, plugged_readers, reader
 from ethogram.capture.source import bytes_source
 from ethogram.capture.writers import plugged_writers
 from ethogram.errors import BadInput, NotFound
-from ethogram.lab import export_run, import_logs
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.logs.imports import import_logs
 
 Install = Callable[[str, str, str], None]
 READER = """

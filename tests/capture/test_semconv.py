@@ -9,12 +9,12 @@ import pytest
 
 from ethogram.capture.draft import Draft
 from ethogram.capture.semconv import Understood, understand
-from ethogram.capture.telemetry.bag import Bag, flat, nest
 from ethogram.capture.telemetry.kinds import open_span
 from ethogram.capture.telemetry.messages import last_words, messages_of
+from ethogram.capture.telemetry.span_attributes import Bag, flat, nest
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan
 from ethogram.capture.telemetry.usage import langfuse_tokens, take_cost, take_tokens
-from ethogram.trace import File, Message, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Reasoning, Text, ToolCall, ToolResult
 
 
 def read(attributes: dict[str, Any], *, name: str = "s", events: list[RawEvent] | None = None, **more: Any) -> Draft:

@@ -21,13 +21,13 @@ COMMAND = Path(sys.executable).with_name("ethogram")
 KEY = "sk-proj-" + "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
 MAIL = "ada.lovelace@example.org"
 COINS = """
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 SUITE = Suite(name="coins", tasks=tuple(
     Task(id=f"t{i:02d}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(10)))
 """
 FLIPPERS = """
-from ethogram.run.faults import NetworkFault
+from ethogram.harness.faults import NetworkFault
 
 def make(rate, fate="b", lost=0.0):
     def agent(task, episode):

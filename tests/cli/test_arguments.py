@@ -34,7 +34,7 @@ def test_one_sentence(call, lake, line, sentence):
 
 def test_only_suites_are_named_as_suites(call, lake):
     Path("notes.py").write_text("print()")
-    Path("coins.py").write_text("from ethogram.plan import Suite\nSUITE = Suite(name='s', tasks=())\n")
+    Path("coins.py").write_text("from ethogram.plans import Suite\nSUITE = Suite(name='s', tasks=())\n")
     Path("shop").mkdir()
     Path("shop/tasks.yaml").write_text("[]")
     Path("plain").mkdir()

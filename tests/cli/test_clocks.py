@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from ethogram.plan import Check, Suite, Task
-from ethogram.run.processes import KEPT_END
-from ethogram.run.suites import EpisodeReport, Quiet, run_suite
+from ethogram.harness.processes import KEPT_END
+from ethogram.harness.suites import EpisodeReport, Quiet, run_suite
+from ethogram.plans import Check, Suite, Task
 from ethogram.store import open_home
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.lab.home.demo import copy_demo_logs
+from ethogram.worlds.demo import copy_demo_logs
 
 ASSUME = ("--assume", "steps=20,input=12000,output=700,cached=0.6", "--price", "frontier=3/15")
 WORKED = (

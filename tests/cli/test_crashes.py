@@ -27,7 +27,7 @@ def test_when_every_episode_crashes_the_place_is_told_and_the_exit_code_is_2(cal
     assert said.code == 2
     assert "the agent crashed in 9 episodes, first with: TypeError: unsupported operand" in said.out
     assert "  agent.py:6 in solve: return helper('a')\n  agent.py:2 in helper: return 1 + x\n" in said.out
-    assert "ethogram/run" not in said.out
+    assert "ethogram/harness" not in said.out
     trace = call("sql", "SELECT trace_id FROM episodes LIMIT 1", "--run", "a", "--json").out
     shown = call("trace", json.loads(trace)["records"][0]["trace_id"])
     assert "TypeError: unsupported operand" in shown.out

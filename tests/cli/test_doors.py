@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from ethogram.store import Policy, Redactor, open_home
-from ethogram.trace import Scored
+from ethogram.traces import Scored
 
 METRIC = """
-from ethogram.measure.catalogue import Metric
+from ethogram.measures.metrics import Metric
 
 REPEATS = Metric(name="repeats", unit="calls", better="less", needs=("steps",), formula="the name of a dimension")
 FAILED_SHARE = Metric(name="failed_share", unit="share", better="less", needs=("errors", "steps"),
@@ -114,7 +114,7 @@ def test_a_trace_without_steps_has_no_share(env, install, call, write_trace) -> 
 
 
 DIMENSION = """
-from ethogram.measure.standard import Standard
+from ethogram.measures.standard import Standard
 
 def chats(steps):
     return steps.per_trace(steps.of_kind("model"))
@@ -144,7 +144,7 @@ def test_a_dimension(runs, install, call, document) -> None:
 
 
 CHECK = """
-from ethogram.judge import CheckKind, CheckScore, CheckSettings
+from ethogram.checks import CheckKind, CheckScore, CheckSettings
 
 class Loud(CheckSettings):
     main = "least"
@@ -180,8 +180,8 @@ def test_a_kind_of_check(env, install, call, document) -> None:
 
 PART = """
 from ethogram.errors import Refused
-from ethogram.show.parts import ReportPart
-from ethogram.show.views import Card, Section
+from ethogram.viewer.report.parts import ReportPart
+from ethogram.viewer.report.views import Card, Section
 
 def who(run):
     agents = sorted({entry.head.agent for entry in run.entries})
@@ -205,7 +205,7 @@ def test_a_part_of_the_report(runs, install, call) -> None:
 
 
 OPERATOR = """
-from ethogram.perturb import Change
+from ethogram.perturbations import Change
 
 class Reverse:
     name, kind, formats, does = "reverse", "text", ("txt",), "every line is written backwards"

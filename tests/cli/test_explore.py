@@ -106,7 +106,7 @@ def test_episodes_without_traces_are_not_denied(call, document, verb):
 
 def test_any_suite_and_agent(document):
     Path("suite.py").write_text(
-        "from ethogram.plan import Check, Suite, Task\n"
+        "from ethogram.plans import Check, Suite, Task\n"
         "SUITE = Suite(name='rooms', tasks=(Task(id='t', prompt='?', expected='x', checks=(Check(kind='equals'),)),))\n"
     )
     Path("agent.py").write_text(

@@ -83,7 +83,8 @@ def test_a_silent_verb_shows_that_it_is_at_work(env, tmp_path):
     """At a terminal, after two seconds, on stderr; the line is gone before the answer."""
     program = tmp_path / "slow.py"
     program.write_text(
-        "import time, sys\nfrom ethogram.cli import waiting\nfrom ethogram.cli.out import say\nwaiting.PATIENCE = 0.1\n"
+        "import time, sys\nfrom ethogram.cli import waiting\nfrom ethogram.cli.printing import say\n"
+        "waiting.PATIENCE = 0.1\n"
         "with waiting.sign_of_life('plan'):\n    time.sleep(0.6)\n    say('done')\n"
     )
     leader, follower = pty.openpty()

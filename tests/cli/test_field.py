@@ -10,7 +10,7 @@ import pytest
 
 from ethogram.store import Home, Policy, Redactor
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
+from ethogram.traces import Head, Scored, Span, SpanId, episode_id, trace_id
 
 
 def log(tasks: int = 2, trials: int = 10, *, lost: int = 0, more: int = 0) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def test_what_scripts_read(call, imported):
 def test_a_field_from_a_file_reads_messages(call, imported):
     imported("shop", log())
     Path("own.py").write_text(
-        "from ethogram.measure import Dimension, Field\n"
+        "from ethogram.questions.field.field import Dimension, Field\n"
         "class Talk(Field):\n"
         "    def dimensions(self):\n"
         "        return [Dimension('messages'), Dimension('calls')]\n"
@@ -254,7 +254,7 @@ def test_the_table_of_standard_dimensions(call):
         (["nothing"], 64, "no run named 'nothing' in "),
         (["shop", "--preset", "codng"], 64, "did you mean 'coding'"),
         (["shop", "--field", "absent.py:X"], 64, "no Python file at 'absent.py'"),
-        (["shop", "--field", "json:dumps"], 64, "not a subclass of ethogram.measure.Field"),
+        (["shop", "--field", "json:dumps"], 64, "not a subclass of ethogram.questions.field.field.Field"),
         (["shop", "--states", "none.yaml"], 64, "no milestones at 'none.yaml'"),
         (["shop", "--corridor", "none.json"], 64, "no corridor at 'none.json'"),
         (["shop", "--dimensions", "stepz"], 64, "did you mean 'steps'"),

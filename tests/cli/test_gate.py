@@ -10,10 +10,10 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from ethogram.lab.gate.moved import Counted, FirstDifference, MovedTask
-from ethogram.lab.gate.quarantine import Quarantined
-from ethogram.lab.gate.results import GateResult
-from ethogram.show.ci import github_lines, junit, markdown
+from ethogram.questions.compare.moved_tasks import Counted, FirstDifference, MovedTask
+from ethogram.questions.gate.ci import github_lines, junit, markdown
+from ethogram.questions.gate.quarantine import Quarantined
+from ethogram.questions.gate.results import GateResult
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_a_quarantine_list(call, runs):
 
 
 LAMPS = """
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 SUITE = Suite(name="lamps", tasks=tuple(
     Task(id=f"lamp-{i:02d}", prompt="?", expected="on", checks=(Check(kind="equals"),)) for i in range(20)))

@@ -18,8 +18,8 @@ from typing import Any
 import openai
 import pytest
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest, Usage
 from ethogram.store import Run, open_home
+from ethogram.wire.gateway.call import ModelReply, ModelRequest, Usage
 from ethogram.worlds.model_server import ModelServer, serve_model, text_reply
 
 COMMAND = Path(sys.executable).with_name("ethogram")

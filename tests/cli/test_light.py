@@ -65,7 +65,7 @@ def test_no_answer_loads_pandas(call, log, tmp_path):
 
 def test_numpy_is_whole_again_after_scipy_was_imported():
     code = (
-        "import numpy; before = sorted(dir(numpy)), numpy.__all__; from ethogram.stats._numeric import special; "
+        "import numpy; before = sorted(dir(numpy)), numpy.__all__; from ethogram.statistics._numeric import special; "
         "assert special().ndtri(0.5) == 0; assert (sorted(dir(numpy)), numpy.__all__) == before; "
         "assert numpy.ma.array([1]).sum() == 1; from numpy import *; assert testing.assert_equal(1, 1) is None"
     )

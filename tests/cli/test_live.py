@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 
 from ethogram.cli.live import LiveCounts, lasting
-from ethogram.run.suites import EpisodeReport
-from ethogram.trace import SUCCESS_AT, Missing, Outcome, Scored
+from ethogram.harness.suites import EpisodeReport
+from ethogram.traces import SUCCESS_AT, Missing, Outcome, Scored
 
 
 def report(task: str, outcome: Outcome, usd: float = 0.01) -> EpisodeReport:

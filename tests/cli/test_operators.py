@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.experiment.operators import list_operators, load_operator, plugged_operators
-from ethogram.perturb import ALL, file_operator
+from ethogram.perturbations import ALL, file_operator
+from ethogram.questions.experiment.operators import list_operators, load_operator, plugged_operators
 
 MINE = '''
-from ethogram.perturb import Change
+from ethogram.perturbations import Change
 
 class Shout:
     """A small operator."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.perturb import operators_for
+from ethogram.perturbations import operators_for
 
 Call = Callable[..., Any]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest
 from ethogram.cli.main import run as ethogram
 from ethogram.store import open_home
-from ethogram.trace import ToolResult
+from ethogram.traces import ToolResult
+from ethogram.wire.gateway.call import ModelReply, ModelRequest
 from ethogram.worlds.model_server import serve_model, text_reply, tool_reply
 
 SUITE = """

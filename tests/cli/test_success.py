@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.divergence.diffs import diff
-from ethogram.lab.field.cloud import field_cloud
-from ethogram.show.library import Library
-from ethogram.show.models.attempts import AttemptsQuery, attempts_view
-from ethogram.show.models.run import RunQuery, reliability_view
-from ethogram.show.part_attempts import attempts_part
+from ethogram.questions.divergence.diff import diff
+from ethogram.questions.field.cloud import field_cloud
 from ethogram.store import Home, Run, open_home, verify
-from ethogram.trace import Scored
+from ethogram.traces import Scored
+from ethogram.viewer.library import Library
+from ethogram.viewer.models.attempts import AttemptsQuery, attempts_view
+from ethogram.viewer.models.run import RunQuery, reliability_view
+from ethogram.viewer.report.attempts import attempts_part
 
 SUITE = """
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 def closeness(answer, expected):
     return float(answer), f"closeness {answer}"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from ethogram.cli.out import table
+from ethogram.cli.printing import table
 
 COLUMNS = ["task", "attempts", "mean score", "out tok", "cost", "interval", ""]
 ROWS = [

@@ -233,7 +233,7 @@ def test_functions_at_the_front_door_answer_with_results() -> None:
 
 
 def test_json_says_what_html_leaves_out() -> None:
-    from ethogram.lab.home.tokens import TokenList
+    from ethogram.questions.home.tokens import TokenList
 
     shown = TokenList(tokens=[], token="eth_secret")
     assert "eth_secret" not in shown._repr_html_() + repr(shown)
@@ -241,7 +241,7 @@ def test_json_says_what_html_leaves_out() -> None:
 
 
 def test_a_query_may_have_columns_of_any_name_and_type() -> None:
-    from ethogram.lab.home.queries import QueryResult
+    from ethogram.questions.home.queries import QueryResult
 
     records = [
         {"name": "a", "low": "cold", "high": "hot", "share": "all", "share_low": None, "share_high": date(2026, 1, 2)},

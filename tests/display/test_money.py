@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ethogram
-from ethogram.cli import out
+from ethogram.cli import printing as out
 from ethogram.display.money import dollars
 
 

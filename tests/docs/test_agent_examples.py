@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.suite import load_suite
+from ethogram.suites import load_suite
 from ethogram.worlds.model_server import in_turn, serve_model, text_reply, tool_reply
 
 AGENTS = Path(__file__).parents[2] / "examples" / "agents"

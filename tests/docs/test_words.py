@@ -12,7 +12,7 @@ import pytest
 
 from ethogram.capture.readers import MODULES
 from ethogram.cli.main import VERBS, verb_paths
-from ethogram.lab.home.exports import FORMATS
+from ethogram.questions.home.exports import FORMATS
 
 ROOT = Path(__file__).parents[2]
 VERB_NAMES = [v.name for v in VERBS]
@@ -108,7 +108,7 @@ def test_no_place_of_ours_is_in_the_documents():
 def test_generated_files_are_fresh(install):
     """Whatever is installed beside Ethogram."""
     made = "Metric(name='extra', unit='s', better='less', formula='', needs=('steps',))"
-    code = f"from ethogram.measure.catalogue import Metric\nEXTRA = {made}\n"
+    code = f"from ethogram.measures.metrics import Metric\nEXTRA = {made}\n"
     install("meters", code, "[ethogram.metrics]\nextra = meters:EXTRA\n")
     done = subprocess.run(
         [sys.executable, str(ROOT / "scripts" / "generate.py"), "--check"], capture_output=True, text=True, timeout=300
@@ -139,7 +139,7 @@ def test_a_stale_file_is_shown_as_a_difference(tmp_path, monkeypatch, capsys):
 
 
 def test_schemas_close_their_sets():
-    from ethogram.trace import KINDS, REASONS
+    from ethogram.traces import KINDS, REASONS
 
     folder = ROOT / "src" / "ethogram" / "schemas"
     assert {p.stem for p in folder.iterdir()} == set(VERB_NAMES) | {"error"}

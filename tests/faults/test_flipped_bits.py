@@ -17,16 +17,17 @@ import pytest
 
 from ethogram.cli.main import run as command
 from ethogram.errors import EthogramError
-from ethogram.lab import import_logs, verify_runs
-from ethogram.lab.divergence.divergence import divergence
-from ethogram.plan import Suite, Task
-from ethogram.run.suites import run_suite
+from ethogram.harness.suites import run_suite
+from ethogram.plans import Suite, Task
+from ethogram.questions.divergence.question import divergence
+from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.world import begin_exploration
+from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, Run, manifest
 from ethogram.store.compact import compact
 from ethogram.store.files import LocalFiles
 from ethogram.store.numbered import addresses
-from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_world import begin_exploration
 from ethogram.worlds.toy_v1 import ToyWorld
 
 FLIPS = 4

@@ -22,14 +22,14 @@ PAUSE = 0.25 if LONG else 0.02
 """How long an episode takes: so long that a run lives through many kills."""
 
 SUITE = """
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 SUITE = Suite(name="many", tasks=tuple(
     Task(id=f"t{i}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(30)))
 """
 AGENT = f"""
 import time
-from ethogram.run.faults import NetworkFault
+from ethogram.harness.faults import NetworkFault
 
 def agent(task, episode):
     time.sleep({PAUSE})

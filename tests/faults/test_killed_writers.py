@@ -17,7 +17,7 @@ import pytest
 
 from ethogram.store import Home, Lake, Redactor, Run, sweep, verify
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Missing
+from ethogram.traces import Missing
 
 HERE = Path(__file__).parent
 ROUNDS = 50 if os.environ.get("ETHOGRAM_LONG") else 6

@@ -13,12 +13,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ethogram.lab import export_run, import_logs, show_run, verify_runs
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.runs import show_run
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, Keyring
 from ethogram.store.files import LocalFiles
 from ethogram.store.ledger_file import unpack
 from ethogram.store.segment import open_parquet
-from ethogram.trace import (
+from ethogram.traces import (
     File,
     Head,
     Label,
@@ -35,7 +38,7 @@ from ethogram.trace import (
     pack_message,
     text_ref,
 )
-from ethogram.trace.codec import encode
+from ethogram.traces.codec import encode
 
 ALNUM = string.ascii_letters + string.digits
 COUNT = 200

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ethogram.lab import import_logs, show_trace, verify_runs
+from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.logs.imports import import_logs
+from ethogram.reading.traces import show_trace
 from ethogram.store import Home, Lake
-from ethogram.trace import text_ref
+from ethogram.traces import text_ref
 
 SPANS = 60_000
 

@@ -21,7 +21,7 @@ COMMAND = Path(sys.executable).with_name("ethogram")
 WORLD = """
 import time
 from pathlib import Path
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 SUITE = Suite(name="many", tasks=tuple(
     Task(id=f"t{i}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(40)))

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.home.kill_switch import kill
+from ethogram.questions.home.kill_switch import kill
 from ethogram.store import open_home, verify
 
 WORLD = """
 import time
-from ethogram.plan import Check, Suite, Task
+from ethogram.plans import Check, Suite, Task
 
 SUITE = Suite(name="many", tasks=tuple(
     Task(id=f"t{i}", prompt="?", expected="yes", checks=(Check(kind="equals"),)) for i in range(20)))

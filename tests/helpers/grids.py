@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ethogram.measure.outcomes import Outcomes
+from ethogram.measures.outcomes import Outcomes
 
 
 def grid_outcomes(

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import Damaged
-from ethogram.lab import export_run
-from ethogram.plan import episode_seed
+from ethogram.plans import episode_seed
+from ethogram.questions.home.exports import export_run
 from ethogram.store import Batch, Home, Lake, Policy, Redactor, RetentionRule, Run, compact, retain, rewrite, verify
 from ethogram.store.batch import tally
 from ethogram.store.episodes import FIGURES
 from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
 from ethogram.store.ledger_file import pack_lines, unpack
-from ethogram.trace import EpisodeId, episode_id
+from ethogram.traces import EpisodeId, episode_id
 
 WORDS = st.text(max_size=20)
 DAY_NS = 86_400 * 10**9

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ethogram.errors import EthogramError, Locked
-from ethogram.lab import retain_runs
+from ethogram.questions.home.maintenance import retain_runs
 from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, retain, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles
 from ethogram.store.rescore import append_outcomes
 from ethogram.store.retain import RetentionRule
-from ethogram.trace import Missing, Scored, TraceId
+from ethogram.traces import Missing, Scored, TraceId
 
 NOTE = b'{"origin":{"format":"test"},"report":{"source":"a log"}}'
 

@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage, Damaged
 from ethogram.store import Home, Lake, Redactor, Run, compact
 from ethogram.store.episodes import FIGURES
 from ethogram.store.rescore import append_outcomes
-from ethogram.trace import Head, Missing, Scored, Span, SpanId, TraceId, episode_id, trace_id
+from ethogram.traces import Head, Missing, Scored, Span, SpanId, TraceId, episode_id, trace_id
 
 Write = Callable[..., TraceId]
 

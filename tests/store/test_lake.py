@@ -16,7 +16,7 @@ import pytest
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
 from ethogram.store import Home, Limits, Policy, Redactor, open_home, rewrite, verify
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Scored, Text, text_ref
+from ethogram.traces import Scored, Text, text_ref
 
 
 def place(home: Home, run: str, *parts: str) -> Path:
@@ -187,7 +187,7 @@ def test_texts_that_look_like_stored_messages_lean_on_nothing(home: Home, plain:
     run = home.create("run", "import")
     with run.writer(plain, window=None) as writer:
         sink = writer.trace("b2:x")  # type: ignore[arg-type]
-        from ethogram.trace import Head, Span
+        from ethogram.traces import Head, Span
 
         ref = sink.text(fake, "result")
         sink.span(Span(trace_id="b2:x", span_id="a", seq=0, kind="tool", name="cat", result=ref))  # type: ignore[arg-type]

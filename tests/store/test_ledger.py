@@ -30,7 +30,7 @@ from ethogram.store.ledger import (
 )
 from ethogram.store.ledger_columns import encode_columns as encode_columns
 from ethogram.store.ledger_file import MANY, decode_places, unpack
-from ethogram.trace import Head, Missing, Origin, Scored, Totals
+from ethogram.traces import Head, Missing, Origin, Scored, Totals
 
 WORDS = st.text(max_size=40).filter(lambda t: t.isprintable() or "\n" in t or "\u2028" in t)
 

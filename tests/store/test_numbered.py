@@ -12,7 +12,7 @@ from ethogram.errors import Damaged
 from ethogram.store import Home, Keyring, Lake, Redactor, compact, verify
 from ethogram.store.numbered import ELSEWHERE, addressed, numbered
 from ethogram.store.segment import open_parquet, span_table, spans_of
-from ethogram.trace import Ref, Span, SpanId, TraceId
+from ethogram.traces import Ref, Span, SpanId, TraceId
 
 REFS = [Ref(f"b2:{n:032x}") for n in range(6)]
 

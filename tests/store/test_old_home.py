@@ -15,7 +15,7 @@ import pytest
 
 from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, rewrite, verify
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Missing
+from ethogram.traces import Missing
 
 KEY = base64.b64encode(bytes(range(32))).decode()
 

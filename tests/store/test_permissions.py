@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.lab import import_logs, verify_runs
+from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, open_home
 from ethogram.store.files import LocalFiles
 

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 import pytest
 
 from ethogram.errors import BadUsage, Damaged
-from ethogram.lab import sql
+from ethogram.questions.home.queries import sql
 from ethogram.store import VIEWS, Home, Keyring, Lake, Redactor
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Missing, Scored
+from ethogram.traces import Missing, Scored
 
 
 @pytest.fixture
@@ -256,7 +256,7 @@ def test_foreign_numbers_that_no_column_holds(home: Home, plain: Redactor, write
     with run.writer(plain, window=None) as writer:
         for n, seed in enumerate((-1, 2**64 - 1, 2**64, 10**30, None)):
             sink = writer.trace(f"b2:{n}")  # type: ignore[arg-type]
-            from ethogram.trace import Head
+            from ethogram.traces import Head
 
             head = Head(trace_id=f"b2:{n}", episode=f"e{n}", task="t", seed=seed, attempt=10**30, meta={"big": 10**30})  # type: ignore[arg-type]
             sink.finish(head, ())

@@ -11,7 +11,7 @@ import pytest
 from ethogram.store import Home, Lake, Redactor, Run, compact, ledger
 from ethogram.store.entry import End
 from ethogram.store.ledger_file import hash_of
-from ethogram.trace import Head, Scored, Span, SpanId, episode_id, trace_id
+from ethogram.traces import Head, Scored, Span, SpanId, episode_id, trace_id
 
 
 def add(writer: Any, key: str) -> None:

@@ -13,7 +13,7 @@ from ethogram.store.lease import release_lease, take
 from ethogram.store.ledger import Header, Revision, decode_segment, encode_segment
 from ethogram.store.ledger_file import unpack
 from ethogram.store.rescore import append_outcomes
-from ethogram.trace import Label, Missing, Ref, Scored, TraceId
+from ethogram.traces import Label, Missing, Ref, Scored, TraceId
 
 Write = Callable[..., TraceId]
 

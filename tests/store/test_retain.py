@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadUsage, EthogramError, Locked, NotFound
-from ethogram.lab import retain_runs, show_run
+from ethogram.questions.home.maintenance import retain_runs
+from ethogram.questions.home.runs import show_run
 from ethogram.store import (
     Home,
     Keyring,
@@ -30,7 +31,7 @@ from ethogram.store import (
 from ethogram.store.files import LocalFiles
 from ethogram.store.ledger_file import unpack
 from ethogram.store.retain import decide
-from ethogram.trace import SUCCESS_AT, Missing, Scored
+from ethogram.traces import SUCCESS_AT, Missing, Scored
 
 DAY = 86_400
 NOTE = b'{"origin":{"format":"test"},"report":{"source":"a log"}}'

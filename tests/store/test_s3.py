@@ -12,10 +12,14 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage, Locked
-from ethogram.lab import export_run, import_logs, list_runs, remove_run, show_run, show_trace, sql, verify_runs
-from ethogram.lab.home.maintenance import check_health
+from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.maintenance import check_health, verify_runs
+from ethogram.questions.home.queries import sql
+from ethogram.questions.home.runs import list_runs, remove_run, show_run
+from ethogram.questions.logs.imports import import_logs
+from ethogram.reading.traces import show_trace
 from ethogram.store import Home, Keyring, Lake, Limits, Redactor, RetentionRule, open_home, retain, sweep, verify
-from ethogram.trace import Scored
+from ethogram.traces import Scored
 
 pytestmark = pytest.mark.xdist_group("s3")
 

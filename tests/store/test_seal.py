@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound, Sealed
-from ethogram.lab.home.maintenance import drop_key, list_keys, new_key, rotate_keys
+from ethogram.questions.home.maintenance import drop_key, list_keys, new_key, rotate_keys
 from ethogram.store import Home, Keyring, Lake, Redactor, RetentionRule, Run, retain, rewrite, verify
 from ethogram.store.ledger_file import unpack
 from ethogram.store.seal import KEY_BYTES, key_id

@@ -23,7 +23,7 @@ from ethogram.store.segment import (
     text_schema,
     text_table,
 )
-from ethogram.trace import KINDS, Span, step_order
+from ethogram.traces import KINDS, Span, step_order
 
 words = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 maybe = st.none() | words

@@ -14,9 +14,9 @@ from ethogram.store.segment import spans_of
 
 READS_A_RUN = """
 import sys
-from ethogram.show.library import Library
-from ethogram.show.models.run import RunQuery, run_view
-from ethogram.show.models.attempts import AttemptsQuery, attempts_view
+from ethogram.viewer.library import Library
+from ethogram.viewer.models.run import RunQuery, run_view
+from ethogram.viewer.models.attempts import AttemptsQuery, attempts_view
 from ethogram.store import open_home
 library = Library(open_home(sys.argv[1]))
 assert run_view(library, RunQuery(run="r")).overview.episodes == 1

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from ethogram.errors import Damaged
-from ethogram.lab import verify_runs
+from ethogram.questions.home.maintenance import verify_runs
 from ethogram.store import Home, Keyring, Limits, Redactor, RetentionRule, Run, retain, sweep, verify
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Scored
+from ethogram.traces import Scored
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import EthogramError, Locked
 from ethogram.store import COMMIT_WINDOW, Home, Keyring, Lake, Limits, Policy, Redactor, Run, rewrite, sweep, verify
 from ethogram.store.files import LocalFiles
-from ethogram.trace import Message, Origin, Scored, Text, Trace
+from ethogram.traces import Message, Origin, Scored, Text, Trace
 
 PLAIN = Redactor(b"k", Policy(kinds=()))
 

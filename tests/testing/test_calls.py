@@ -9,10 +9,10 @@ import openai
 import pytest
 import scipy.special  # noqa: F401
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest
 from ethogram.store import Run, open_home
 from ethogram.testing import protocol, summary  # noqa: F401
 from ethogram.testing.session import baseline_of
+from ethogram.wire.gateway.call import ModelReply, ModelRequest
 from ethogram.worlds.model_server import ModelServer, serve_model, text_reply
 
 pytest_plugins = ["pytester"]
@@ -176,7 +176,7 @@ def test_an_unreachable_provider_is_no_failure_of_the_agent(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    monkeypatch.setattr("ethogram.run.executor.BACKOFF_SECONDS", 0.01)
+    monkeypatch.setattr("ethogram.harness.executor.BACKOFF_SECONDS", 0.01)
     result = project.runpytest("--ethogram-k=1", "--ethogram-run=down", "--ethogram-update")
     result.stdout.fnmatch_lines(
         ["test_shop.py 0/0 *", "UNDECIDED  down: 0 of 0 attempts passed, 1 missing; no attempt has a score, so *"]

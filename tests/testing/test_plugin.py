@@ -14,7 +14,7 @@ import scipy.special  # noqa: F401
 
 from ethogram.store import Run, open_home
 from ethogram.testing import protocol, summary  # noqa: F401
-from ethogram.trace import Missing, Scored
+from ethogram.traces import Missing, Scored
 
 pytest_plugins = ["pytester"]
 

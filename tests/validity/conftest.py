@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.measure.outcomes import Floats
-from ethogram.stats.stratified import Sums
+from ethogram.measures.outcomes import Floats
+from ethogram.statistics.stratified import Sums
 
 SEED = int(os.environ.get("ETHOGRAM_SEED", "0"))
 

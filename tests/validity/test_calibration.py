@@ -10,7 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ethogram.judge.calibration import (
+from ethogram.questions.calibration import agreement, drift
+from ethogram.questions.calibration.components import LEVELS, components
+from ethogram.questions.calibration.corrected import JudgedSample, Labels, corrected_mean
+from ethogram.questions.calibration.judge_accuracy import (
     Paired,
     calibrate,
     corrected_difference,
@@ -18,9 +21,6 @@ from ethogram.judge.calibration import (
     labels_for_width,
     raw_rate,
 )
-from ethogram.stats import agreement, drift
-from ethogram.stats.components import LEVELS, components
-from ethogram.stats.corrected import JudgedSample, Labels, corrected_mean
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 REPLICATES = 3000 if LONG else 250

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from ethogram.measure.floor import against_floor
-from ethogram.measure.kbyk import k_by_k
-from ethogram.measure.manifestation import prevalence
-from ethogram.measure.reading import Reading
-from ethogram.stats import interval
-from ethogram.stats.distance import pairwise
+from ethogram.measures.behaviour_test import k_by_k
+from ethogram.measures.manifestation import prevalence
+from ethogram.measures.noise_floor import against_floor
+from ethogram.measures.sequence import Reading
+from ethogram.statistics import interval
+from ethogram.statistics.distance import pairwise
 
 TIMES = 10 if os.environ.get("ETHOGRAM_LONG") else 1
 KINDS = 8

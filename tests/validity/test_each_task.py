@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.decide.gate import GateSettings, judge, plan_gate
-from ethogram.lab.gate.confirming import confirm_moved
-from ethogram.measure.outcomes import Outcomes
-from ethogram.stats import exact
+from ethogram.measures.outcomes import Outcomes
+from ethogram.questions.gate.confirmation import confirm_moved
+from ethogram.questions.gate.verdict import GateSettings, judge, plan_gate
+from ethogram.statistics import exact
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 BASELINES, EACH = (200, 20) if LONG else (20, 15)

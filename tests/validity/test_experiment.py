@@ -15,18 +15,18 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.experiment.records import ExperimentResults
-from ethogram.plan import Task
-from ethogram.run.options import RunOptions
+from ethogram.harness.options import RunOptions
+from ethogram.plans import Task
+from ethogram.questions.experiment.buying.experiment import Experiment
+from ethogram.questions.experiment.records import ExperimentResults
 from ethogram.store import Home
-from ethogram.study.experiment import Experiment
 
 TASKS = 800 if os.environ.get("ETHOGRAM_LONG") else 100
 TABLE = b"item,price\napple,3\nbread,4\nmilk,2\n"
 KINDS = 8
 SUITE = """
-from ethogram.plan import Check, FileRef, Suite, Task
-from ethogram.trace import digest
+from ethogram.plans import Check, FileRef, Suite, Task
+from ethogram.traces import digest
 
 TABLE = {table!r}
 SUITE = Suite(name="walks", tasks=tuple(
@@ -49,7 +49,7 @@ class Walker:
         self._breaks = breaks
 
     async def act(self, task: Task, episode: Any) -> Any:
-        from ethogram.run.agents import Answer
+        from ethogram.harness.agents import Answer
 
         rng = self._rng
         if self._breaks and (episode.workspace / "in.csv").read_bytes() != TABLE:

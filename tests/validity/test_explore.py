@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ethogram.decide.acquire import next_round
-from ethogram.decide.explore import (
+from ethogram.questions.explore.acquisition import next_round
+from ethogram.questions.explore.levelset import chance_above, expected_scores, score_calls
+from ethogram.questions.explore.problem import (
     Bools,
     ExploreProgress,
     Floats,
@@ -28,11 +29,10 @@ from ethogram.decide.explore import (
     is_enough,
     progress,
 )
-from ethogram.decide.strategies import RoundSizes, make_strategy
-from ethogram.decide.tube import sets
-from ethogram.stats.interval import clopper_pearson
-from ethogram.stats.levelset import chance_above, expected_scores, score_calls
-from ethogram.stats.surface import Axis, Belief
+from ethogram.questions.explore.strategies import RoundSizes, make_strategy
+from ethogram.questions.explore.surface import Axis, Belief
+from ethogram.questions.explore.tube import sets
+from ethogram.statistics.interval import clopper_pearson
 
 pytestmark = pytest.mark.xdist_group("explorations")  # `runs` is made once
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 
 from ethogram.estimate import Estimate
-from ethogram.measure import Field, ablate, compare_fields
-from ethogram.measure.twin import scale_of
-from ethogram.stats import spread
+from ethogram.questions.field.ablation import ablate
+from ethogram.questions.field.field import Field
+from ethogram.questions.field.fieldtests import compare_fields
+from ethogram.questions.field.standardised import scale_of
+from ethogram.statistics import spread
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 REPLICATES = 2000 if LONG else 120

@@ -11,8 +11,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from ethogram.measure import Corridor, Field, ablate, compare_fields
-from ethogram.stats import permutation
+from ethogram.questions.field.ablation import ablate
+from ethogram.questions.field.corridor import Corridor
+from ethogram.questions.field.field import Field
+from ethogram.questions.field.fieldtests import compare_fields
+from ethogram.statistics import permutation
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 REPLICATES = 2000 if LONG else 150

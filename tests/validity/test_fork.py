@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from ethogram.decide.fork import ForkPlan, PooledPlan, find_effect, find_pooled_effect
-from ethogram.stats import anytime
+from ethogram.questions.fork.effect import ForkPlan, PooledPlan, find_effect, find_pooled_effect
+from ethogram.statistics import anytime
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 DRAWS = 4000 if LONG else 60

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from scipy import stats as reference
 
-from ethogram.capture.wire.fork import parse_change
+from ethogram.questions.fork.buying.episodes import ForkPoint
+from ethogram.questions.fork.buying.fork import ForkOptions, fork_trace, fork_traces
 from ethogram.store import Home
-from ethogram.study.fork import ForkOptions, fork_trace, fork_traces
-from ethogram.study.fork_episodes import ForkPoint
+from ethogram.wire.gateway.fork import parse_change
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 FORKS = 200 if LONG else 5

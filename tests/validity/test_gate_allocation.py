@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.decide.gate_plan import planning_rates
-from ethogram.stats import allocation
+from ethogram.questions.gate import informative_order as allocation
+from ethogram.questions.gate.plan import planning_rates
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 SUITES = 1500 if LONG else 60

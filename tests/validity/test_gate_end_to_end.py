@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.decide.compare import compare_outcomes
-from ethogram.decide.gate import GatePlan, GateSettings, judge, plan_gate
-from ethogram.decide.monitor import watch
-from ethogram.measure.outcomes import Outcomes
-from ethogram.stats import power, stratified
+from ethogram.measures.comparison import compare_outcomes
+from ethogram.measures.outcomes import Outcomes
+from ethogram.questions.gate import power
+from ethogram.questions.gate.monitor import watch
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, judge, plan_gate
+from ethogram.statistics import stratified
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 SUITES = 1500 if LONG else 60

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.decide.gate import GatePlan, GateSettings, Judgement, judge, plan_gate
-from ethogram.measure.outcomes import Outcomes
-from ethogram.stats import power
+from ethogram.measures.outcomes import Outcomes
+from ethogram.questions.gate import power
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, Judgement, judge, plan_gate
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 EACH = 10 if LONG else 4

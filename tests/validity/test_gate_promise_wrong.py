@@ -12,12 +12,12 @@ from functools import partial
 import numpy as np
 from grids import grid_outcomes
 
-from ethogram.decide.gate import GateSettings, judge, plan_gate
-from ethogram.decide.gate_plan import BOUND_SHAPE, believed_rates, planning_rates
-from ethogram.decide.missing import MissingRule
-from ethogram.decide.order import attempts_by_look, passes, runs_by_look
-from ethogram.measure.outcomes import Outcomes
-from ethogram.stats import power
+from ethogram.measures.outcomes import Outcomes
+from ethogram.questions.gate import power
+from ethogram.questions.gate.missing import MissingRule
+from ethogram.questions.gate.order import attempts_by_look, passes, runs_by_look
+from ethogram.questions.gate.plan import BOUND_SHAPE, believed_rates, planning_rates
+from ethogram.questions.gate.verdict import GateSettings, judge, plan_gate
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 TASKS = 50

@@ -22,7 +22,8 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink
-from ethogram.judge.bias import (
+from ethogram.findings.rubric import ItemVerdict, Rubric, RubricItem, TraceVerdict
+from ethogram.questions.judging.bias import (
     BiasReport,
     Pairwise,
     TwoReadings,
@@ -32,11 +33,10 @@ from ethogram.judge.bias import (
     self_consistency,
     style_bias,
 )
-from ethogram.judge.guards import JudgeGuard, guarded
-from ethogram.judge.judges import Case
-from ethogram.judge.modeljudge import JudgeReply, JudgeRequest, ModelJudge, ModelSettings
-from ethogram.judge.rubric import ItemVerdict, Rubric, RubricItem, TraceVerdict
-from ethogram.trace import SUCCESS_AT, Message, Origin, Scored, Text, ToolCall, Trace, episode_id, trace_id
+from ethogram.questions.judging.guards import JudgeGuard, guarded
+from ethogram.questions.judging.judges import Case
+from ethogram.questions.judging.modeljudge import JudgeReply, JudgeRequest, ModelJudge, ModelSettings
+from ethogram.traces import SUCCESS_AT, Message, Origin, Scored, Text, ToolCall, Trace, episode_id, trace_id
 
 RUBRIC = Rubric(name="simulated", items=(RubricItem(name="sound", question="Is it sound?", applies_to="calls"),))
 _BLOCK = re.compile(r"\[step (\d+)\] .*?(?=\n\n\[step |\n\nQUESTIONS|\Z)", re.DOTALL)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.decide.layers import LayerComparison, compare_layers
-from ethogram.measure.layers import LayerScores
-from ethogram.trace import LAYERS, Layer
+from ethogram.measures.layer_changes import LayerComparison, compare_layers
+from ethogram.measures.layers import LayerScores
+from ethogram.traces import LAYERS, Layer
 
 TASKS, ATTEMPTS, TIMES = 12, 16, 400
 

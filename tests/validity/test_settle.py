@@ -19,14 +19,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest
-from ethogram.decide.fork import PooledPlan, find_pooled_effect
-from ethogram.lab.why.results import Cause, WhyResult
-from ethogram.run.options import RunOptions
-from ethogram.run.suites import start_run
+from ethogram.harness.options import RunOptions
+from ethogram.harness.suites import start_run
+from ethogram.questions.fork.effect import PooledPlan, find_pooled_effect
+from ethogram.questions.why.buying import SettleOptions, settle_causes
+from ethogram.questions.why.results import Cause, WhyResult
 from ethogram.store import Home
-from ethogram.study.settle import SettleOptions, settle_causes
-from ethogram.trace import ToolResult
+from ethogram.traces import ToolResult
+from ethogram.wire.gateway.call import ModelReply, ModelRequest
 from ethogram.worlds.desk import CHANCES
 from ethogram.worlds.desk import model as desk
 from ethogram.worlds.model_server import serve_model, text_reply, tool_reply

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.stats import exact, power
-from ethogram.stats import stratified as s
+from ethogram.questions.gate import power
+from ethogram.statistics import exact
+from ethogram.statistics import stratified as s
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 DRAWS = 12_000 if LONG else 2000
@@ -182,7 +183,7 @@ def test_the_t_test_takes_real_differences_between_tasks_for_noise() -> None:
 
 
 def test_flags_per_task_keep_their_share_of_false_finds() -> None:
-    from ethogram.stats.multiplicity import benjamini_hochberg
+    from ethogram.statistics.multiplicity import benjamini_hochberg
 
     rng = np.random.default_rng(35)
     draws, shares = DRAWS // 10, []

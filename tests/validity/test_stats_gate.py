@@ -10,9 +10,9 @@ import os
 import numpy as np
 import pytest
 
-from ethogram.decide.order import equal_attempts
-from ethogram.stats import power, sequential
-from ethogram.stats import stratified as s
+from ethogram.questions.gate import power, sequential
+from ethogram.questions.gate.order import equal_attempts
+from ethogram.statistics import stratified as s
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 DRAWS = 12_000 if LONG else 2000

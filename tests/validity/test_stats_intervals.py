@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from ethogram.cost.resolved import PricedEpisodes, per_resolved, per_run
 from ethogram.estimate import Estimate
-from ethogram.stats import interval, passk, positive, ratio
+from ethogram.prices.resolved import PricedEpisodes, per_resolved, per_run
+from ethogram.statistics import interval, passk, positive, ratio
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 REPLICATES = 6000 if LONG else 400

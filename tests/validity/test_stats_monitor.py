@@ -9,8 +9,8 @@ import os
 
 import numpy as np
 
-from ethogram.stats import anytime as e
-from ethogram.stats.power import shifted
+from ethogram.questions.gate.power import shifted
+from ethogram.statistics import anytime as e
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 DRAWS = 6000 if LONG else 800

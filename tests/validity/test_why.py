@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.lab import import_logs, load
-from ethogram.lab.why.causes import find_causes
-from ethogram.lab.why.gathered import AllFindings, gather_findings
-from ethogram.lab.why.results import WhyResult
-from ethogram.lab.why.why import why
-from ethogram.measure import contrasts
-from ethogram.measure.contrasts import ContrastEvent, ContrastRuns
+from ethogram.measures import contrasts
+from ethogram.measures.contrasts import ContrastEvent, ContrastRuns
+from ethogram.questions.home.runs import load
+from ethogram.questions.logs.imports import import_logs
+from ethogram.questions.why.causes import find_causes
+from ethogram.questions.why.question import why
+from ethogram.questions.why.results import WhyResult
+from ethogram.questions.why.run_findings import AllFindings, gather_findings
 from ethogram.store import Home
 
 Call = tuple[str, dict[str, Any], str]

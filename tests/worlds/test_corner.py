@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from ethogram.lab.explore.maps import map_exploration
-from ethogram.plan import Task
-from ethogram.run.planning import suite_of
+from ethogram.harness.planning import suite_of
+from ethogram.plans import Task
+from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.suite import explore_suite, load_grid
+from ethogram.questions.explore.maps import map_exploration
 from ethogram.store import Home
-from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore_suite import explore_suite, load_grid
 from ethogram.worlds.local_model import available
 
 CORNER = Path(str(files("ethogram.worlds"))) / "corner"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.perturb import operators_for
-from ethogram.plan import Task
+from ethogram.perturbations import operators_for
+from ethogram.plans import Task
+from ethogram.questions.experiment.buying.experiment import Experiment
 from ethogram.store import Home
-from ethogram.study.experiment import Experiment
-from ethogram.suite.load import load_suite
+from ethogram.suites.load import load_suite
 
 
 def right(task: Task, episode: Any) -> str:

@@ -15,8 +15,8 @@ import httpx
 import openai
 import pytest
 
-from ethogram.capture.wire.call import ModelReply, Usage
-from ethogram.trace import Message, Text, ToolResult
+from ethogram.traces import Message, Text, ToolResult
+from ethogram.wire.gateway.call import ModelReply, Usage
 from ethogram.worlds.local_model import available
 from ethogram.worlds.model_server import ReplyError, ServerOptions, in_turn, serve_model, text_reply, tool_reply
 
@@ -226,7 +226,7 @@ def test_the_local_model_calls_tools(opened):
 
 
 def test_the_words_that_the_local_model_gets():
-    from ethogram.capture.wire.protocols import PROTOCOLS
+    from ethogram.wire.gateway.protocols import PROTOCOLS
     from ethogram.worlds.model_server.local import allowed_tools, call_or_words, call_schema, plain_messages
 
     body = {"model": "m", "messages": ASKED, "tools": [CHAT_TOOL, {"type": "web_search"}]}

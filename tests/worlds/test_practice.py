@@ -8,10 +8,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from ethogram.capture.wire.call import ModelReply
-from ethogram.run.options import RunOptions
-from ethogram.run.suites import start_run
+from ethogram.harness.options import RunOptions
+from ethogram.harness.suites import start_run
 from ethogram.store import Home
+from ethogram.wire.gateway.call import ModelReply
 from ethogram.worlds import openai_shopper
 from ethogram.worlds.local_model import available
 from ethogram.worlds.model_server import ModelServer, in_turn, serve_model, text_reply, tool_reply

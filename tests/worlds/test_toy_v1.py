@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, NotFound
-from ethogram.plan.grid import grid
+from ethogram.questions.explore.grid import grid
 from ethogram.worlds._streams import Stream
 from ethogram.worlds.toy_v1 import (
     NAMES,

@@ -1,4 +1,4 @@
-// Written by scripts/generate.py from the view models of ethogram.show. Do not edit.
+// Written by scripts/generate.py from the view models of ethogram.viewer. Do not edit.
 
 /** One run against the corridor: `p` is the share of runs at least as far out, itself included. `inside` is None where the corridor is too small for the level. `distance` is over the median of the reference. */
 export interface Adherence {

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ethogram.measure import field as measured
-from ethogram.measure import metrics
-from ethogram.measure.columns import Columns, Floats
-from ethogram.measure.field import Dimension
-from ethogram.measure.horizon import MembershipRule
+from ethogram.measures.columns import Columns, Floats
+from ethogram.questions.field import field as measured
+from ethogram.questions.field import metrics
+from ethogram.questions.field.field import Dimension
+from ethogram.questions.field.horizon import MembershipRule
 
 T = TypeVar("T")
 

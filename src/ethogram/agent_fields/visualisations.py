@@ -6,8 +6,8 @@ from typing import Any
 
 from ethogram.display import marks
 from ethogram.display.chart import Chart, Spec
-from ethogram.measure.field import Field
-from ethogram.measure.metrics import FieldMetrics
+from ethogram.questions.field.field import Field
+from ethogram.questions.field.metrics import FieldMetrics
 
 Rows = list[dict[str, Any]]
 

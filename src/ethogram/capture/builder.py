@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ethogram.trace import (
+from ethogram.traces import (
     KINDS,
     STATUSES,
     TOKEN_FIELDS,
@@ -32,12 +32,12 @@ from ethogram.trace import (
     ToolCall,
     TraceId,
 )
-from ethogram.trace.codec import check
+from ethogram.traces.codec import check
 
 from .cleaning import clean_params, json_text
 from .contexts import Context, Contexts
 from .draft import Draft, LabelDraft, TraceSink, tells_error, without_surrogates
-from .held import HeldSpans
+from .held_spans import HeldSpans
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
 MAX_COUNT = 1 << 53

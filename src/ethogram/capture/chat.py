@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import msgspec
 
-from ethogram.trace import Message, ToolResult, begins_as_error, digest
+from ethogram.traces import Message, ToolResult, begins_as_error, digest
 
 from .builder import TraceBuilder
 from .draft import Draft, DraftFields, check_fields

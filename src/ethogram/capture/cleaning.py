@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import File, Message, Param, Part, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Param, Part, Reasoning, Text, ToolCall, ToolResult
 
 from .draft import without_surrogates
 

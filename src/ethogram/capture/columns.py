@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ethogram.errors import BadUsage, Unreadable
-from ethogram.trace import Missing, Outcome, Scored
+from ethogram.traces import Missing, Outcome, Scored
 
 from .parse import as_float
 from .rows import RowSample, TableRow

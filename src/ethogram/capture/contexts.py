@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ethogram.trace import Message, Ref, SpanId, pack_message, text_ref
+from ethogram.traces import Message, Ref, SpanId, pack_message, text_ref
 
 from .cleaning import clean_message
 from .draft import Draft, TraceSink, without_surrogates

@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypedDict
 
 import msgspec
 
-from ethogram.trace import Head, Kind, Label, LabelSource, Message, Ref, Span, Status, ToolResult, begins_as_error
+from ethogram.traces import Head, Kind, Label, LabelSource, Message, Ref, Span, Status, ToolResult, begins_as_error
 
 
 class Draft(msgspec.Struct, kw_only=True, gc=False):

@@ -16,8 +16,8 @@ import ijson
 import msgspec
 
 from ethogram.errors import BadInput
-from ethogram.trace import EpisodeId, Head, Label, Origin, TraceId, episode_id, trace_id
-from ethogram.trace.codec import check
+from ethogram.traces import EpisodeId, Head, Label, Origin, TraceId, episode_id, trace_id
+from ethogram.traces.codec import check
 
 from .builder import TraceBuilder, unlike
 from .draft import TraceSink

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ethogram.errors import Unreadable
-from ethogram.trace import Head, Label, Origin, Ref, Span, Trace, TraceId, text_ref
+from ethogram.traces import Head, Label, Origin, Ref, Span, Trace, TraceId, text_ref
 
 from .intake import Intake, SourceReport
 from .readers import reader, recognise

@@ -6,7 +6,7 @@ result, else one of its name, else any if one of the two has no id (`OpenCalls.t
 than that, and say by themselves what fits (`OpenCalls.take_first`, `OpenCalls.take_id`):
 
 - The gateway holds the calls of many conversations, and a client sends a call back with its result: the call that fits
-  is the one that was sent back (`capture/wire/tool_results.py`).
+  is the one that was sent back (`wire/gateway/tool_results.py`).
 - A step of ATIF holds all its calls and all its results: what has no partner by id is paired by position
   (`capture/readers/_atif_steps.py`).
 - Not every tool span of a trace was asked for by a model, so one without an id is paired by name only
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ethogram.trace import Message, ToolCall, ToolResult
+from ethogram.traces import Message, ToolCall, ToolResult
 
 
 class OpenCall(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import File, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, digest
+from ethogram.traces import File, Message, Part, Reasoning, Role, Text, ToolCall, ToolResult, digest
 
 _FRACTION = re.compile(r"\.(\d+)")
 _DURATION = re.compile(r"(-?)P(?:(\d{1,9})D)?(?:T(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d*)?|\.\d+)S)?)?")

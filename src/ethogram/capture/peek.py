@@ -11,8 +11,8 @@ import msgspec
 
 from ethogram.errors import Unreadable
 
+from .damaged_json import before_the_cut
 from .parse import from_json
-from .salvage import before_the_cut
 from .source import PEEK, Source
 
 PARQUET_ROWS = 200

@@ -11,9 +11,9 @@ from typing import Any
 
 from ethogram.errors import Unreadable, first_line
 
+from .damaged_json import BAD_JSON, documents, parse, without_commas
 from .intake import Intake
 from .peek import NO_DOCUMENT, peek_at, take_document
-from .salvage import BAD_JSON, documents, parse, without_commas
 from .source import CHUNK, MAX_DOCUMENT, Source
 
 

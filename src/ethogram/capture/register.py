@@ -9,7 +9,7 @@ import msgspec
 from ethogram.errors import Damaged
 from ethogram.store import Entry, Redactor, Run, RunWriter
 from ethogram.store.lake import SOURCES
-from ethogram.trace import Head, Origin, TraceId
+from ethogram.traces import Head, Origin, TraceId
 
 from .intake import SourceReport
 from .source import Source

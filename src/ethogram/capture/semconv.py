@@ -15,17 +15,17 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import Message
+from ethogram.traces import Message
 
 from .draft import Draft
 from .parse import as_dict, as_float, as_int, as_list, as_name, as_text, from_json
-from .telemetry.bag import Bag
 from .telemetry.facts import Note, notes_of, take_facts
 from .telemetry.kinds import AGENT_KEYS, KIND_KEYS, OWN, OpenedSpan
 from .telemetry.messages import CARRIERS, decoded_json, is_definition
+from .telemetry.span_attributes import Bag
+from .telemetry.span_messages import RAW_KEYS, take_input, take_output
+from .telemetry.span_messages import exact as exact_messages
 from .telemetry.spans import RawEvent, RawSpan
-from .telemetry.talk import RAW_KEYS, take_input, take_output
-from .telemetry.talk import exact as exact_messages
 from .telemetry.usage import COST_KEYS, COUNT_KEYS, take_cost, take_tokens
 
 _NUMBERS = frozenset(["temperature", "top_p", "frequency_penalty", "presence_penalty"])

@@ -20,7 +20,7 @@ import ijson
 import msgspec
 
 from ethogram.errors import Unreadable, first_line
-from ethogram.trace.ids import ALGORITHM
+from ethogram.traces.ids import ALGORITHM
 
 from .compressed import MAX_EXPANDED, compression_of, unpacked
 

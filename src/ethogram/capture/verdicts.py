@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ethogram.trace import Outcome, Scored
+from ethogram.traces import Outcome, Scored
 
 PASS = frozenset({"true", "pass", "passed", "success", "resolved", "correct", "yes", "c"})
 FAIL = frozenset({"false", "fail", "failed", "failure", "unresolved", "incorrect", "no", "i"})

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.calibration.audit import ALARM_LEVEL, AUDIT_SHARE, AuditResult, ItemAudit, audit_run
-from ethogram.lab.calibration.calibrating import CalibrationResult, ItemCalibration, calibrate_run
-from ethogram.lab.calibration.versus import CorrectedComparison, compare_corrected
+from ethogram.questions.calibration.audit import ALARM_LEVEL, AUDIT_SHARE, AuditResult, ItemAudit, audit_run
+from ethogram.questions.calibration.corrected_comparison import CorrectedComparison, compare_corrected
+from ethogram.questions.calibration.question import CalibrationResult, ItemCalibration, calibrate_run
 
-from .out import (
+from .printing import (
     AgainstOption,
     CommonTasksOption,
     HomeOption,

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import typer
 from rich.markup import escape
 
-from ethogram.lab.gate.comparison import CompareResult, compare
-from ethogram.lab.gate.versions import SuiteVersions
-from ethogram.lab.outcomes.metrics import metric_names
+from ethogram.questions.compare.question import CompareResult, compare
+from ethogram.reading.metric_means import metric_names
+from ethogram.reading.suite_versions import SuiteVersions
 
 from .layers import print_layers
-from .moved import print_moved
-from .out import (
+from .moved_tasks import print_moved
+from .printing import (
     CommonTasksOption,
     HomeOption,
     JsonOption,

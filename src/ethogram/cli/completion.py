@@ -10,7 +10,7 @@ from ethogram.errors import BadUsage
 from ethogram.result import Result
 
 from .main import VERBS
-from .out import JsonOption, print_json
+from .printing import JsonOption, print_json
 
 SHELLS = ("bash", "zsh", "fish")
 _BASH = """_ethogram() {{

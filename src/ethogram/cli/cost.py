@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from ethogram.cost.settings import price_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.cost.costs import CostReport, assumed_cost, cost_of
-from ethogram.lab.cost.reading import UNRECORDED
+from ethogram.prices.settings import price_list
+from ethogram.questions.cost.question import CostReport, assumed_cost, cost_of
+from ethogram.questions.cost.usage_columns import UNRECORDED
 
-from .out import (
+from .printing import (
     HomeOption,
     JsonOption,
     LimitOption,

@@ -10,23 +10,23 @@ from typing import Annotated
 
 import typer
 
-from ethogram.cost import Caps, Metering
-from ethogram.cost.settings import price_list
-from ethogram.lab import show_run
-from ethogram.lab.home.demo import DemoResult, copy_demo_logs, play_demo
-from ethogram.lab.outcomes.reliability import reliability
-from ethogram.run.options import AllCaps, RunOptions
-from ethogram.run.suites import start_run
-from ethogram.show.report import report
-from ethogram.show.viewing import ViewResult, ViewSettings, view_until_stopped
+from ethogram.harness.options import AllCaps, RunOptions
+from ethogram.harness.suites import start_run
+from ethogram.prices import Caps, Metering
+from ethogram.prices.settings import price_list
+from ethogram.questions.home.runs import show_run
+from ethogram.questions.reliability.question import reliability
+from ethogram.questions.why.buying import SettleOptions, settle_causes
 from ethogram.store import home_of, short_id
-from ethogram.study.settle import SettleOptions, settle_causes
+from ethogram.viewer.report.report import report
+from ethogram.viewer.viewing import ViewResult, ViewSettings, view_until_stopped
 from ethogram.worlds import desk
+from ethogram.worlds.demo import DemoResult, copy_demo_logs, play_demo
 from ethogram.worlds.practice import OPENAI, local_provider, practice, provided
 
 from . import import_, show, stats, trace, why
 from .live import watcher
-from .out import HomeOption, JsonOption, at_home, print_json, stdout, table
+from .printing import HomeOption, JsonOption, at_home, print_json, stdout, table
 
 REPORT = "ethogram-demo.html"
 LIVE_ATTEMPTS = 5

@@ -9,11 +9,11 @@ from rich.console import Console
 from rich.text import Text
 
 from ethogram.display.shorten import shortened
-from ethogram.lab.divergence.diffs import DiffResult, Side, StepRow, diff
+from ethogram.questions.divergence.diff import DiffResult, Side, StepRow, diff
 from ethogram.store import short_id
 
-from .out import HomeOption, JsonOption, paged, plural, print_json, printable, stderr
-from .words import print_part
+from .printing import HomeOption, JsonOption, paged, plural, print_json, printable, stderr
+from .step_words import print_part
 
 _STYLE = {"=": "dim", "~": "yellow", "-": "red", "+": "green"}
 CONTEXT = 2

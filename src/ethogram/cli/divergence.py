@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ethogram.lab.divergence.divergence import DivergenceResult, divergence
+from ethogram.questions.divergence.question import DivergenceResult, divergence
 
 from .diff import LanesOption, ReadingOption, SignatureOption
-from .out import (
+from .printing import (
     AgainstOption,
     CommonTasksOption,
     HomeOption,

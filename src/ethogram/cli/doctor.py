@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ethogram.lab import check_health
+from ethogram.questions.home.maintenance import check_health
 
-from .out import HomeOption, JsonOption, cell, plural, print_json, stdout
+from .printing import HomeOption, JsonOption, cell, plural, print_json, stdout
 
 
 def command(json: JsonOption = False, home: HomeOption = None) -> int:

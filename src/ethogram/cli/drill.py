@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ethogram.study.drill import drill
+from ethogram.questions.home.buying import drill
 
-from .out import HomeOption, JsonOption, print_json, stdout
+from .printing import HomeOption, JsonOption, print_json, stdout
 
 
 def command(json: JsonOption = False, home: HomeOption = None) -> int:

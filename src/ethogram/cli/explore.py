@@ -10,15 +10,15 @@ import typer
 from typer.core import TyperGroup
 
 from ethogram.errors import BadUsage
-from ethogram.lab.explore.effects import explain_exploration, near_setting, slice_exploration
-from ethogram.lab.explore.maps import export_exploration, map_exploration
-from ethogram.run.options import RunOptions, parse_caps, parse_environment
-from ethogram.show.race_charts import DRAWN, race_picture
-from ethogram.study.explore import ExploreOptions
-from ethogram.study.explore import StopRule as StopRule
-from ethogram.study.explore_suite import explore_suite, load_grid
-from ethogram.study.explore_world import begin_exploration
-from ethogram.study.race import USUAL, race
+from ethogram.harness.options import RunOptions, parse_caps, parse_environment
+from ethogram.questions.explore.buying.race import USUAL, race
+from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.rounds import StopRule as StopRule
+from ethogram.questions.explore.buying.suite import explore_suite, load_grid
+from ethogram.questions.explore.buying.world import begin_exploration
+from ethogram.questions.explore.effects import explain_exploration, near_setting, slice_exploration
+from ethogram.questions.explore.maps import export_exploration, map_exploration
+from ethogram.questions.explore.race_charts import DRAWN, race_picture
 from ethogram.worlds.toy_v1 import known_world
 
 from .explore_screens import (
@@ -30,7 +30,7 @@ from .explore_screens import (
     print_round,
     print_slice,
 )
-from .out import HomeOption, JsonOption, print_json, stdout
+from .printing import HomeOption, JsonOption, print_json, stdout
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
-from ethogram.lab.explore.effects import Effects, Neighbours, Slice
-from ethogram.lab.explore.exploration import RoundMetrics
-from ethogram.lab.explore.maps import ExplorationMap
-from ethogram.study.explore import ExploreResult
-from ethogram.study.race import RaceResult
+from ethogram.questions.explore.buying.race import RaceResult
+from ethogram.questions.explore.buying.rounds import ExploreResult
+from ethogram.questions.explore.effects import Effects, Neighbours, Slice
+from ethogram.questions.explore.exploration import RoundMetrics
+from ethogram.questions.explore.maps import ExplorationMap
 
-from .out import plural, stderr, stdout, table
+from .printing import plural, stderr, stdout, table
 
 SHOWN = 20
 """Points of a map that are printed; the whole map is in `--json` and in `explore export`."""

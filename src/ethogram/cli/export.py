@@ -7,10 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import export_run
-from ethogram.lab.home.exports import export_formats
+from ethogram.questions.home.exports import export_formats, export_run
 
-from .out import HomeOption, JsonOption, print_json, stdout
+from .printing import HomeOption, JsonOption, print_json, stdout
 
 
 def command(

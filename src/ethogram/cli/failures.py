@@ -74,7 +74,7 @@ def print_failure(verb: str, sentence: str, code: int, error: BaseException | No
         hint=_hint(sentence),
         **facts,
     )
-    from .out import print_json
+    from .printing import print_json
 
     print_json(failure)
     sys.stdout.flush()

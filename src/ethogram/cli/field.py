@@ -8,10 +8,10 @@ import typer
 from rich.console import Console
 
 from ethogram.estimate import Estimate
-from ethogram.lab.field.fields import field_of
-from ethogram.lab.field.results import CorridorCheck, FieldResult, StandardTable, standard_table
+from ethogram.questions.field.question import field_of
+from ethogram.questions.field.results import CorridorCheck, FieldResult, StandardTable, standard_table
 
-from .out import AgainstOption, HomeOption, JsonOption, print_json, printable, stderr, stdout, table
+from .printing import AgainstOption, HomeOption, JsonOption, print_json, printable, stderr, stdout, table
 
 BAD, NOT_DECIDED = 1, 2
 MOST_DIMENSIONS = 12

@@ -10,11 +10,11 @@ from rich.console import Console
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.run.environment import parse_environment
-from ethogram.study.fork import ForkInterrupted, ForkOptions, fork_trace
-from ethogram.study.fork_results import ForkResult
+from ethogram.harness.environment import parse_environment
+from ethogram.questions.fork.buying.fork import ForkInterrupted, ForkOptions, fork_trace
+from ethogram.questions.fork.results import ForkResult
 
-from .out import HomeOption, JsonOption, dollars, known, print_json, signed, stderr, stdout, table
+from .printing import HomeOption, JsonOption, dollars, known, print_json, signed, stderr, stdout, table
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,

@@ -10,15 +10,25 @@ import typer
 from rich.console import Console
 
 from ethogram.errors import BadUsage
-from ethogram.lab.gate.behaviour import behaviour_of
-from ethogram.lab.gate.gating import gate_runs
-from ethogram.lab.gate.results import GateResult, GateSettings, Look
-from ethogram.show.ci import confirmed, github_lines, junit, markdown, needed_cells, variation
+from ethogram.questions.gate.behaviour import behaviour_of
+from ethogram.questions.gate.ci import confirmed, github_lines, junit, markdown, needed_cells, variation
+from ethogram.questions.gate.question import gate_runs
+from ethogram.questions.gate.results import GateResult, GateSettings, Look
 
 from .compare import MetricOption, print_suites, versions
 from .layers import print_layers
-from .moved import print_moved
-from .out import CommonTasksOption, HomeOption, JsonOption, print_json, signed, stderr, stdout, table, verdict_style
+from .moved_tasks import print_moved
+from .printing import (
+    CommonTasksOption,
+    HomeOption,
+    JsonOption,
+    print_json,
+    signed,
+    stderr,
+    stdout,
+    table,
+    verdict_style,
+)
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,
@@ -144,8 +154,8 @@ def command(
             raise BadUsage("--buy runs planned looks and --monitor has none; give one of the two")
         if common_tasks:
             raise BadUsage("--common-tasks is for two stored runs; --buy runs the suite of the baseline as it is")
-        from ethogram.run.options import parse_environment
-        from ethogram.study.gate import StageOptions, run_gate
+        from ethogram.harness.options import parse_environment
+        from ethogram.questions.gate.buying import StageOptions, run_gate
 
         result = run_gate(
             base,

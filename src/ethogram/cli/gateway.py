@@ -9,12 +9,12 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.run.options import parse_caps
-from ethogram.run.serving import GatewayResult, GatewaySettings, parse_upstreams, run_gateway, shown_variables
+from ethogram.harness.options import parse_caps
+from ethogram.harness.serving import GatewayResult, GatewaySettings, parse_upstreams, run_gateway, shown_variables
 from ethogram.store import home_of
-from ethogram.store.shown import shown_json
+from ethogram.store.shown_texts import shown_json
 
-from .out import HomeOption, JsonOption, plural, print_json, say, spent, stdout
+from .printing import HomeOption, JsonOption, plural, print_json, say, spent, stdout
 from .running import (
     AllowUnmeteredOption,
     DisturbSeedOption,

@@ -8,12 +8,12 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.golden.checking import check_golden
-from ethogram.lab.golden.promote import PromoteResult, WantedCheck, promote
-from ethogram.lab.golden.versions import GoldenDiff, GoldenResult, add_tasks, freeze, golden_diff, remove_task
+from ethogram.questions.golden.promotion import PromoteResult, WantedCheck, promote
+from ethogram.questions.golden.question import check_golden
+from ethogram.questions.golden.versions import GoldenDiff, GoldenResult, add_tasks, freeze, golden_diff, remove_task
 
 from .golden_screens import print_check
-from .out import HomeOption, JsonOption, LimitOption, plural, print_json, stderr, stdout, table
+from .printing import HomeOption, JsonOption, LimitOption, plural, print_json, stderr, stdout, table
 from .running import AllowUnmeteredOption, CaptureOption, PriceOption, PricesOption, WorkersOption, metering
 
 CODES = {"no alarm": 0, "alarm": 1, "not measured": 2}
@@ -153,7 +153,7 @@ def check_set_command(
         suite, corpus=corpus or (), traces=tuple(traces or ()), runs=tuple(run or ()), progress=tell, home=home
     )
     if probe is not None or probe_model is not None:
-        from ethogram.study.probe import AskProbed, ProbeOptions, probe_memory
+        from ethogram.questions.golden.buying import AskProbed, ProbeOptions, probe_memory
 
         options = ProbeOptions(
             most=probe_tasks,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ethogram.estimate import Estimate
-from ethogram.lab.golden.checking import GoldenCheck, TaskHealth
+from ethogram.questions.golden.question import GoldenCheck, TaskHealth
 
-from .out import dollars, first, known, plural, print_rest, size, stdout, table
+from .printing import dollars, first, known, plural, print_rest, size, stdout, table
 
 STYLES = {"alarm": "bold orange1", "no alarm": "bold bright_blue"}
 

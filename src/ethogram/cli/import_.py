@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ethogram.capture.readers import formats
-from ethogram.lab.logs.imports import ImportOptions, ImportResult, read_logs
-from ethogram.lab.logs.watching import watch_logs
+from ethogram.questions.logs.imports import ImportOptions, ImportResult, read_logs
+from ethogram.questions.logs.watch import watch_logs
 
-from .out import HomeOption, JsonOption, bytes_progress, plural, print_json, printable, stderr, stdout, table
+from .printing import HomeOption, JsonOption, bytes_progress, plural, print_json, printable, stderr, stdout, table
 
 OUTCOMES = {"table", "episodes"}
 """Formats of outcomes without traces."""

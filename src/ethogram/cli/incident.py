@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from ethogram.lab.incident.closing import close_incident, show_incident
-from ethogram.lab.incident.opening import open_incident
-from ethogram.lab.incident.records import Incident, IncidentResult, list_incidents
+from ethogram.questions.incident.closing import close_incident, show_incident
+from ethogram.questions.incident.opening import open_incident
+from ethogram.questions.incident.records import Incident, IncidentResult, list_incidents
 
 from .golden import ByOption, WhyOption
-from .out import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
+from .printing import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
 
 IncidentArgument = Annotated[str, typer.Argument(help="An incident by its name, or latest.")]
 

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.home.starter import write_starter
+from ethogram.questions.home.starter import write_starter
 
-from .out import JsonOption, print_json, stdout
+from .printing import JsonOption, print_json, stdout
 
 
 def command(

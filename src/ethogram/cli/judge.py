@@ -9,12 +9,12 @@ import typer
 from rich.console import Console
 
 from ethogram.errors import BadUsage
-from ethogram.lab.judging.results import CallUse, JudgeResult, PairwiseResult
-from ethogram.study.judging.pairs import judge_pairs
-from ethogram.study.judging.runs import judge_run
-from ethogram.study.judging.session import JudgeOptions
+from ethogram.questions.judging.buying.pairs import judge_pairs
+from ethogram.questions.judging.buying.runs import judge_run
+from ethogram.questions.judging.buying.session import JudgeOptions
+from ethogram.questions.judging.results import CallUse, JudgeResult, PairwiseResult
 
-from .out import (
+from .printing import (
     AgainstOption,
     CommonTasksOption,
     HomeOption,

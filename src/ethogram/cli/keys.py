@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.home.maintenance import KeyList, drop_key, list_keys, new_key, rotate_keys
+from ethogram.questions.home.maintenance import KeyList, drop_key, list_keys, new_key, rotate_keys
 
-from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, stdout, table
+from .printing import HomeOption, JsonOption, YesOption, asked_first, print_json, stdout, table
 
 
 def command(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.home.kill_switch import kill
+from ethogram.questions.home.kill_switch import kill
 
-from .out import HomeOption, JsonOption, print_json, stdout
+from .printing import HomeOption, JsonOption, print_json, stdout
 
 
 def command(

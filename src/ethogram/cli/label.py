@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.outcomes.labelling import CLASS_LABEL, LabelResult, label_run
+from ethogram.questions.calibration.labels import CLASS_LABEL, LabelResult, label_run
 from ethogram.store import short_id
 
-from .out import (
+from .printing import (
     HomeOption,
     JsonOption,
     LimitOption,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
-from ethogram.lab.gate.comparison import LayerComparison
-from ethogram.show.layers import COLUMNS, change_lines, change_rows
+from ethogram.questions.compare.layer_words import COLUMNS, change_lines, change_rows
+from ethogram.questions.compare.question import LayerComparison
 
-from .out import printable, table
+from .printing import printable, table
 
 
 def print_layers(out: Console, found: LayerComparison | None, *, brief: bool = False) -> None:

@@ -13,9 +13,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ethogram.run.suites import EpisodeReport
+from ethogram.harness.suites import EpisodeReport
 
-from .out import cell, dollars, known, say, stderr
+from .printing import cell, dollars, known, say, stderr
 
 PLAIN_EVERY = 5.0
 

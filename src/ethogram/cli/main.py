@@ -177,7 +177,7 @@ def _fail(
 
 def _say(sentence: str) -> None:
     """What went wrong, on stderr; it may quote an address or an argument, and with it a secret."""
-    from ethogram.store.shown import shown
+    from ethogram.store.shown_texts import shown
 
     print(shown(sentence), file=sys.stderr)
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ethogram.capture.mcp.proxy import ProxyResult, ProxySettings, run_proxy
-from ethogram.capture.mcp.sessions import CallPlan
 from ethogram.errors import BadUsage, NotFound
 from ethogram.store import home_of
-from ethogram.store.shown import shown_json
+from ethogram.store.shown_texts import shown_json
+from ethogram.wire.mcp.proxy import ProxyResult, ProxySettings, run_proxy
+from ethogram.wire.mcp.sessions import CallPlan
 
-from .out import HomeOption, JsonOption, plural, print_json, say
+from .printing import HomeOption, JsonOption, plural, print_json, say
 from .running import DisturbSeedOption, IntensityOption, ToolOption
 
 
@@ -74,7 +74,7 @@ def _replayed(plan: CallPlan, trace: str, home: str | None) -> CallPlan:
     """The plan with the trace that answers, and how it was redacted."""
     from msgspec.structs import replace
 
-    from ethogram.lab.trace.traces import find_trace
+    from ethogram.reading.traces import find_trace
     from ethogram.store.redact import policy_from
 
     if plan.operator is not None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.experiment.operators import BUILT_IN, list_operators
+from ethogram.questions.experiment.operators import BUILT_IN, list_operators
 
-from .out import JsonOption, print_json, stdout, table
+from .printing import JsonOption, print_json, stdout, table
 
 
 def command(

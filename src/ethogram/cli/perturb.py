@@ -11,15 +11,15 @@ from rich.markup import escape
 
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.experiment.experiments import experiment_results
-from ethogram.lab.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied
-from ethogram.run.options import RunOptions, parse_caps, parse_environment
-from ethogram.run.suites import RunInterrupted
+from ethogram.harness.options import RunOptions, parse_caps, parse_environment
+from ethogram.harness.suites import RunInterrupted
+from ethogram.questions.experiment.buying.experiment import Experiment, ExperimentPlan
+from ethogram.questions.experiment.question import experiment_results
+from ethogram.questions.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied
 from ethogram.store import short_id
-from ethogram.study.experiment import Experiment, ExperimentPlan
 
 from .live import watcher
-from .out import (
+from .printing import (
     HomeOption,
     JsonOption,
     LimitOption,

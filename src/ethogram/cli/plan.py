@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.gate.planning import PlanResult, plan_runs
+from ethogram.questions.gate.planning import PlanResult, plan_runs
 
-from .out import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
+from .printing import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
 
 
 def command(

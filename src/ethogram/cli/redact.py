@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from ethogram.capture.readers import formats
-from ethogram.lab.logs.redaction import preview_redaction
+from ethogram.questions.logs.redaction import preview_redaction
 
-from .out import HomeOption, JsonOption, print_json, stdout, table
+from .printing import HomeOption, JsonOption, print_json, stdout, table
 
 
 def command(

@@ -9,12 +9,25 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage, NotFound
+from ethogram.questions.replay.buying.redecisions import STOPPED, RedecideOptions, redecide
+from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult, replay_trace
+from ethogram.questions.replay.results import RedecidedTrace, RedecideResult
 from ethogram.store import short_id
-from ethogram.study.redecide import STOPPED, RedecideOptions, redecide
-from ethogram.study.redecide_results import RedecidedTrace, RedecideResult
-from ethogram.study.replay import ReplayOptions, ReplayResult, replay_trace
 
-from .out import HomeOption, JsonOption, cell, dollars, known, plural, print_json, printable, say, stderr, stdout, table
+from .printing import (
+    HomeOption,
+    JsonOption,
+    cell,
+    dollars,
+    known,
+    plural,
+    print_json,
+    printable,
+    say,
+    stderr,
+    stdout,
+    table,
+)
 from .running import AllowUnmeteredOption, CaptureOption, PriceOption, PricesOption, metering
 
 SHOWN_TRACES = 20

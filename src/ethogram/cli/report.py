@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from ethogram.show.report import report
+from ethogram.viewer.report.report import report
 
-from .out import CommonTasksOption, HomeOption, JsonOption, print_json, size, stderr, stdout
+from .printing import CommonTasksOption, HomeOption, JsonOption, print_json, size, stderr, stdout
 
 
 def command(

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab import retain_runs
+from ethogram.questions.home.maintenance import retain_runs
 
-from .out import HomeOption, JsonOption, print_json, size, stdout, table
+from .printing import HomeOption, JsonOption, print_json, size, stdout, table
 
 
 def command(

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import remove_run
+from ethogram.questions.home.runs import remove_run
 from ethogram.store import run_of
 
-from .out import HomeOption, JsonOption, YesOption, asked_first, print_json, size, stdout
+from .printing import HomeOption, JsonOption, YesOption, asked_first, print_json, size, stdout
 
 
 def command(

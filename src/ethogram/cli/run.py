@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.run.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
-from ethogram.run.suites import (
+from ethogram.harness.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
+from ethogram.harness.suites import (
     RunInterrupted,
     RunPlan,
     RunResult,
@@ -20,7 +20,7 @@ from ethogram.run.suites import (
 )
 
 from .live import watcher
-from .out import HomeOption, JsonOption, dollars, plural, print_json, printable, spent, stdout, table
+from .printing import HomeOption, JsonOption, dollars, plural, print_json, printable, spent, stdout, table
 from .running import (
     CAPTURE,
     ENGINE,

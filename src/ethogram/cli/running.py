@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ethogram.cost import Metering
+    from ethogram.prices import Metering
 
 ENGINE = typer.Option("--engine", help="Run on this machine (local) or on a Ray cluster (ray).")
 WORKERS = typer.Option("--workers", min=1, help="Maximum concurrent episodes; fewer while an endpoint answers 429.")
@@ -56,8 +56,8 @@ AllowUnmeteredOption = Annotated[
 
 def metering(price: list[str] | None, prices: Path | None, allow_unmetered: bool) -> Metering:
     """How recorded use becomes dollars, from options; None of prices means those of the settings."""
-    from ethogram.cost import Metering
-    from ethogram.cost.settings import price_list
+    from ethogram.prices import Metering
+    from ethogram.prices.settings import price_list
 
     own = price_list(prices, tuple(price or ())).own if price or prices else None
     return Metering(prices=own, allow_unmetered=allow_unmetered)

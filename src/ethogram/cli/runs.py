@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import list_runs
+from ethogram.questions.home.runs import list_runs
 
-from .out import HomeOption, JsonOption, print_json, stdout, table, when
+from .printing import HomeOption, JsonOption, print_json, stdout, table, when
 
 
 def command(

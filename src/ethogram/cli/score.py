@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.outcomes.scoring import ScoreResult, rescore
+from ethogram.reading.scoring import ScoreResult, rescore
 
-from .out import HomeOption, JsonOption, print_json, stderr, stdout, table
+from .printing import HomeOption, JsonOption, print_json, stderr, stdout, table
 
 
 def command(

@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from ethogram.capture.access import ListenSettings
-from ethogram.capture.receiver.serving import PORT, SETTLE_SECONDS, ServeResult, ServeSettings, serve_until_stopped
 from ethogram.errors import BadUsage
-from ethogram.show.server import WebApp
 from ethogram.store import home_of
+from ethogram.viewer.server import WebApp
+from ethogram.wire.access import ListenSettings
+from ethogram.wire.receiver.serving import PORT, SETTLE_SECONDS, ServeResult, ServeSettings, serve_until_stopped
 
 from .listening import LOOPBACK_HOST, AllowHostOption, ListenHostOption, RequireTokenOption
-from .out import HomeOption, JsonOption, plural, print_json, say
+from .printing import HomeOption, JsonOption, plural, print_json, say
 
 
 def command(

@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import RunSummary, show_run
-from ethogram.lab.home.runs import EpisodeRow
+from ethogram.questions.home.runs import EpisodeRow, RunSummary, show_run
 from ethogram.store import short_id
 
-from .out import (
+from .printing import (
     HomeOption,
     JsonOption,
     LimitOption,

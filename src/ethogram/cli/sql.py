@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import sql as ask
+from ethogram.questions.home.queries import sql as ask
 
-from .out import HomeOption, JsonOption, LimitOption, print_json, stdout, table
+from .printing import HomeOption, JsonOption, LimitOption, print_json, stdout, table
 
 
 def command(

@@ -8,9 +8,9 @@ import typer
 from rich.markup import escape
 
 from ethogram.estimate import Estimate
-from ethogram.lab.outcomes.reliability import ReliabilityResult, read_k, reliability
+from ethogram.questions.reliability.question import ReliabilityResult, read_k, reliability
 
-from .out import HomeOption, JsonOption, LimitOption, band, first, plural, print_json, print_rest, stdout, table
+from .printing import HomeOption, JsonOption, LimitOption, band, first, plural, print_json, print_rest, stdout, table
 
 
 def command(

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.lab.home.tokens import TokenList, create_token, list_tokens, revoke_token
+from ethogram.questions.home.tokens import TokenList, create_token, list_tokens, revoke_token
 
-from .out import HomeOption, JsonOption, say, stdout, table, when
+from .printing import HomeOption, JsonOption, say, stdout, table, when
 
 
 def command(

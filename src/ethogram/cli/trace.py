@@ -8,10 +8,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ethogram.lab import TraceTree, show_trace
+from ethogram.reading.traces import TraceTree, show_trace
 
-from .out import HomeOption, JsonOption, LimitOption, paged, plural, print_json, printable, say
-from .words import print_step, span_facts, span_line
+from .printing import HomeOption, JsonOption, LimitOption, paged, plural, print_json, printable, say
+from .step_words import print_step, span_facts, span_line
 
 
 def command(

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance_of
+from ethogram.questions.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance_of
 
-from .out import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
+from .printing import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
 
 
 def command(

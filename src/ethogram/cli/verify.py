@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ethogram.lab import verify_runs
+from ethogram.questions.home.maintenance import verify_runs
 
-from .out import HomeOption, JsonOption, plural, print_json, stdout, table
+from .printing import HomeOption, JsonOption, plural, print_json, stdout, table
 
 
 def command(

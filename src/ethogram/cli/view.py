@@ -6,12 +6,12 @@ from typing import Annotated
 
 import typer
 
-from ethogram.capture.access import ListenSettings
-from ethogram.show.viewing import VIEW_PORT, ViewResult, ViewSettings, view_until_stopped
 from ethogram.store import home_of
+from ethogram.viewer.viewing import VIEW_PORT, ViewResult, ViewSettings, view_until_stopped
+from ethogram.wire.access import ListenSettings
 
 from .listening import LOOPBACK_HOST, AllowHostOption, ListenHostOption, RequireTokenOption
-from .out import HomeOption, JsonOption, print_json, say
+from .printing import HomeOption, JsonOption, print_json, say
 
 
 def command(

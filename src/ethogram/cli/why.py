@@ -11,15 +11,15 @@ from ethogram.display.cells import signed_estimate
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.lab.why.results import Cause, DecisionPoint, SettledCause, WhyResult
-from ethogram.lab.why.why import short_place, why
-from ethogram.run.environment import parse_environment
-from ethogram.run.suites import RunInterrupted
-from ethogram.show.layers import rate_words
-from ethogram.study.settle import SettleOptions, settle_causes
+from ethogram.harness.environment import parse_environment
+from ethogram.harness.suites import RunInterrupted
+from ethogram.questions.compare.layer_words import rate_words
+from ethogram.questions.why.buying import SettleOptions, settle_causes
+from ethogram.questions.why.question import short_place, why
+from ethogram.questions.why.results import Cause, DecisionPoint, SettledCause, WhyResult
 
 from .layers import print_layers
-from .out import (
+from .printing import (
     AgainstOption,
     CommonTasksOption,
     HomeOption,

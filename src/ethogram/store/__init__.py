@@ -1,6 +1,6 @@
 """Keep traces, find them by query, prove that nothing changed. Local folders and object stores alike."""
 
-from ethogram.trace import short_id
+from ethogram.traces import short_id
 
 from . import manifest
 from .batch import Batch

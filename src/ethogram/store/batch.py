@@ -11,8 +11,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ethogram.plan import hashed_seeds
-from ethogram.trace import EpisodeId, Param, Reason
+from ethogram.plans import hashed_seeds
+from ethogram.traces import EpisodeId, Param, Reason
 
 SUCCESS, FAILURE, MISSING = "1", "0", "-"
 SCORED = "scored"

@@ -17,7 +17,7 @@ import msgspec
 
 from ethogram.arrays import column
 from ethogram.errors import EthogramError, Sealed
-from ethogram.trace import TraceId
+from ethogram.traces import TraceId
 
 from . import lease, ledger
 from .ledger import DataFile, Entry, Place, Segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from ethogram.trace import Head, Outcome, Ref, Totals, TraceId
+from ethogram.traces import Head, Outcome, Ref, Totals, TraceId
 
 from .batch import Batch
 

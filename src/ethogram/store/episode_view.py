@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from ethogram.arrays import arrow_table
-from ethogram.plan import hashed_seeds
+from ethogram.plans import hashed_seeds
 
 from . import ledger, ledger_file
 from .batch import Batch, distinct

@@ -18,7 +18,7 @@ import numpy as np
 
 from ethogram.arrays import plain_numbers
 from ethogram.errors import BadUsage
-from ethogram.trace import Param, is_unmetered, seconds_between
+from ethogram.traces import Param, is_unmetered, seconds_between
 
 from . import ledger, ledger_file
 from .batch import FAILURE, MISSING, SUCCESS, Batch, distinct

@@ -13,7 +13,7 @@ import msgspec
 
 from ethogram.arguments import address_of
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.trace import Param
+from ethogram.traces import Param
 
 from . import manifest
 from .detectors import SECRET_KINDS

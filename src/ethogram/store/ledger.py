@@ -16,7 +16,7 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from ethogram.errors import NotFound
-from ethogram.trace import Head, TraceId
+from ethogram.traces import Head, TraceId
 
 from .batch import Batch, distinct
 from .entry import DataFile as DataFile
@@ -26,6 +26,7 @@ from .entry import Place as Place
 from .entry import Revision as Revision
 from .entry import Segment as Segment
 from .files import Files
+from .head_texts import revised_words
 from .ledger_columns import SLIM, damage, is_unpriced, slim_entries, slim_meta
 from .ledger_file import COLUMNS
 from .ledger_file import SCHEMA_VERSION as SCHEMA_VERSION
@@ -37,7 +38,6 @@ from .ledger_file import encode_segment as encode_segment
 from .ledger_file import hash_of as hash_of
 from .ledger_file import ledger_lines as ledger_lines
 from .ledger_file import pack_lines as pack_lines
-from .words import revised_words
 
 FOLDER = "ledger"
 LABELS = "labels"

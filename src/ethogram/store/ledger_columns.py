@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from ethogram.trace import UNMETERED, Head, Missing, Origin, Scored, Totals, TraceId
-from ethogram.trace.ids import ALGORITHM
+from ethogram.traces import UNMETERED, Head, Missing, Origin, Scored, Totals, TraceId
+from ethogram.traces.ids import ALGORITHM
 
 from .entry import Entry, Place
 from .segment import damage as damage

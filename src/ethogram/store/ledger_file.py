@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, Damaged, first_line
-from ethogram.trace import TraceId
-from ethogram.trace.ids import ALGORITHM
+from ethogram.traces import TraceId
+from ethogram.traces.ids import ALGORITHM
 
 from . import ledger_columns
 from .batch import Batch

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ethogram.trace import TraceId
+from ethogram.traces import TraceId
 
 from . import ledger
 from .entry import Header

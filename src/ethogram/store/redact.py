@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from ethogram.errors import BadUsage
-from ethogram.trace import REDACTION_MARK, is_all_marked
+from ethogram.traces import REDACTION_MARK, is_all_marked
 
 from .detectors import (
     DETECTORS,

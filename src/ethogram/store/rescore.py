@@ -8,15 +8,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ethogram.trace import Label, Outcome, Ref, TraceId, text_ref
-from ethogram.trace.codec import check
+from ethogram.traces import Label, Outcome, Ref, TraceId, text_ref
+from ethogram.traces.codec import check
 
 from . import lease, ledger
+from .head_texts import label_without_words, outcome_without_words
 from .ledger import Revision
 from .redact import Redactor
 from .segment import TextRow, text_table
 from .stored_run import SCORINGS, Run
-from .words import label_without_words, outcome_without_words
 from .writer import publish_lines, publish_table
 
 

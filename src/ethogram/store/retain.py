@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadUsage, EthogramError, Sealed
-from ethogram.trace import Head, Label, Missing, Ref, Scored, TraceId
+from ethogram.traces import Head, Label, Missing, Ref, Scored, TraceId
 
 from . import lease, ledger
 from .compact import REPLACED, compact

@@ -11,7 +11,7 @@ import msgspec
 
 from ethogram.arrays import arrow_table
 from ethogram.errors import Damaged, first_line
-from ethogram.trace import Ref, Span
+from ethogram.traces import Ref, Span
 
 SPAN_ROWS = 65_536
 TEXT_ROWS = 8_192

@@ -15,7 +15,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.trace import (
+from ethogram.traces import (
     Head,
     Label,
     Ref,
@@ -29,13 +29,13 @@ from ethogram.trace import (
     text_ref,
     total,
 )
-from ethogram.trace.codec import check
+from ethogram.traces.codec import check
 
 from .files import Files
+from .head_texts import head_without_words, label_without_words
 from .ledger import DataFile, Place
 from .redact import Redactor
 from .segment import TextRow, span_table, text_table
-from .words import head_without_words, label_without_words
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import time
 import msgspec
 
 from .files import Files
-from .shown import shown
+from .shown_texts import shown
 
 POLL_SECONDS = 0.25
 _HOME_FLAG = "stop.json"

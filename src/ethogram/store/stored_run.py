@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed, first_line
-from ethogram.trace import SUCCESS_AT, Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
+from ethogram.traces import SUCCESS_AT, Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
 
 from . import ledger
 from .batch import Batch
 from .files import Files
+from .head_texts import head_with_words, label_with_words, named_refs
 from .lease import Lease, is_alive, leases
 from .ledger import DataFile, Entry, Standing
 from .recount import recounted
@@ -22,7 +23,6 @@ from .rows import SpanReader
 from .seal import Keyring
 from .segment import damage, spans_of
 from .texts import TextReader, TraceTexts
-from .words import head_with_words, label_with_words, named_refs
 from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ethogram.arrays import arrow_table, rows_table
-from ethogram.trace import TOKEN_FIELDS, Missing, Scored
+from ethogram.traces import TOKEN_FIELDS, Missing, Scored
 
 from .ledger import Entry
 from .stored_run import Run

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from ethogram.errors import Damaged, EthogramError, Sealed
-from ethogram.trace import Ref, Span, detached_refs
+from ethogram.traces import Ref, Span, detached_refs
 
 from .files import Files
 from .ledger import DataFile

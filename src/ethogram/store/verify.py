@@ -8,14 +8,14 @@ from contextlib import suppress
 import msgspec
 
 from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
-from ethogram.trace import Label, Ref, detached_refs, text_ref
+from ethogram.traces import Label, Ref, detached_refs, text_ref
 
 from . import lease, ledger, manifest, spool
+from .head_texts import named_refs
 from .lake import CONFIRMATIONS, DERIVED, DOCUMENTS, REDACTION_KEY, Home
 from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 from .stored_run import EXTENSIONS, SCORINGS, Run, info_digest
-from .words import named_refs
 
 VerifyProgress = Callable[[int], None]
 YOUNG_S = 60.0

@@ -18,7 +18,7 @@ import msgspec
 
 from ethogram.arrays import arrow_table
 from ethogram.errors import EthogramError
-from ethogram.trace import Ref, TraceId
+from ethogram.traces import Ref, TraceId
 
 from . import ledger
 from .batch import Batch

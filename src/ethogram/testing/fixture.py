@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.draft import Draft
-from ethogram.plan import Episode
-from ethogram.run.handle import EpisodeHandle
-from ethogram.trace import Kind
+from ethogram.harness.handle import EpisodeHandle
+from ethogram.plans import Episode
+from ethogram.traces import Kind
 
 
 class NotedCheck(msgspec.Struct, frozen=True):

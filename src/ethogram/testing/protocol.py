@@ -13,8 +13,8 @@ import pytest
 from _pytest.runner import call_and_report
 
 from ethogram.errors import EthogramError
-from ethogram.plan import Episode
-from ethogram.run.faults import Fault
+from ethogram.harness.faults import Fault
+from ethogram.plans import Episode
 
 from .fixture import EpisodeFixture
 from .plugin import EPISODE, RAISED

@@ -8,20 +8,20 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ethogram.cost import Budget, Caps, Metering
 from ethogram.errors import BadUsage, EthogramError, NotFound
-from ethogram.plan import Episode, Suite, Task, plan_episodes
-from ethogram.run.beginning import suite_record
-from ethogram.run.environment import Environment
-from ethogram.run.executor import EpisodeReport, Executor, ExecutorSettings, Work
-from ethogram.run.live import LiveCapture
-from ethogram.run.options import ReplayOf
-from ethogram.run.recorded import recorded_run, replay_of
+from ethogram.harness.environment import Environment
+from ethogram.harness.executor import EpisodeReport, Executor, ExecutorSettings, Work
+from ethogram.harness.live import LiveCapture
+from ethogram.harness.options import ReplayOf
+from ethogram.harness.recorded_answers import recorded_run, replay_of
+from ethogram.harness.run_start import suite_record
+from ethogram.plans import Episode, Suite, Task, plan_episodes
+from ethogram.prices import Budget, Caps, Metering
 from ethogram.store import Home, Run, open_home
 from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.redact import policy_from
 from ethogram.store.stop import pulled
-from ethogram.trace import Missing, Scored
+from ethogram.traces import Missing, Scored
 
 from .settings import Marked, PluginSettings
 from .turns import Loop, PlayedBody, TestBody, TestWorld, Turn

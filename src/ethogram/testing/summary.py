@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ethogram.show.ci import needed
-from ethogram.show.moved import SHOWN, sentence
+from ethogram.questions.compare.moved_words import SHOWN, sentence
+from ethogram.questions.gate.ci import needed
 
 from .settings import PluginSettings
 from .verdict import SessionVerdict

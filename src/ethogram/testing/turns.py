@@ -15,13 +15,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from ethogram.judge import CheckScore, Evidence
-from ethogram.judge.verdicts import CheckResult, combine
-from ethogram.plan import Suite, Task
-from ethogram.run.agents import OWN_METERS, Answer, answer_of
-from ethogram.run.executor import Wrap
-from ethogram.run.handle import EpisodeHandle
-from ethogram.trace import Label, Missing, Outcome, digest
+from ethogram.checks import CheckScore, Evidence
+from ethogram.checks.verdicts import CheckResult, combine
+from ethogram.harness.agents import OWN_METERS, Answer, answer_of
+from ethogram.harness.executor import Wrap
+from ethogram.harness.handle import EpisodeHandle
+from ethogram.plans import Suite, Task
+from ethogram.traces import Label, Missing, Outcome, digest
 
 from .fixture import EpisodeFixture
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from ethogram.errors import EthogramError
-from ethogram.lab.gate.confirming import Confirmation
-from ethogram.lab.gate.each_task import EachTask, gate_each_task
-from ethogram.lab.gate.results import GateSettings
-from ethogram.show.ci import markdown
+from ethogram.questions.gate.ci import markdown
+from ethogram.questions.gate.confirmation import Confirmation
+from ethogram.questions.gate.results import GateSettings
+from ethogram.questions.gate.task_verdicts import EachTask, gate_each_task
 from ethogram.store import Run, compact, open_home
 
 from .reports import ATTEMPTS, FailureWords, make_report

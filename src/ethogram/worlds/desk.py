@@ -19,9 +19,9 @@ from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest
-from ethogram.plan import Check, Suite, Task
-from ethogram.trace import ToolResult
+from ethogram.plans import Check, Suite, Task
+from ethogram.traces import ToolResult
+from ethogram.wire.gateway.call import ModelReply, ModelRequest
 
 from .model_server import text_reply, tool_reply
 

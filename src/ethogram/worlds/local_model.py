@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.certificates import trusted
 from ethogram.errors import MissingExtra
-from ethogram.plan import Task, derived_seed
-from ethogram.run.faults import NetworkFault
-from ethogram.run.handle import EpisodeHandle
-from ethogram.trace import Message, Text, ToolCall, ToolResult
+from ethogram.harness.faults import NetworkFault
+from ethogram.harness.handle import EpisodeHandle
+from ethogram.plans import Task, derived_seed
+from ethogram.traces import Message, Text, ToolCall, ToolResult
+from ethogram.wire.certificates import trusted
 
 MODEL = "smollm2-135m"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"

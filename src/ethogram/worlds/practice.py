@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ethogram.run.agents import ScriptedAgent
+from ethogram.harness.agents import ScriptedAgent
 
 from .local_model import available
 

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.errors import BadInput, NotFound
-from ethogram.plan.grid import Grid, Parameter
+from ethogram.questions.explore.grid import Grid, Parameter
 
 from . import _streams
 

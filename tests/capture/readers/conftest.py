@@ -15,8 +15,8 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Trace
-from ethogram.trace.codec import encode
+from ethogram.traces import Trace
+from ethogram.traces.codec import encode
 
 WRONG: tuple[Any, ...] = (None, 0, -1, 1.5, "x", "", True, [], [[1]], {}, {"a": {"b": 1}}, [None, 3, "x", {}], 10**30)
 

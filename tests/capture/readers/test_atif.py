@@ -15,7 +15,7 @@ from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import atif
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.writers import atif as writer
-from ethogram.trace import File, Missing, Reasoning, Ref, Span, Text, ToolCall, Trace
+from ethogram.traces import File, Missing, Reasoning, Ref, Span, Text, ToolCall, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

@@ -15,7 +15,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import claude_code
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import File, Head, Missing, Origin, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace, text_ref
+from ethogram.traces import File, Head, Missing, Origin, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace, text_ref
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

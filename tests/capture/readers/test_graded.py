@@ -11,7 +11,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Missing, Scored, Trace
+from ethogram.traces import Missing, Scored, Trace
 
 GRADED = ("promptfoo", "deepeval", "pydantic-evals", "lm-eval", "langsmith", "episodes", "table")
 

@@ -12,7 +12,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers.inspect import sniff
 from ethogram.capture.source import bytes_source
-from ethogram.trace import File, Message, Missing, Reasoning, Ref, Scored, Span, Text, ToolCall, ToolResult, Trace
+from ethogram.traces import File, Message, Missing, Reasoning, Ref, Scored, Span, Text, ToolCall, ToolResult, Trace
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ import pytest
 
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import Missing, Scored, Trace
+from ethogram.traces import Missing, Scored, Trace
 
 pytestmark = pytest.mark.xdist_group("inspect")  # `made` is made once
 DATA = Path(__file__).parents[4] / "shared" / "data"

@@ -22,8 +22,8 @@ from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import inspect as reader_module
 from ethogram.capture.readers.inspect import sniff
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Missing, Scored, Trace
-from ethogram.trace.codec import encode
+from ethogram.traces import Missing, Scored, Trace
+from ethogram.traces.codec import encode
 
 Json = dict[str, Any]
 

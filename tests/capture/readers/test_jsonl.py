@@ -16,7 +16,7 @@ from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.readers import jsonl
 from ethogram.capture.source import bytes_source
 from ethogram.capture.writers.jsonl import write
-from ethogram.trace import (
+from ethogram.traces import (
     File,
     Head,
     Label,

@@ -15,7 +15,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import langfuse
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import Message, Text, ToolCall, ToolResult, Trace
+from ethogram.traces import Message, Text, ToolCall, ToolResult, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 KEY = "d" * 32

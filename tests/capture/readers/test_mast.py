@@ -9,7 +9,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Missing, Ref, Scored, Trace
+from ethogram.traces import Missing, Ref, Scored, Trace
 
 # No real MAST log lies in ../shared/data, so expected.json has no figures for this format.
 

@@ -11,7 +11,7 @@ from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.readers import openai_chat, reader
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Message, Missing, Ref, Span, Text, Trace
+from ethogram.traces import Message, Missing, Ref, Span, Text, Trace
 
 # A last resort has no sample in ../shared/data, so expected.json has no figures for it.
 

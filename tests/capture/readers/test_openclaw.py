@@ -12,7 +12,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import _openclaw_lane, openclaw
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import Missing, Reasoning, Ref, Span, Text, ToolCall, Trace
+from ethogram.traces import Missing, Reasoning, Ref, Span, Text, ToolCall, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

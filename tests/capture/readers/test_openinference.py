@@ -13,7 +13,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import openinference
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Message, Text, Trace
+from ethogram.traces import Message, Text, Trace
 
 T1, T2 = "a" * 32, "b" * 32
 

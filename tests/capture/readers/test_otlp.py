@@ -25,7 +25,7 @@ from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.kinds import OpenedSpan
 from ethogram.capture.telemetry.spans import SpanBuffer
 from ethogram.capture.telemetry.wire import any_value, hex_id, is_protobuf, key_values, nanos, status_of
-from ethogram.trace import Message, Missing, Origin, Scored, Text, Trace
+from ethogram.traces import Message, Missing, Origin, Scored, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 T1, T2 = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

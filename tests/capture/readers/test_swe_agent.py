@@ -13,7 +13,7 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import swe_agent
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.trace import Message, Missing, Reasoning, Ref, Span, Text, ToolResult, Trace
+from ethogram.traces import Message, Missing, Reasoning, Ref, Span, Text, ToolResult, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

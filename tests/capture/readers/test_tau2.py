@@ -13,7 +13,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import File, Message, Missing, Ref, Scored, Span, Text, Trace
+from ethogram.traces import File, Message, Missing, Ref, Scored, Span, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data" / "tau2_bench"
 SIM = "voice_sim_49b22f0c-4a56-41c5-922f-bc2a56e53a23.json.gz"

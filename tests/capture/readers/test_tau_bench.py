@@ -14,7 +14,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Missing, Scored, ToolResult, Trace
+from ethogram.traces import Missing, Scored, ToolResult, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 NAME = "tau_bench/gpt-4o-airline.dev_5tasks.json.gz"

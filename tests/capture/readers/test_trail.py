@@ -19,9 +19,9 @@ from ethogram.capture.memory import read_traces
 from ethogram.capture.peek import NO_DOCUMENT, peek_at
 from ethogram.capture.readers import trail
 from ethogram.capture.source import bytes_source, file_source
-from ethogram.lab.logs.imports import ImportResult, import_logs
+from ethogram.questions.logs.imports import ImportResult, import_logs
 from ethogram.store import open_home
-from ethogram.trace import Message, Scored, Text, Trace
+from ethogram.traces import Message, Scored, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 TRACE = "c" * 32

@@ -11,7 +11,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.trace import Message, Missing, Reasoning, Ref, Scored, Span, Text, Trace
+from ethogram.traces import Message, Missing, Reasoning, Ref, Scored, Span, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

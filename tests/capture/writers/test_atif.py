@@ -15,19 +15,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.writers import atif
-from ethogram.trace import (
-    File,
-    Message,
-    Missing,
-    Origin,
-    Part,
-    Reasoning,
-    Scored,
-    Text,
-    ToolCall,
-    ToolResult,
-    Trace,
-)
+from ethogram.traces import File, Message, Missing, Origin, Part, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 here = pytest.mark.skipif(not DATA.exists(), reason="../shared/data is not here")

@@ -21,19 +21,7 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.capture.memory import MemorySink, read_traces
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.writers.inspect import write
-from ethogram.trace import (
-    File,
-    Message,
-    Missing,
-    Origin,
-    Reasoning,
-    Scored,
-    Span,
-    Text,
-    ToolCall,
-    ToolResult,
-    Trace,
-)
+from ethogram.traces import File, Message, Missing, Origin, Reasoning, Scored, Span, Text, ToolCall, ToolResult, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 SECOND = 1_000_000_000

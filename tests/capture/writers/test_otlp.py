@@ -23,7 +23,7 @@ from ethogram.capture.readers import otlp as reader
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.capture.telemetry.wire import key_values
 from ethogram.capture.writers import otlp as writer
-from ethogram.trace import (
+from ethogram.traces import (
     KINDS,
     REASONS,
     File,

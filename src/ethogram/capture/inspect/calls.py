@@ -9,7 +9,7 @@ import msgspec
 from ethogram.capture.draft import Draft
 from ethogram.capture.inspect.messages import Lose, Messages, failure, token_fields
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, to_json
-from ethogram.trace import Message
+from ethogram.traces import Message
 
 InspectEvent = dict[str, Any]
 

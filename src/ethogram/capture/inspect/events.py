@@ -23,7 +23,7 @@ from ethogram.capture.inspect.messages import Messages, failure
 from ethogram.capture.inspect.places import OWN, EventScope, OpenSpan, Places
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
-from ethogram.trace import Kind
+from ethogram.traces import Kind
 
 _LATER = ("input", "call", "tools")  # of a model event: read only as far as they are new
 _BASE = frozenset(

@@ -24,18 +24,7 @@ from ethogram.capture.parse import (
     tool_call,
     words_of_parts,
 )
-from ethogram.trace import (
-    File,
-    Message,
-    Part,
-    Reasoning,
-    Text,
-    ToolCall,
-    ToolResult,
-    digest,
-    pack_message,
-    text_ref,
-)
+from ethogram.traces import File, Message, Part, Reasoning, Text, ToolCall, ToolResult, digest, pack_message, text_ref
 
 Lose = Callable[..., None]
 

@@ -14,7 +14,7 @@ from typing import Any
 from ethogram.capture.inspect.places import OWN, ROOT
 from ethogram.capture.inspect.pool import JsonObject, MessagePool, arguments_of
 from ethogram.capture.parse import from_json, to_json
-from ethogram.trace import Ref, Span, SpanId, Trace
+from ethogram.traces import Ref, Span, SpanId, Trace
 
 _STOPS = {
     **{s: s for s in ("stop", "max_tokens", "model_length", "tool_calls", "content_filter", "unknown")},

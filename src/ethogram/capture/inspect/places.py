@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.parse import as_name
-from ethogram.trace import Kind
+from ethogram.traces import Kind
 
 ROOT = "sample"
 """The id of the span that stands for the whole sample."""

@@ -11,7 +11,7 @@ import msgspec
 from ethogram.capture.inspect.messages import message_key
 from ethogram.capture.inspect.places import OWN
 from ethogram.capture.parse import from_json, to_json
-from ethogram.trace import File, Message, Part, Reasoning, Ref, Text, ToolCall, ToolResult, Trace
+from ethogram.traces import File, Message, Part, Reasoning, Ref, Text, ToolCall, ToolResult, Trace
 
 JsonObject = dict[str, Any]
 

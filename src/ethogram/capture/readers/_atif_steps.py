@@ -24,7 +24,7 @@ from ethogram.capture.parse import (
     iso_ns,
     to_json,
 )
-from ethogram.trace import Message, Part, Reasoning, Role, ToolCall, ToolResult
+from ethogram.traces import Message, Part, Reasoning, Role, ToolCall, ToolResult
 
 from ._turns import rest_of
 

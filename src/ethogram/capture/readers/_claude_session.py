@@ -9,7 +9,7 @@ from typing import Any
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_float, as_int, as_name, as_text, content_parts, from_json, iso_ns, to_json
-from ethogram.trace import Message, Part, Text, ToolCall, ToolResult
+from ethogram.traces import Message, Part, Text, ToolCall, ToolResult
 
 from ._turns import Turns, count_bytes, rest_of
 

@@ -9,7 +9,7 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.parse import as_list, as_text, chat_message, from_json
-from ethogram.trace import Message, Text
+from ethogram.traces import Message, Text
 
 NAME = 80
 

@@ -21,7 +21,7 @@ from ethogram.capture.parse import (
     to_json,
     tool_call,
 )
-from ethogram.trace import Message, Part, Text, ToolResult
+from ethogram.traces import Message, Part, Text, ToolResult
 
 from ._turns import Turns, count_bytes, rest_of
 

@@ -22,7 +22,7 @@ from ethogram.capture.parse import (
     tool_call,
     usage_tokens,
 )
-from ethogram.trace import Message, Part, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 from ._turns import Turns, count_bytes, rest_of
 

@@ -11,7 +11,7 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.parse import as_float, chat_message
-from ethogram.trace import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
+from ethogram.traces import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import to_json
-from ethogram.trace import TOKEN_FIELDS, File, Message, SpanId, ToolCall, ToolResult
+from ethogram.traces import TOKEN_FIELDS, File, Message, SpanId, ToolCall, ToolResult
 
 
 class Turns:

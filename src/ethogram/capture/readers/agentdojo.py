@@ -17,7 +17,7 @@ from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, c
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import SUCCESS_AT, Message, Missing, Outcome, ToolResult
+from ethogram.traces import SUCCESS_AT, Message, Missing, Outcome, ToolResult
 
 from ._shared import add_crash, as_listing, as_object, infrastructure, verdict
 

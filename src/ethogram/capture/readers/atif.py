@@ -18,7 +18,7 @@ from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, 
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Outcome
+from ethogram.traces import Message, Outcome
 
 from ._atif_steps import HEAVY, Step, agent_span, model_facts, ours, paired_calls, replied, spoken, step_message, used
 from ._shared import as_listing, as_object

@@ -17,7 +17,7 @@ from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text,
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.trace import Missing, Scored
+from ethogram.traces import Missing, Scored
 
 from ._graded import add_exchange, add_grades, short_name, texts_of
 from ._shared import as_object

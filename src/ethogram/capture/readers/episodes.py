@@ -16,7 +16,7 @@ from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.rows import TableRow, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.trace import OUTCOME_ONLY, REASONS, TOKEN_FIELDS, Missing, Outcome, Scored, digest
+from ethogram.traces import OUTCOME_ONLY, REASONS, TOKEN_FIELDS, Missing, Outcome, Scored, digest
 
 FORMAT = "episodes"
 _COLUMNS = {"episode", "trace_id", "task", "attempt", "condition", "agent", "score", "reason", "by", "cost_usd"}

@@ -1,4 +1,4 @@
-"""Our own JSON lines (see `ethogram.trace.codec`): what `export --to jsonl` writes and a recorder may leave.
+"""Our own JSON lines (see `ethogram.traces.codec`): what `export --to jsonl` writes and a recorder may leave.
 
 Spans hold references and a draft holds words, so each span is opened again and goes the way of every
 foreign log: whatever redaction the import asks for applies to our own files too. The texts of the trace
@@ -21,8 +21,8 @@ from ethogram.capture.parse import from_json
 from ethogram.capture.peek import Peek
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.trace import Head, Label, Message, Ref, Span, SpanId, Text, unpack_message
-from ethogram.trace.codec import SCHEMA_VERSION, UPGRADES, EndLine, HeadLine, Line, TextLine, decode_line
+from ethogram.traces import Head, Label, Message, Ref, Span, SpanId, Text, unpack_message
+from ethogram.traces.codec import SCHEMA_VERSION, UPGRADES, EndLine, HeadLine, Line, TextLine, decode_line
 
 FORMAT = "jsonl"
 IN_MEMORY = 32 << 20

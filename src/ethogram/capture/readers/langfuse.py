@@ -21,7 +21,7 @@ from ethogram.capture.telemetry.facts import label_source
 from ethogram.capture.telemetry.messages import decoded_json, last_words
 from ethogram.capture.telemetry.spans import RawSpan, SpanBuffer
 from ethogram.capture.telemetry.usage import langfuse_tokens
-from ethogram.trace import Kind
+from ethogram.traces import Kind
 
 FORMAT = "langfuse"
 

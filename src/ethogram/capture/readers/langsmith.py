@@ -21,7 +21,7 @@ from ethogram.capture.rows import TableRow, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
 from ethogram.errors import Unreadable
-from ethogram.trace import Kind, Message, Missing, Outcome, Text
+from ethogram.traces import Kind, Message, Missing, Outcome, Text
 
 from ._graded import add_exchange, add_grades, prompt_messages, short_name
 from ._shared import infrastructure

@@ -18,7 +18,7 @@ from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.trace import Missing, Outcome, Scored
+from ethogram.traces import Missing, Outcome, Scored
 
 from ._graded import add_exchange, add_grades
 

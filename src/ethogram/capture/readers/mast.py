@@ -15,7 +15,7 @@ from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, f
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Text
+from ethogram.traces import Message, Text
 
 from ._shared import as_listing, as_object, verdict
 

@@ -28,7 +28,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, ToolCall, ToolResult
+from ethogram.traces import Message, ToolCall, ToolResult
 
 from ._shared import as_listing, as_object
 from ._turns import Turns, add_whole, count_bytes, plain_meta, rest_of, stem

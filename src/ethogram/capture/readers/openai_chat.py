@@ -34,7 +34,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Text, ToolResult
+from ethogram.traces import Message, Text, ToolResult
 
 from ._shared import as_listing, as_object, feed
 

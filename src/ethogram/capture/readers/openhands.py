@@ -16,7 +16,7 @@ from ethogram.capture.parse import as_dict, as_float, as_name, as_text
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import TOKEN_FIELDS, Missing, Outcome, Scored
+from ethogram.traces import TOKEN_FIELDS, Missing, Outcome, Scored
 
 from ._openhands_events import Events, is_event, run_tokens
 from ._shared import as_object, infrastructure, verdict

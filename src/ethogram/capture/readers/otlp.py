@@ -9,10 +9,10 @@ same call twice.
 
 from __future__ import annotations
 
+from ethogram.capture.damaged_json import parse
 from ethogram.capture.intake import Intake
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import lines, objects
-from ethogram.capture.salvage import parse
 from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.gathering import Gathering

@@ -16,7 +16,7 @@ from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, 
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.trace import Missing, Outcome, Scored, digest
+from ethogram.traces import Missing, Outcome, Scored, digest
 
 from ._graded import NAME, add_exchange, add_grades, short_name
 from ._shared import as_object, infrastructure

@@ -15,7 +15,7 @@ from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, 
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.trace import Missing, Outcome, Scored
+from ethogram.traces import Missing, Outcome, Scored
 
 from ._graded import add_exchange, add_grades
 from ._shared import add_crash, as_object, infrastructure

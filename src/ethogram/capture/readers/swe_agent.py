@@ -27,7 +27,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import Message, Reasoning, Text, ToolCall, ToolResult
 
 from ._shared import as_object
 from ._turns import Turns, add_whole, plain_meta, rest_of, stem

@@ -19,7 +19,7 @@ from ethogram.capture.register import RENUMBERED
 from ethogram.capture.rows import TableRow, rows_of, sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.trace import OUTCOME_ONLY, digest
+from ethogram.traces import OUTCOME_ONLY, digest
 
 FORMAT = "table"
 _AMOUNTS = {"cost": "cost_usd", "seconds": "seconds"}

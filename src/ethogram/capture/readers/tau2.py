@@ -33,7 +33,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import File, Message, Missing, Outcome, Text, ToolResult
+from ethogram.traces import File, Message, Missing, Outcome, Text, ToolResult
 
 from . import tau2_voice
 from ._shared import add_crash, add_tool, as_object, verdict

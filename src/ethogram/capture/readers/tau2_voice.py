@@ -13,7 +13,7 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_list, as_name, as_text, iso_ns, tool_call
-from ethogram.trace import File, Message, Part, Role, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Part, Role, Text, ToolCall, ToolResult
 
 from ._shared import add_tool, as_object
 

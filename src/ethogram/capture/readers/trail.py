@@ -21,7 +21,7 @@ from ethogram.capture.source import Source
 from ethogram.capture.telemetry.assemble import write_traces
 from ethogram.capture.telemetry.spans import RawEvent, RawSpan, SpanBuffer
 from ethogram.capture.telemetry.wire import kind_name, status_of
-from ethogram.trace import Label, Ref, SpanId, TraceId
+from ethogram.traces import Label, Ref, SpanId, TraceId
 
 FORMAT = "trail"
 

@@ -18,7 +18,7 @@ from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, i
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Kind, Message, Outcome, Part, Scored, Text, ToolCall, ToolResult
+from ethogram.traces import Kind, Message, Outcome, Part, Scored, Text, ToolCall, ToolResult
 
 from ._shared import as_listing, as_object
 

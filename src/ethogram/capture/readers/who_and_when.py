@@ -17,7 +17,7 @@ from ethogram.capture.parse import as_dict, as_int, as_name, as_text, flat_text
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.trace import Message, Reasoning, SpanId, Text, ToolResult
+from ethogram.traces import Message, Reasoning, SpanId, Text, ToolResult
 
 from ._shared import as_listing, as_object, verdict
 

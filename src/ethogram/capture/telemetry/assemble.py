@@ -12,12 +12,12 @@ from ethogram.capture.draft import Draft, LabelDraft
 from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.parse import as_name
 from ethogram.capture.semconv import Understood, understand
-from ethogram.trace import TOKEN_FIELDS, File, ToolCall, ToolResult
+from ethogram.traces import TOKEN_FIELDS, File, ToolCall, ToolResult
 
-from .bag import Bag
 from .facts import Note, apply_facts, take_facts
 from .kinds import OpenedSpan, Outline, open_span, outline
 from .messages import last_words
+from .span_attributes import Bag
 from .spans import RawSpan, SpanBuffer
 from .tree import Tree
 

@@ -9,9 +9,9 @@ import msgspec
 
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text
-from ethogram.trace import REASONS, LabelSource, Missing, Scored
+from ethogram.traces import REASONS, LabelSource, Missing, Scored
 
-from .bag import Bag
+from .span_attributes import Bag
 from .spans import RawEvent
 
 EVALUATION = "gen_ai.evaluation.result"

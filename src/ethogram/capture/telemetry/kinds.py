@@ -8,9 +8,9 @@ from typing import cast
 import msgspec
 
 from ethogram.capture.parse import as_int, as_name
-from ethogram.trace import KINDS, Kind
+from ethogram.traces import KINDS, Kind
 
-from .bag import Bag
+from .span_attributes import Bag
 from .spans import RawEvent, RawSpan
 from .usage import USAGE_KEYS
 

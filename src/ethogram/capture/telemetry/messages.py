@@ -21,7 +21,7 @@ from ethogram.capture.parse import (
     to_json,
     tool_call,
 )
-from ethogram.trace import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
 
 CARRIERS = frozenset(
     [

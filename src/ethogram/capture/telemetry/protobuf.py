@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from ethogram.trace import Status
+from ethogram.traces import Status
 
 from .spans import RawEvent, RawSpan
 

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ethogram.capture.draft import without_surrogates
-from ethogram.trace import Kind, Status
+from ethogram.traces import Kind, Status
 
 MEMORY = 64 << 20
 OPEN_SPAN = 1500

@@ -11,7 +11,7 @@ from typing import Any
 
 from ethogram.capture.parse import as_int
 
-from .bag import Bag
+from .span_attributes import Bag
 
 _INPUT = ("input_tokens", "prompt_tokens")
 _OUTPUT = ("output_tokens", "completion_tokens")

@@ -19,7 +19,7 @@ from ijson.common import ObjectBuilder
 from ethogram.capture.parse import as_list, as_name, iso_ns
 from ethogram.capture.source import MAX_DOCUMENT, MAX_PREFIX, Source
 from ethogram.errors import Unreadable
-from ethogram.trace import Status
+from ethogram.traces import Status
 
 if TYPE_CHECKING:
     from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from ethogram.errors import BadInput
 from ethogram.plugins import Plugged, plugged
-from ethogram.trace import Trace
+from ethogram.traces import Trace
 
 GROUP = "ethogram.writers"
 

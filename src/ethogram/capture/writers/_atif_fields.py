@@ -12,7 +12,7 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.pairing import OpenCall, OpenCalls
 from ethogram.capture.parse import as_dict
 from ethogram.capture.readers._atif_steps import PATCHABLE
-from ethogram.trace import File, Part, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace
+from ethogram.traces import File, Part, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace
 
 
 def pair(trace: Trace, spans: list[Span]) -> dict[SpanId, dict[int, Span]]:

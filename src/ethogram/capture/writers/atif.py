@@ -16,7 +16,7 @@ import msgspec
 from ethogram.capture.draft import Draft
 from ethogram.capture.parse import from_json, to_json
 from ethogram.capture.readers._atif_steps import OURS, ROLES, Step, replied, spoken, step_message, used
-from ethogram.trace import Message, Reasoning, Ref, Span, SpanId, ToolCall, Trace
+from ethogram.traces import Message, Reasoning, Ref, Span, SpanId, ToolCall, Trace
 
 from ._atif_fields import atif_metrics, content, differences, draft_of, iso, pair, total_of, without_unknown
 

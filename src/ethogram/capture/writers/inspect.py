@@ -19,7 +19,7 @@ from ethogram.capture.inspect.places import OWN
 from ethogram.capture.inspect.pool import JsonObject, MessagePool
 from ethogram.capture.inspect.scores import grade
 from ethogram.capture.parse import as_dict, as_name
-from ethogram.trace import Label, Missing, Scored, Span, Trace, digest, inner_ids, message_order
+from ethogram.traces import Label, Missing, Scored, Span, Trace, digest, inner_ids, message_order
 
 FORMAT = "inspect"
 

@@ -1,12 +1,12 @@
-"""Our own JSON lines (see `ethogram.trace.codec`): the only format that holds a whole trace."""
+"""Our own JSON lines (see `ethogram.traces.codec`): the only format that holds a whole trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import BinaryIO
 
-from ethogram.trace import Trace, detached_refs
-from ethogram.trace.codec import encode
+from ethogram.traces import Trace, detached_refs
+from ethogram.traces.codec import encode
 
 FORMAT = "jsonl"
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from ethogram.capture.parse import from_json, to_json
-from ethogram.trace import (
+from ethogram.traces import (
     File,
     Label,
     Message,

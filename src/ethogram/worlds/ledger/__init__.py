@@ -9,7 +9,7 @@ import csv
 from collections.abc import Callable
 from typing import Any
 
-from ethogram.plan import Check, FileRef, Suite, Task
+from ethogram.plans import Check, FileRef, Suite, Task
 
 TABLE = "ledger.csv"
 

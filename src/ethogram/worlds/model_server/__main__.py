@@ -9,9 +9,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from ethogram.capture.stopping import StopEvent, on_stop_signals
 from ethogram.errors import BadUsage, EthogramError, MissingExtra
 from ethogram.loading import named_object
+from ethogram.wire.stopping import StopEvent, on_stop_signals
 from ethogram.worlds.local_model import MODEL, available, endpoint
 
 from .local import LocalReply

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest, Usage
-from ethogram.plan import derived_seed
-from ethogram.run.faults import NetworkFault
-from ethogram.trace import Message, Part, Text, ToolCall, ToolResult, digest
+from ethogram.harness.faults import NetworkFault
+from ethogram.plans import derived_seed
+from ethogram.traces import Message, Part, Text, ToolCall, ToolResult, digest
+from ethogram.wire.gateway.call import ModelReply, ModelRequest, Usage
 from ethogram.worlds.local_model import MAX_REPLY, ModelRefusal, chat
 
 from .scripted import ReplyError

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest, Usage
-from ethogram.trace import Message, Text, ToolCall
+from ethogram.traces import Message, Text, ToolCall
+from ethogram.wire.gateway.call import ModelReply, ModelRequest, Usage
 
 ReplyFunction = Callable[[ModelRequest], ModelReply]
 """What a model answers to a request. It is called from several threads at once."""

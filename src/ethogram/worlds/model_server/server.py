@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.wire.call import ModelReply, ModelRequest, WireProtocol
-from ethogram.capture.wire.protocols import estimated_usage, protocol_for
-from ethogram.capture.wire.server import ServerThread
+from ethogram.wire.gateway.call import ModelReply, ModelRequest, WireProtocol
+from ethogram.wire.gateway.protocols import estimated_usage, protocol_for
+from ethogram.wire.gateway.server import ServerThread
 
 from .scripted import ReplyError, ReplyFunction
 

@@ -1,1 +1,0 @@
-"""From estimates to the next step: a verdict, or the runs most worth buying."""

@@ -1,0 +1,1 @@
+"""Shared numbers: columns of outcomes and steps in, named estimates out. No store, no files."""

@@ -1,0 +1,45 @@
+"""Usage, dated prices, nested budgets. Never calls a provider."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ethogram.lazy import names_in
+
+from .budget import NOTHING, Amounts, Budget, CapReached, Caps, Meter, Unmetered
+
+if TYPE_CHECKING:
+    from .metering import CallPrices, Metering
+    from .prices import OwnPrice, PriceList, Rates, own_rates, read_prices
+    from .resolved import per_resolved
+
+_LATE = {
+    "CallPrices": "metering",
+    "Metering": "metering",
+    "OwnPrice": "prices",
+    "PriceList": "prices",
+    "Rates": "prices",
+    "own_rates": "prices",
+    "per_resolved": "resolved",
+    "read_prices": "prices",
+}
+"""Imported on use: a recorder needs budgets, and neither arrays nor prices."""
+__getattr__ = names_in(__name__, _LATE)
+
+__all__ = [
+    "NOTHING",
+    "Amounts",
+    "Budget",
+    "CallPrices",
+    "CapReached",
+    "Caps",
+    "Meter",
+    "Metering",
+    "OwnPrice",
+    "PriceList",
+    "Rates",
+    "Unmetered",
+    "own_rates",
+    "per_resolved",
+    "read_prices",
+]

@@ -1,0 +1,1 @@
+"""The parts of experiment that buy attempts or calls."""

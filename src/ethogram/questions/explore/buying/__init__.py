@@ -1,0 +1,1 @@
+"""The parts of explore that buy attempts or calls."""

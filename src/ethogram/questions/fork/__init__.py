@@ -1,0 +1,1 @@
+"""Whether another answer would have saved an attempt: counterfactual continuations."""

@@ -1,0 +1,1 @@
+"""The parts of fork that buy attempts or calls."""

@@ -1,0 +1,1 @@
+"""Is the agent reliable: pass@k, pass^k, and what is missing."""

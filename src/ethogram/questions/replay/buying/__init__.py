@@ -1,0 +1,1 @@
+"""The parts of replay that buy attempts or calls."""

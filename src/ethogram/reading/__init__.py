@@ -1,0 +1,1 @@
+"""Stored runs as columns and labels: the only way from the store to an analysis."""

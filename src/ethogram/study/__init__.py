@@ -1,1 +1,0 @@
-"""The loops that buy runs: propose, run, store, decide, again."""

@@ -1,0 +1,1 @@
+"""The report: everything about a run in one file."""

@@ -1,0 +1,1 @@
+"""Live calls: recorders, gateway, MCP, telemetry, receiver."""

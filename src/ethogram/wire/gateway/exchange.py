@@ -1,0 +1,378 @@
+"""One model call through the gateway: decide, reserve its budget, forward, record."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from contextlib import nullcontext
+from typing import Any
+from urllib.parse import unquote
+
+import msgspec
+
+from ethogram.capture.draft import Draft
+from ethogram.prices import Amounts, CapReached
+from ethogram.traces import Param
+
+from .call import ENDED, Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
+from .client import ClientSide
+from .connections import Connections
+from .deferred import Later
+from .forwarding import forwarded
+from .protocols import estimated_usage
+from .registered_episode import ABOUT_THE_EPISODE, Joined
+from .reply_passage import ReplyPassage
+from .reply_rest import reply_rest
+from .upstream_http import UpstreamFailed
+from .upstreams import Upstream
+
+WANT = Amounts(steps=1)
+"""What is reserved for a call: its size is not known before, so it is refused only where nothing is left.
+
+The limit that a client sets (`max_tokens`) is no estimate: calls use a small part of it, and reserving it would stop
+agents far below their cap.
+"""
+LARGE = 1 << 20
+"""Bodies above this size are worked through in another thread."""
+ASIDE = 1 << 17
+"""Calls above this size are recorded in another thread: to look for secrets in what is new takes milliseconds."""
+NO_RETRY = (b"x-should-retry", b"false")
+UNREACHED = "ethogram_upstream_failed"
+
+
+class Exchange:
+    """One call of a joined episode whose request was read."""
+
+    def __init__(
+        self,
+        joined: Joined,
+        protocol: WireProtocol,
+        request: ModelRequest,
+        started_ns: int,
+        span: bytes | None = None,
+        prompt: bytes | None = None,
+        later: Later | None = None,
+    ) -> None:
+        """`started_ns` is when the request arrived; where the client told, `span` is the span in which it was made and
+        `prompt` the version of its prompt. With `later`, the call is recorded when no bytes are on their way."""
+        self.joined = joined
+        self.protocol = protocol
+        self.request = request
+        self.started_ns = started_ns
+        self.parent = span.decode("latin-1") if span is not None else joined.parent
+        self.prompt_version = unquote(prompt.decode("latin-1")) if prompt else None
+        self.over = asyncio.Event()
+        self._task = asyncio.current_task()
+        self.ended_ns: int | None = None
+        """When the reply was over, where that is not now."""
+        self.closed_because: str | None = None
+        """Why it was ended from outside, if it was."""
+        self._later = later
+        self._draft: Draft | None = None
+        self._passage = ReplyPassage(protocol, later)
+        self._ended = self._waits = False
+        self.in_thread = False
+        """Whether it is being recorded in another thread, or was."""
+        self._watcher: asyncio.Task[None] | None = None
+        self._note = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the reply is complete, though not recorded yet."""
+        copy = self._passage.copy
+        return self._draft is not None and copy is not None and not self._ended and copy.complete
+
+    def close(self, why: str) -> None:
+        """End the call from outside; `over` is set once it is recorded."""
+        if self.complete:
+            self.end()
+        self.closed_because = why
+        if self._task is not None and not self.in_thread:  # what is being recorded is over soon
+            self._task.cancel()
+
+    async def carry(
+        self, client: ClientSide, connections: Connections, upstream: Upstream, path: bytes, body: bytes
+    ) -> None:
+        """Carry out the call. A reply that breaks off is left unfinished, so that the client sees it as broken."""
+        joined = self.joined
+        await joined.finish_complete()
+        if self._later is not None:
+            self._later.drain()  # what other calls used counts before this one is allowed
+        joined.in_flight.add(self)
+        self._watcher = client.watch()
+        try:
+            joined.asked.seen(self.request.messages, self.parent)
+            decision: Decision | None = joined.ended() or self._capped()
+            if decision is None:
+                decision, body = self._decided(body)
+            delay = getattr(decision, "delay_seconds", 0.0)
+            if delay:
+                await asyncio.sleep(delay)
+            if isinstance(decision, Serve):
+                await self._serve(client, decision, upstream)
+            elif isinstance(decision, Refuse):
+                await self._refuse(client, decision, upstream)
+            else:
+                await self._forward(client, connections, upstream, path, body, decision or Forward())
+        except asyncio.CancelledError:
+            if not client.gone and self.closed_because is None:
+                raise
+            # clients close a stream as soon as its last event is there
+            told = "the client closed the connection" if client.gone else self.closed_because
+            self.end(None if self.complete else told)
+            if not client.started and not client.gone:
+                await self.tell_closed(client)
+        finally:
+            self._watcher.cancel()
+            if not self._waits:
+                self.let_go()
+
+    def begin_under_way(self, upstream: Upstream, passage: ReplyPassage, task: asyncio.Task[Any] | None) -> None:
+        """Begin the span of a call that `task` has sent already; `passage` is its reply, as far as there is one."""
+        self._passage, self._task = passage, task
+        self.joined.end_complete()
+        self.joined.asked.seen(self.request.messages, self.parent)
+        self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
+        self.joined.calls += 1
+        self.joined.in_flight.add(self)  # last: what is in flight is waited for until it is recorded
+
+    def let_go(self) -> None:
+        """The call is over and recorded."""
+        self.joined.in_flight.discard(self)
+        self.over.set()
+
+    async def tell_closed(self, client: ClientSide) -> None:
+        """Answer a client whose call was ended from outside before its reply began."""
+        await self._answer(client, 403, ENDED, self.closed_because or "")
+
+    def _capped(self) -> Refuse | None:
+        """Why the budget allows no further call, asked before policies are: they may count what they decide."""
+        return self.joined.over_budget() if self.joined.policies or self.joined.faults else None
+
+    def _decided(self, body: bytes) -> tuple[Decision | None, bytes]:
+        """What is done with the call, and its body: what is disturbed in it is changed before anybody reads it."""
+        fault = self.joined.fault(self.request)
+        if isinstance(fault, Forward) and fault.edits is not None:
+            body = self.protocol.edited(body, fault.edits)
+            self.request = self.protocol.request(body)
+            fault = msgspec.structs.replace(fault, edits=None)
+        return self.joined.decide(self.request, fault), body
+
+    async def _forward(
+        self,
+        client: ClientSide,
+        connections: Connections,
+        upstream: Upstream,
+        path: bytes,
+        body: bytes,
+        decision: Forward,
+    ) -> None:
+        if decision.edits is not None:
+            body = self.protocol.edited(body, decision.edits)
+            self.request = self.protocol.request(body)
+        self._note = decision.note
+        if self._later is not None:
+            self._later.drain()
+            self._later.busy()
+        try:
+            self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
+        except CapReached as reached:
+            await self._refuse(client, self.joined.refuse_cap(reached), upstream)
+            return
+        self.joined.calls += 1
+        try:
+            response = await connections.send(forwarded(client, upstream, path, body), upstream.origin)
+        except UpstreamFailed as error:
+            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {error}"
+            self.end(why, unsent=error.unsent)
+            await self._answer(client, 502, UNREACHED, why)
+            return
+        self.joined.unreached = None
+        try:
+            failure = await self._passage.pass_on(client, response, decision.cut_after)
+        finally:
+            await response.aclose()
+        await self._record(failure, len(body))
+
+    async def _record(self, failure: str | None, size: int) -> None:
+        """Record the call that is over; where it is large, in another thread, which nothing interrupts."""
+        copy, later = self._passage.copy, self._later
+        size += copy.received if copy is not None else 0
+        if later is not None and size < LARGE:
+            self.ended_ns = self.joined.record.now_ns()
+            self._waits = True
+            later.add(functools.partial(self._end_later, failure), size)
+            return
+        if later is None and size < ASIDE:
+            for _ in range(2):  # replies that have arrived meanwhile are passed on first: one turn reads, one writes
+                await asyncio.sleep(0)
+            self.end(failure)
+            return
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self.in_thread = True
+        with later.beside() if later is not None else nullcontext():
+            await asyncio.to_thread(self.end, failure)
+
+    def _end_later(self, failure: str | None) -> None:
+        self.end(failure)
+        self.let_go()
+
+    async def _serve(self, client: ClientSide, decision: Serve, upstream: Upstream) -> None:
+        """Answer in place of the upstream."""
+        self._note = decision.note
+        try:
+            self._record_served(decision.reply, upstream)
+        except CapReached as reached:
+            await self._refuse(client, self.joined.refuse_cap(reached), upstream)
+            return
+        if not self.request.stream:
+            await client.answer(200, self.protocol.body_of(decision.reply))
+            return
+        await client.start(200, [(b"content-type", b"text/event-stream; charset=utf-8")])
+        for event in self.protocol.events_of(decision.reply):
+            await client.send(event)
+        await client.finish()
+
+    def _record_served(self, reply: ModelReply, upstream: Upstream) -> None:
+        """A call that is answered here is a step of the episode, which cost nothing."""
+        if not self.joined.records_itself:
+            record = self.joined.record
+            draft = record.begin_model(WANT, **self._fields(upstream))
+            self._fill(draft, reply, reply.usage)
+            record.end_served(draft, WANT, reply.error)
+            self._done(reply, draft)
+        else:
+            self.joined.record.served_aside += 1
+        self.joined.calls += 1
+        self._ended = True
+
+    async def _refuse(self, client: ClientSide, decision: Refuse, upstream: Upstream) -> None:
+        """Answer with an error; one that is not about the episode as a whole is a failed call of the model."""
+        if decision.kind in ABOUT_THE_EPISODE:
+            self.joined.refuse(decision.kind, decision.message)
+        elif not self.joined.records_itself:
+            record = self.joined.record
+            self.joined.calls += 1
+            self._note = decision.note
+            self._passage.status = decision.status
+            draft = record.begin("model", "chat", **self._fields(upstream))
+            self._fill(draft, ModelReply(), None)
+            record.end(draft, f"HTTP {decision.status}: {decision.message}")
+            self._done(None, draft)
+        self._ended = True
+        await self._answer(client, decision.status, decision.kind, decision.message, retry=decision.retry)
+
+    async def _answer(
+        self, client: ClientSide, status: int, kind: str, message: str, *, retry: bool | None = None
+    ) -> None:
+        headers = [NO_RETRY] if status == 403 and not retry else []
+        await client.answer(status, self.protocol.error_body(kind, message), headers)
+
+    def _fields(self, upstream: Upstream) -> dict[str, Any]:
+        return {
+            "parent_id": self.parent,
+            "lane": self.joined.record.lane_of(self.parent),
+            "start_ns": self.started_ns,
+            "input": self.request.messages,
+            "model": self.request.model,
+            "provider": upstream.provider,
+            "prompt_version": self.prompt_version,
+        }
+
+    def end(self, failure: str | None = None, *, unsent: bool = False) -> None:
+        """Record the call as far as it came; a second time does nothing. Errors of recording stay with the episode."""
+        if self._ended or self._draft is None:
+            return
+        self._ended = True
+        try:
+            self._end(self._draft, failure, unsent)
+        except Exception as error:
+            self.joined.failure = self.joined.failure or error
+
+    def _end(self, draft: Draft, failure: str | None, unsent: bool) -> None:
+        joined, copy, status = self.joined, self._passage.copy, self._passage.status
+        draft.end_ns = self.ended_ns
+        reply = ModelReply(complete=False) if copy is None else copy.reply()
+        failed_status = status is not None and status >= 400
+        if failed_status:
+            told = reply.error if reply is not None else None
+            failure = f"HTTP {status}: {told}" if told else f"HTTP {status}"
+        elif failure is None and reply is not None:
+            failure = reply.error or (None if reply.complete else "the reply broke off")
+        usage = None
+        if reply is not None and not unsent and not failed_status:
+            usage = _usage(self.request, reply)
+        self._fill(draft, reply or ModelReply(), usage)
+        unread = reply is None and not failed_status
+        gaps = joined.record.end_model(draft, WANT, failure or ("the reply could not be read" if unread else None))
+        if unread:
+            joined.count_unread("a reply of a model could not be read")
+        try:
+            joined.record.tell_gaps(gaps)
+        except CapReached as reached:
+            joined.refuse_cap(reached)
+        self._done(reply, draft)
+
+    def _fill(self, draft: Draft, reply: ModelReply, usage: Usage | None) -> None:
+        if reply.message.parts:
+            draft.output = (reply.message,)
+        draft.model = reply.model or self.request.model
+        draft.stop_reason = reply.stop_reason
+        draft.params = self._params(reply)
+        if usage is not None:
+            draft.input_tokens, draft.output_tokens = usage.input_tokens, usage.output_tokens
+            draft.cache_read_tokens, draft.cache_write_tokens = usage.cache_read_tokens, usage.cache_write_tokens
+            draft.reasoning_tokens = usage.reasoning_tokens
+        draft.attributes = self._attributes(usage)
+        draft.result = reply_rest(reply)
+
+    def _params(self, reply: ModelReply) -> dict[str, Param]:
+        """What the client set, and what the reply says of itself."""
+        params = dict(self.request.params)
+        if self.request.model != reply.model and reply.model is not None:
+            params["request_model"] = self.request.model
+        if self.request.stream:
+            params["stream"] = True
+        if reply.response_id is not None:
+            params["response_id"] = reply.response_id
+        return params
+
+    def _attributes(self, usage: Usage | None) -> dict[str, Any]:
+        """Facts that are the same for most calls of an agent, definitions of tools among them: one text for all."""
+        attributes: dict[str, Any] = {"wire": self.request.protocol}
+        if self.request.tools:
+            attributes["tools"] = self.request.tools
+        if usage is not None and usage.estimated:
+            attributes["usage_estimated"] = True
+        copy, status = self._passage.copy, self._passage.status
+        if status is not None and status >= 400:
+            attributes["status"] = status
+        if copy is not None and copy.malformed:
+            attributes["malformed_events"] = copy.malformed
+        if self._note:
+            attributes["note"] = self._note
+        return attributes
+
+    def _done(self, reply: ModelReply | None, draft: Draft) -> None:
+        """The call is over: tell the policies, and remember which tools were asked for."""
+        if reply is not None:
+            self.joined.asked.add(reply.message, draft.end_ns or self.started_ns)
+        for policy in (*self.joined.faults, *self.joined.policies):
+            policy.done(self.request, reply)
+
+
+def _usage(request: ModelRequest, reply: ModelReply) -> Usage:
+    """What a reply says that it used; where it says nothing, or broke off before it could, an estimate."""
+    told = reply.usage
+    if told is not None and reply.complete:
+        return told
+    estimate = estimated_usage(request, reply)
+    if told is None or told.input_tokens is None:
+        return estimate
+    return msgspec.structs.replace(
+        told,
+        output_tokens=max(told.output_tokens or 0, estimate.output_tokens or 0),
+        reasoning_tokens=told.reasoning_tokens or estimate.reasoning_tokens,
+        estimated=True,
+    )
