@@ -18,10 +18,10 @@ sys.path.insert(0, str(ROOT / "bench"))
 from gate_efficiency import ALPHA, POWER, STORED, TASKS, by_task, fixed, suites, wald, z_test  # noqa: E402
 
 from ethogram.display.chart import CONFIG  # noqa: E402
+from ethogram.questions.field.charts import compare_variance_bar  # noqa: E402
 from ethogram.questions.gate import power  # noqa: E402
 from ethogram.questions.gate.order import equal_attempts  # noqa: E402
 from ethogram.questions.gate.plan import BOUND_SHAPE, pace  # noqa: E402
-from ethogram.viewer.report.charts import compare_variance_bar  # noqa: E402
 
 SUITES = 6000
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ethogram.display.chart import CONFIG
 from ethogram.questions.explore.buying.race import race
-from ethogram.questions.explore.race_charts import learning_curves
+from ethogram.questions.explore.charts import learning_curves
 from ethogram.worlds.toy_v1 import known_world
 
 ASSETS = Path(__file__).parents[1] / "docs" / "assets"

@@ -105,6 +105,8 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from ethogram.measures.dimension import Dimension
+
     from .errors import EthogramError
     from .estimate import Estimate
     from .harness.suites import run_suite
@@ -115,7 +117,7 @@ if TYPE_CHECKING:
     from .questions.divergence.question import divergence
     from .questions.experiment.buying.experiment import Experiment
     from .questions.explore.buying.world import explore
-    from .questions.field.field import Dimension, Field
+    from .questions.field.field import Field
     from .questions.field.question import field_of as field
     from .questions.fork.buying.fork import fork
     from .questions.gate.planning import plan_runs

@@ -14,11 +14,10 @@ from ethogram.plans import Check, Suite, Task
 from ethogram.questions.explore.buying.rounds import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite
 from ethogram.questions.explore.buying.world import begin_exploration
-from ethogram.questions.explore.charts import rate_map
+from ethogram.questions.explore.charts import FIGURES, learning_curves, rate_map
 from ethogram.questions.explore.effects import explain_exploration
 from ethogram.questions.explore.grid import grid
 from ethogram.questions.explore.maps import map_exploration
-from ethogram.questions.explore.race_charts import FIGURES, learning_curves
 from ethogram.questions.explore.tube import MISLEADS
 from ethogram.store import Home
 from ethogram.viewer.report.explore import explore_part

@@ -8,7 +8,7 @@ None, empty horizons, plain dicts of Vega-Lite. Everything else that a field can
 `report()`, `drift`, corridors.
 """
 
-from ethogram.questions.field.field import Dimension
+from ethogram.measures.dimension import Dimension
 
 from . import visualisations
 from .fields import CountedAsZero, Field, FieldMetrics

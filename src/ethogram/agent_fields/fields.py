@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ethogram.measures.columns import Columns, Floats
+from ethogram.measures.dimension import Dimension
 from ethogram.questions.field import field as measured
 from ethogram.questions.field import metrics
-from ethogram.questions.field.field import Dimension
 from ethogram.questions.field.horizon import MembershipRule
 
 T = TypeVar("T")

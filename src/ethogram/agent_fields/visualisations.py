@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.display import marks
+from ethogram.display import charts as marks
 from ethogram.display.chart import Chart, Spec
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.metrics import FieldMetrics

@@ -16,9 +16,9 @@ from ethogram.questions.explore.buying.rounds import ExploreOptions
 from ethogram.questions.explore.buying.rounds import StopRule as StopRule
 from ethogram.questions.explore.buying.suite import explore_suite, load_grid
 from ethogram.questions.explore.buying.world import begin_exploration
+from ethogram.questions.explore.charts import DRAWN, race_picture
 from ethogram.questions.explore.effects import explain_exploration, near_setting, slice_exploration
 from ethogram.questions.explore.maps import export_exploration, map_exploration
-from ethogram.questions.explore.race_charts import DRAWN, race_picture
 from ethogram.worlds.toy_v1 import known_world
 
 from .explore_screens import (

@@ -9,10 +9,11 @@ import typer
 from rich.console import Console
 
 from ethogram.errors import BadUsage
+from ethogram.prices.call_use import CallUse
 from ethogram.questions.judging.buying.pairs import judge_pairs
 from ethogram.questions.judging.buying.runs import judge_run
 from ethogram.questions.judging.buying.session import JudgeOptions
-from ethogram.questions.judging.results import CallUse, JudgeResult, PairwiseResult
+from ethogram.questions.judging.results import JudgeResult, PairwiseResult
 
 from .printing import (
     AgainstOption,

@@ -9,7 +9,7 @@ import msgspec
 
 from ethogram.errors import BadUsage
 
-from . import marks
+from . import charts as marks
 from .cells import Bar, text, with_bars, within, words
 from .chart import Chart
 from .contents import Contents, Listing, contents_of

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
+from ethogram.display.shorten import shortened
+from ethogram.errors import EthogramError
 from ethogram.traces import Label, Scored, Trace
 
 from .finding import Finding, quoted
@@ -25,6 +28,7 @@ _FAILED_TEST = re.compile(r"^failed (\S+?)(?:: (.*))?$", re.MULTILINE)
 _IS_NOT = re.compile(r"(?:^|: )(?P<got>[^:;]{1,200}?) is not (?P<expected>.{1,200})$", re.DOTALL)
 _SAYS = re.compile(r"^the answer says (?P<got>.+?); (?P<expected>.+?) is right$", re.DOTALL)
 _MOST = 20
+_MOST_WORDS = 300
 
 
 def verifier_findings(trace: Trace, success_at: float) -> list[Finding]:
@@ -149,3 +153,23 @@ def _of_crashes(trace: Trace) -> Iterator[Finding]:
         if label.name == "stopped_by" and str(label.value).startswith("crash."):
             why = _why(trace, label)
             yield _said(f"crash:{template_of(why).id}", why or str(label.value))
+
+
+def what_checks_said(trace: Trace, success_at: float) -> str:
+    """The messages of failed checks, a verifier's first; empty where there is none."""
+    newest = {label.name: label for label in trace.labels if label.span_id is None}
+    failed = [x for x in newest.values() if _fails(x, success_at)]
+    told = [x for x in failed if x.source == "verifier"] or failed
+    whole = "; ".join(f"{x.name}: {said}" for x in told if (said := _one_line(trace, x)))
+    return shortened(whole, _MOST_WORDS)
+
+
+def _fails(label: Label, success_at: float) -> bool:
+    return isinstance(label.value, bool | int | float) and float(label.value) < success_at
+
+
+def _one_line(trace: Trace, label: Label) -> str:
+    """A label's words on one line; nothing where they are sealed or no longer kept."""
+    with suppress(EthogramError, KeyError):
+        return " ".join(trace.text(label.why).split()) if label.why is not None else ""
+    return ""

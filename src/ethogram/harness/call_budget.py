@@ -10,8 +10,8 @@ import msgspec
 from ethogram.capture.draft import Draft
 from ethogram.errors import BadUsage
 from ethogram.prices import Amounts, Budget, Caps, Metering
+from ethogram.prices.call_use import CallUse
 from ethogram.prices.settings import price_list
-from ethogram.questions.judging.results import CallUse
 from ethogram.traces import TOKEN_FIELDS
 from ethogram.wire.gateway.call import Usage
 

@@ -26,7 +26,6 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ethogram.errors import BadInput, NotFound
-from ethogram.questions.field.field import Field
 
 
 class StepLike(Protocol):
@@ -119,18 +118,18 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
             out[-1] = self.terminal
         return out
 
-    def on(self, field: type[F]) -> type[F]:
+    def on(self, field: type[T]) -> type[T]:
         """A field class with these states; trajectories are traces or lists of steps."""
         stones = self
         kept: list[tuple[Any, list[str]]] = []
 
-        def state(_: Field, trajectory: Any, t: int) -> str:
+        def state(_: object, trajectory: Any, t: int) -> str:
             if not kept or kept[0][0] is not trajectory:
                 kept[:] = [(trajectory, stones.labels(getattr(trajectory, "steps", trajectory)))]
             return kept[0][1][t]
 
         body = {"state": state, "state_order": self.states, "terminal_state": self.terminal or ""}
-        made: type[F] = type(field.__name__, (field,), body)
+        made: type[T] = type(field.__name__, (field,), body)
         return made
 
     def _holds(
@@ -172,7 +171,7 @@ class Milestones(msgspec.Struct, frozen=True, kw_only=True):
         return when.write is None or bool(called and _fits(self.writes, (called,))) == when.write
 
 
-F = TypeVar("F", bound=Field)
+T = TypeVar("T")
 
 
 def milestones_from(data: object) -> Milestones:

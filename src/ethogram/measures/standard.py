@@ -19,10 +19,10 @@ import numpy as np
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.plugins import Plugged, plugged
-from ethogram.questions.field.field import Dimension
 from ethogram.traces import TOKEN_FIELDS, UNMETERED, Head, Totals, TraceId, is_unmetered
 
 from .columns import Floats
+from .dimension import Dimension
 from .metrics import METRICS, metrics
 
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.measures.outcomes import UNJUDGED
 from ethogram.plans import Suite, Task
-from ethogram.questions.home.runs import TaskRow
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Redactor, Run, home_of, run_of
 from ethogram.store.files import LocalFiles
@@ -33,6 +32,7 @@ from ethogram.traces import Label, Missing, Outcome, Ref, Scored, TraceId
 from .label_rows import OUTCOME, csv_rows, trace_finder
 from .stored_checks import StoredChecks, typed_check
 from .task_names import natural, task_name
+from .task_rows import TaskRow
 from .value_source import value_source
 
 

@@ -11,11 +11,12 @@ import pytest
 
 from ethogram.display.chart import Chart
 from ethogram.errors import BadUsage, NotFound, Refused
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.measures.dimension import Dimension
+from ethogram.questions.field import charts
+from ethogram.questions.field.field import Field
 from ethogram.questions.field.projection import centres
 from ethogram.questions.field.question import field_of
 from ethogram.store import Home
-from ethogram.viewer.report import charts
 from ethogram.viewer.report.parts import report_view
 from ethogram.viewer.report.report import report
 

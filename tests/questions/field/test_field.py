@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ethogram.errors import BadInput, BadUsage, NotFound, Refused
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.measures.dimension import Dimension
+from ethogram.questions.field.field import Field
 from ethogram.traces import Head, Missing, Scored, Span, SpanId, Trace, episode_id, trace_id
 
 

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from ethogram.errors import BadInput, NotFound
+from ethogram.measures.dimension import Dimension
 from ethogram.measures.milestones import Milestones, milestones_from
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.questions.field.field import Field
 from ethogram.traces import Head, Scored, Span, SpanId, Trace, episode_id, trace_id
 
 TEXT = """

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.measures.dimension import Dimension
+from ethogram.questions.field.field import Field
 from ethogram.questions.field.horizon import NotMonotone, order_of, terminal_of
 from ethogram.questions.field.stages import walk
 

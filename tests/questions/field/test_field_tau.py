@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.measures.dimension import Dimension
+from ethogram.questions.field.field import Field
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 FILE = "tau_bench/gpt-4o-airline.dev_5tasks.json.gz"

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Refused
-from ethogram.questions.field.field import Dimension, Field
+from ethogram.measures.dimension import Dimension
+from ethogram.questions.field.field import Field
 from ethogram.questions.field.files import as_messages, load_corridor, milestones_file
 from ethogram.questions.field.metrics import FieldMetrics
 from ethogram.questions.field.question import field_of

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from ethogram.display.shorten import shortened
-from ethogram.errors import EthogramError
+from ethogram.findings.verifier_messages import what_checks_said
 from ethogram.measures.comparison import TaskChange
 from ethogram.measures.divergence import diverge
 from ethogram.measures.metrics import OUTCOME, metric
@@ -18,11 +16,10 @@ from ethogram.measures.outcomes import Ints, Outcomes
 from ethogram.measures.sequence import read_positions
 from ethogram.reading.outcomes import chosen_entries, load_outcomes
 from ethogram.store import Entry, Run
-from ethogram.traces import Label, Scored, Trace
+from ethogram.traces import Scored, Trace
 
 MOST_OPENED = 50
 """How many tasks are shown with a trace; further ones are listed with their counts alone."""
-MOST_WORDS = 300
 MOST_WORSE = 5
 """Where a regression is established and no task is sure by itself, how many of those that got worse most are named."""
 
@@ -193,28 +190,8 @@ def _first_difference(failing: Trace, passing: Trace) -> FirstDifference:
     )
 
 
-def what_checks_said(trace: Trace, success_at: float) -> str:
-    """The messages of failed checks, a verifier's first; empty where there is none."""
-    newest = {label.name: label for label in trace.labels if label.span_id is None}
-    failed = [x for x in newest.values() if _fails(x, success_at)]
-    told = [x for x in failed if x.source == "verifier"] or failed
-    whole = "; ".join(f"{x.name}: {said}" for x in told if (said := _said(trace, x)))
-    return shortened(whole, MOST_WORDS)
-
-
 def _only_score(trace: Trace) -> str:
     outcome = trace.head.outcome
     if isinstance(outcome, Scored):
         return f"score {outcome.value:g}" + (f" by {outcome.by}" if outcome.by else "") + ", no reason was recorded"
     return f"no score: {outcome.reason}"
-
-
-def _fails(label: Label, success_at: float) -> bool:
-    return isinstance(label.value, bool | int | float) and float(label.value) < success_at
-
-
-def _said(trace: Trace, label: Label) -> str:
-    """A label's words on one line; nothing where they are sealed or no longer kept."""
-    with suppress(EthogramError, KeyError):
-        return " ".join(trace.text(label.why).split()) if label.why is not None else ""
-    return ""

@@ -16,11 +16,12 @@ import numpy as np
 from ethogram.errors import BadInput, BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measures.columns import Floats, Ints
+from ethogram.measures.dimension import Dimension
 from ethogram.statistics import permutation, spread
 
 from . import fieldtests
 from . import standardised as twin
-from .field import Dimension, Field
+from .field import Field
 from .horizon import MembershipRule
 
 FORMAT = 1

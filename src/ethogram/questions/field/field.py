@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from ethogram.errors import BadInput, BadUsage, Refused
 from ethogram.measures.columns import NO_LABEL, Bools, Columns, Floats, Ints, LabelPath, collapse, path_length
+from ethogram.measures.dimension import Dimension
 from ethogram.traces import Trace
 
 from . import horizon as horizons
@@ -32,13 +32,6 @@ else:
     from typing import TypeVar
 
     T = TypeVar("T")  # before Python 3.13 only type checkers know defaults
-
-
-class Dimension(msgspec.Struct, frozen=True):
-    """One number that a `Field` measures of every trajectory: its name, and what it means."""
-
-    name: str
-    description: str = ""
 
 
 class Field(Generic[T]):

@@ -13,6 +13,7 @@ from ethogram.harness.suites import start_run
 from ethogram.plans import Task
 from ethogram.prices import Caps, Metering
 from ethogram.store import Home, home_of
+from ethogram.suites.frozen import known_golden
 from ethogram.traces import Message, Text
 from ethogram.wire.gateway.call import ModelRequest, ProtocolName
 from ethogram.wire.gateway.sent_again import ModelClient, Unanswered
@@ -20,7 +21,6 @@ from ethogram.wire.gateway.sent_again import ModelClient, Unanswered
 from .memorised import CANARY_TASK, MemoryProbe, knows_canary, probe_row, probe_suite, remembered_share
 from .overlap import split_texts
 from .question import GoldenCheck, decided
-from .versions import known_golden
 
 MOST_REPLY = 512
 MOST_TASKS = 50

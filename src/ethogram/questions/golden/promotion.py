@@ -23,13 +23,14 @@ from ethogram.reading.traces import find_trace
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.suites.files import FILES
+from ethogram.suites.frozen import unchanged_golden
 from ethogram.suites.golden import replace_text
 from ethogram.suites.load import LoadedSuite, load_suite
 from ethogram.traces import Outcome, Scored, Trace, is_marked
 from ethogram.wire.fixture import Fixture, fixture_of
 
 from .suite_edits import write_task
-from .versions import GoldenResult, add_tasks, shown_path, unchanged_golden
+from .versions import GoldenResult, add_tasks, shown_path
 
 FIXTURES = "fixtures"
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")

@@ -12,6 +12,7 @@ from ethogram.display import Drawing, Presentation
 from ethogram.plans.golden import changes_since
 from ethogram.result import Result
 from ethogram.store import Home, home_of
+from ethogram.suites.frozen import known_golden
 
 from .contamination import Contamination, ContaminationSearch
 from .guards import guards_of
@@ -19,7 +20,6 @@ from .health import runs_with, task_runs
 from .memorised import MemoryProbe
 from .task_health import TaskHealth as TaskHealth
 from .task_health import task_health
-from .versions import known_golden
 
 CheckVerdict = Literal["alarm", "no alarm", "not measured"]
 

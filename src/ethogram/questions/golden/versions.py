@@ -25,6 +25,7 @@ from ethogram.result import Result
 from ethogram.store import Home
 from ethogram.store.shown_texts import shown
 from ethogram.suites.files import read_yaml
+from ethogram.suites.frozen import known_golden
 from ethogram.suites.golden import write_golden
 from ethogram.suites.load import LoadedSuite, load_suite
 
@@ -167,27 +168,6 @@ def golden_diff(suite: str, *, since: str | None = None) -> GoldenDiff:
         history=history,
         words=changes.words(),
     )
-
-
-def known_golden(suite: str) -> LoadedSuite:
-    """A suite that was frozen; raises `BadUsage` for one that was not."""
-    loaded = load_suite(suite)
-    if loaded.golden is None:
-        raise BadUsage(f"the suite {suite!r} is not frozen; begin with: ethogram golden freeze {suite}")
-    return loaded
-
-
-def unchanged_golden(suite: str) -> tuple[LoadedSuite, GoldenSet]:
-    """A frozen suite without unrecorded changes; raises `BadUsage` for any other."""
-    loaded = known_golden(suite)
-    assert loaded.golden is not None
-    changes = changes_since(loaded.golden, loaded.suite)
-    if changes:
-        raise BadUsage(
-            f"the suite {suite!r} has changes that version {loaded.golden.version} does not have ({changes.words()}); "
-            f"record them first with: ethogram golden freeze {suite} --why REASON"
-        )
-    return loaded, loaded.golden
 
 
 def _cut(loaded: LoadedSuite, task: str) -> Path:

@@ -11,6 +11,7 @@ import msgspec
 from ethogram.display import Drawing, Presentation
 from ethogram.reading.episode_costs import EpisodeCost, kept_costs, run_cost
 from ethogram.reading.task_names import natural, task_name, without_task
+from ethogram.reading.task_rows import TaskRow
 from ethogram.result import Result
 from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
 from ethogram.store.batch import SCORED, SUCCESS, tally, traceless
@@ -45,17 +46,6 @@ class RunList(Result, kw_only=True):
     def rows(self) -> list[dict[str, Any]]:
         """One row per run."""
         return [msgspec.to_builtins(r) for r in self.runs]
-
-
-class TaskRow(msgspec.Struct, kw_only=True):
-    """One task of a run."""
-
-    task: str
-    attempts: int = 0
-    scored: int = 0
-    successes: int = 0
-    mean: float | None = None
-    missing: dict[str, int] = {}
 
 
 class EpisodeRow(msgspec.Struct, kw_only=True):

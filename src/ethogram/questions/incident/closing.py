@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.plans import Task
-from ethogram.questions.golden.versions import unchanged_golden
 from ethogram.reading.dates import now, person
 from ethogram.reading.scoring import score_trace
 from ethogram.reading.traces import find_trace
 from ethogram.store import Home, home_of
 from ethogram.store.incidents import append_event
+from ethogram.suites.frozen import unchanged_golden
 from ethogram.suites.load import LoadedSuite
 from ethogram.traces import Outcome, Scored
 

@@ -8,9 +8,9 @@ import msgspec
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.findings.findings import FAILURE_CLASSES
+from ethogram.findings.verifier_messages import what_checks_said
 from ethogram.measures.divergence import diverge
 from ethogram.measures.sequence import read_positions
-from ethogram.questions.compare.moved_tasks import what_checks_said
 from ethogram.questions.why.decisions import step_words
 from ethogram.questions.why.owners import OTHER, owners_of
 from ethogram.questions.why.run_findings import gather_findings, step_text

@@ -9,6 +9,7 @@ import msgspec
 from ethogram.capture.intake import Skipped
 from ethogram.estimate import Estimate
 from ethogram.findings.rubric import Coverage
+from ethogram.prices.call_use import CallUse
 from ethogram.result import Result
 
 from .bias import BiasReport
@@ -46,15 +47,6 @@ class ScoreCount(msgspec.Struct, frozen=True, kw_only=True):
 
     score: float
     runs: int
-
-
-class CallUse(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of models, those that a cache answered, and dollars; `cost_usd` is None where a call has no price."""
-
-    calls: int = 0
-    cached: int = 0
-    cost_usd: float | None = 0.0
-    at_least_usd: float = 0.0
 
 
 class JudgeResult(Result, kw_only=True):

@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from ethogram.errors import NotFound
+from ethogram.findings.verifier_messages import what_checks_said
 from ethogram.measures.divergence import diverge
 from ethogram.measures.sequence import Reading, read_positions
-from ethogram.questions.compare.moved_tasks import what_checks_said
 from ethogram.reading.task_names import natural, task_name
 from ethogram.store import Entry, Run
 from ethogram.traces import Scored, Trace

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ethogram.display import marks
+from ethogram.display import charts as marks
+from ethogram.display.charts import curves, heat_map, points_and_band
 from ethogram.estimate import Estimate
 from ethogram.questions.experiment.question import experiment_results
 from ethogram.questions.experiment.records import CRASH, SILENT, Aggregate, Dose, ExperimentResults
 from ethogram.store import Run
 
-from . import charts
 from .views import Card, Picture, Section, TableView, picture, said
 
 ID, TITLE = "experiment", "Did the damage do something?"
@@ -108,7 +108,7 @@ def _pictures(found: ExperimentResults) -> list[Picture]:
     ]
     if curve:
         words = "accuracy lost against the intensity of the change, with intervals"
-        drawn.append(picture(charts.curves(curve, "intensity", "accuracy lost", words)))
+        drawn.append(picture(curves(curve, "intensity", "accuracy lost", words)))
     return drawn
 
 
@@ -133,7 +133,7 @@ def _by_task(found: ExperimentResults) -> list[Picture]:
     what = "mean score lost" if scored else "share of answers that changed"
     words = f"{what} by operator and task, delivered pairs; blank where no damage arrived"
     words += "" if len(shown) == len(worst) else f"; the {len(shown)} tasks of {len(worst)} that lost most"
-    return [picture(charts.heat_map(rows, "task", "operator", what, words, angle=-40))]
+    return [picture(heat_map(rows, "task", "operator", what, words, angle=-40))]
 
 
 def _distances(found: ExperimentResults) -> list[Picture]:
@@ -148,7 +148,7 @@ def _distances(found: ExperimentResults) -> list[Picture]:
     band = None if floor.max is None else (0.0, floor.max)
     held = "; grey: up to the largest distance between clean attempts" if band else "; the noise floor was not measured"
     words = f"d_norm of every delivered pair, filled where above its own floor{held}"
-    drawn = [picture(charts.points_and_band(apart, "operator", "d_norm", band, words))]
+    drawn = [picture(points_and_band(apart, "operator", "d_norm", band, words))]
     parted = [
         {"operator": p.operator, "value": p.pair.t_star_norm, "beyond": p.pair.within_noise_floor is False}
         for p in pairs
@@ -165,7 +165,7 @@ def _distances(found: ExperimentResults) -> list[Picture]:
             else "the noise floor was not measured"
         )
         words = f"t*/T, the first step that differs, filled where above the floor; {never} pairs never differ; {held}"
-        drawn.append(picture(charts.points_and_band(parted, "operator", "t*/T", band, words)))
+        drawn.append(picture(points_and_band(parted, "operator", "t*/T", band, words)))
     return drawn
 
 

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from ethogram.display.chart import Chart
-from ethogram.questions.field.chart_rows import dimension_rows, gap_rows, stage_rows
+from ethogram.questions.field import charts
+from ethogram.questions.field.charts import dimension_rows, gap_rows, stage_rows
 from ethogram.questions.field.cloud import Cloud, field_cloud
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.horizon import MembershipRule
@@ -16,7 +17,6 @@ from ethogram.questions.field.question import field_of
 from ethogram.questions.field.results import FieldResult
 from ethogram.store import Run
 
-from . import charts
 from .views import Card, Section, TableView, clean_condition, picture, said
 
 TITLE = "How does behaviour differ?"

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from ethogram.display import marks
+from ethogram.display import charts as marks
 from ethogram.display.chart import Chart
 from ethogram.estimate import Estimate
 from ethogram.measures import reliability as measured

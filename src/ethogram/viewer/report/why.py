@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ethogram.display.cells import signed_estimate
+from ethogram.display.charts import pareto
 from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.questions.why.results import Cause, Example, SettlingExperiment, WhyResult
 from ethogram.store import Run
 
-from . import charts
 from .causes import RunAnswers
 from .views import Card, Excerpt, PagePlace, Picture, Section, ShownReason, TableView, clean_condition, picture
 
@@ -98,7 +98,7 @@ def _pareto(told: WhyResult) -> list[Picture]:
         for c in told.classes
         if c.share.value is not None
     ]
-    return [picture(charts.pareto(rows, noun))] if rows else []
+    return [picture(pareto(rows, noun))] if rows else []
 
 
 def _tables(told: WhyResult, rest: Sequence[tuple[bool, Cause]], answers: RunAnswers) -> list[TableView]:

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from ethogram.display import chart, marks
+from ethogram.display import chart
+from ethogram.display import charts as marks
 from ethogram.display.chart import BLUE, INK, Chart, can_draw
 from ethogram.errors import BadUsage
-from ethogram.viewer.report import charts
+from ethogram.questions.field import charts
 
 pytestmark = pytest.mark.skipif(not can_draw(), reason="vl-convert is not installed (pip install 'ethogram[charts]')")
 

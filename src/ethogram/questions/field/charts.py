@@ -1,22 +1,26 @@
-"""The pictures of the laboratory: rows in, one chart out. They compute nothing that is not layout.
+"""Charts of a field: rows in, one chart out. They compute nothing that is not layout.
 
-Every function takes rows as the results give them (`low` and `high` may be None: then there is a point and no bar).
-Pictures of a field also take the field itself, its metrics, or a result of `ethogram.lab`.
+Every function takes rows as the results give them (`low` and `high` may be None: then there is a point and no bar), or
+the field itself, its metrics or a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ethogram.display.chart import BLUE, GREY, INK, ORANGE, Chart, Spec
-from ethogram.display.marks import Rows, chart_of_rows, grouped, intervals, rows_high, x_axis
-from ethogram.errors import BadUsage
-from ethogram.questions.field import chart_rows as field_rows
-from ethogram.questions.field.chart_rows import OneField, Stages
-from ethogram.questions.field.field import Field
-from ethogram.questions.field.horizon import MembershipRule
-from ethogram.questions.field.metrics import FieldMetrics
-from ethogram.questions.field.results import CorridorCheck
+from ethogram.display.charts import Rows, chart_of_rows, grouped, intervals, rows_high, x_axis
+from ethogram.errors import BadUsage, Refused
+from ethogram.estimate import Estimate
+from ethogram.traces import SUCCESS_AT
+
+from .field import Field
+from .horizon import MembershipRule
+from .metrics import DimensionReading, FieldMetrics
+from .projection import centres, project
+from .results import CorridorCheck, FieldResult
+from .stages import walk
 
 
 def compare_variance_bar(
@@ -30,7 +34,7 @@ def compare_variance_bar(
     if isinstance(first, Field | FieldMetrics):
         if second is None:
             raise BadUsage("two fields are compared; give the second one too")
-        first = field_rows.variance_rows({label_a: first, label_b: second})
+        first = variance_rows({label_a: first, label_b: second})
     words = "how widely attempts differ, by dimension (variance, ddof 0)"
     return grouped(first, "dimension", "field", "variance", words)
 
@@ -40,7 +44,7 @@ def separation_bar(source: Rows | OneField) -> Chart:
 
     Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
     """
-    rows = field_rows.dimension_rows(source, "separation")
+    rows = dimension_rows(source, "separation")
     words = "separation of successes and failures; filled where significant over all dimensions"
     return intervals(rows, "dimension", "successes − failures, in sd", zero=True, words=words)
 
@@ -50,7 +54,7 @@ def skew_bar(source: Rows | OneField) -> Chart:
 
     Of a field, its metrics or a result; or rows: dimension, value, low, high, sure.
     """
-    rows = field_rows.dimension_rows(source, "skew")
+    rows = dimension_rows(source, "skew")
     title, words = "correlation with the outcome", "direction of success; filled where significant over all dimensions"
     return intervals(rows, "dimension", title, zero=True, domain=[-1.0, 1.0], words=words)
 
@@ -60,22 +64,22 @@ def horizon_width(source: Stages, rule: MembershipRule | None = None) -> Chart:
 
     Of a field, several by name or a result; or rows: state, who, value, low, high, order.
     """
-    rows, used = field_rows.stage_rows(source, "width", rule)
-    rows = field_rows.drawable(rows, "its width")
+    rows, used = stage_rows(source, "width", rule)
+    rows = drawable(rows, "its width")
     return _along(rows, "width, standardised", f"how wide behaviour is among attempts that {used} each stage")
 
 
 def horizon_convergence(source: Stages, rule: MembershipRule | None = None) -> Chart:
     """Success rate of the runs that belong to each stage by `rule`; takes what `horizon_width` takes."""
-    rows, used = field_rows.stage_rows(source, "pass_rate", rule)
-    rows = field_rows.drawable(rows, "its success rate")
+    rows, used = stage_rows(source, "pass_rate", rule)
+    rows = drawable(rows, "its success rate")
     return _along(rows, "success rate", f"how often attempts that {used} a stage succeed", domain=[0.0, 1.0])
 
 
 def drift_lines(source: Stages, rule: MembershipRule | None = None) -> Chart:
     """Drift at each stage, one line per model; takes what `horizon_width` takes."""
-    rows, used = field_rows.stage_rows(source, "drift", rule)
-    rows = field_rows.drawable(rows, "drift")
+    rows, used = stage_rows(source, "drift", rule)
+    rows = drawable(rows, "drift")
     return _along(rows, "drift", f"where failures leave the corridor, among attempts that {used} each stage", zero=True)
 
 
@@ -85,9 +89,9 @@ def centroid_gap(source: Rows | CorridorCheck, rule: MembershipRule = "visited")
     Of the corridor check of a field; or rows: state, who, value, low, high, order.
     """
     used = source.rule if isinstance(source, CorridorCheck) else rule
-    rows = field_rows.gap_rows(source) if isinstance(source, CorridorCheck) else source
+    rows = gap_rows(source) if isinstance(source, CorridorCheck) else source
     words = f"how far the centre lies from the corridor's, among attempts that {used} each stage"
-    return _along(field_rows.drawable(rows, "the gap"), "centroid gap, in sd", words, zero=True)
+    return _along(drawable(rows, "the gap"), "centroid gap, in sd", words, zero=True)
 
 
 def centroid_pair(
@@ -97,7 +101,7 @@ def centroid_pair(
     if isinstance(first, Field):
         if second is None:
             raise BadUsage("two centres are drawn; give the second field too")
-        first = field_rows.centre_rows(first, second, (label_a, label_b))
+        first = centre_rows(first, second, (label_a, label_b))
     rows = first
     color = {"field": "who", "title": None}
     y = {"field": "dimension", "type": "nominal", "title": None, "sort": None}
@@ -120,7 +124,7 @@ def point_cloud(source: Rows | Field, explained: Sequence[float] = (0.0, 0.0), *
     The axes say which share of the variance they carry: what a plane hides must not be guessed. `of` is the number of
     attempts that the rows were chosen from.
     """
-    rows, explained = field_rows.cloud_rows(source) if isinstance(source, Field) else (source, explained)
+    rows, explained = cloud_rows(source) if isinstance(source, Field) else (source, explained)
     outcome = {"field": "outcome", "scale": {"domain": ["success", "failure"], "range": [BLUE, ORANGE]}, "title": None}
     first, second = (f"component {i + 1} ({share:.0%} of the variance)" for i, share in enumerate(explained[:2]))
     spec = {
@@ -161,126 +165,6 @@ def _some(drawn: int, of: int | None) -> str:
     return "attempts" if of is None or drawn >= of else f"{drawn:,} of {of:,} attempts"
 
 
-def pareto(rows: Rows, noun: str = "failed attempts") -> Chart:
-    """Classes of failure by the share of runs that show them, and what the first ones cover together.
-
-    Rows, most frequent first: class, share, covered, owner.
-    """
-    y = {"field": "class", "type": "nominal", "title": None, "sort": None}
-    axis = {"format": ".0%", "tickCount": 5}
-    x = {"type": "quantitative", "title": f"share of {noun}", "scale": {"domain": [0, 1]}, "axis": axis}
-    covered = {"x": {**x, "field": "covered"}, "y": y}
-    layers = [
-        {
-            "mark": {"type": "bar", "color": BLUE, "opacity": 0.75, "height": {"band": 0.65}},
-            "encoding": {"x": {**x, "field": "share"}, "y": y},
-        },
-        {
-            "mark": {"type": "text", "align": "left", "dx": 5, "baseline": "middle", "fontSize": 10},
-            "encoding": {"x": {"datum": 0, "type": "quantitative"}, "y": y, "text": {"field": "owner"}},
-        },
-        {
-            "mark": {"type": "line", "color": ORANGE, "strokeWidth": 2, "orient": "vertical"},
-            "encoding": {**covered, "order": {"field": "place", "type": "quantitative"}},
-        },
-        {"mark": {"type": "point", "color": ORANGE, "filled": True, "size": 45}, "encoding": covered},
-    ]
-    rows = [{**row, "place": i} for i, row in enumerate(rows)]
-    words = f"classes of failure with their owner (bars: share of {noun}; line: share that this and those above cover)"
-    return chart_of_rows(rows, {"layer": layers, "height": max(60, 30 * len(rows))}, words)
-
-
-def curves(rows: Rows, x: str, title: str, words: str, domain: Sequence[float] | None = None) -> Chart:
-    """Several lines with bands, such as learning curves; rows: x, who, value, low, high."""
-    color = {"field": "who", "title": None}
-    across = {"field": x, "type": "quantitative", "title": x.replace("_", " ")}
-    up = {"type": "quantitative", **({"scale": {"domain": list(domain)}} if domain else {})}
-    layers = [
-        {
-            "mark": {"type": "errorband", "opacity": 0.15},
-            "encoding": {"x": across, "y": {"field": "low", "title": title, **up}, "y2": {"field": "high"}},
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {"x": across, "y": {"field": "value", **up}, "strokeDash": {"field": "who", "legend": None}},
-        },
-    ]
-    return chart_of_rows(rows, {"layer": layers, "encoding": {"color": color}}, words)
-
-
-def points_and_band(rows: Rows, label: str, title: str, band: tuple[float, float] | None, words: str) -> Chart:
-    """Every value of every row, from 0 to 1, over a band to hold them against; rows: label, value, beyond.
-
-    Points that lie beyond the band are filled, the others hollow; they are spread a little, for many fall together.
-    """
-    y = {"field": label, "type": "nominal", "title": None, "sort": None}
-    filled = {"condition": {"test": "datum.beyond", "value": ORANGE}, "value": "transparent"}
-    points: Spec = {
-        "mark": {"type": "point", "size": 45, "strokeWidth": 1.5, "opacity": 0.85},
-        "encoding": {
-            "x": {**x_axis(title, [0.0, 1.0]), "scale": {"domain": [0, 1]}},
-            "y": y,
-            "yOffset": {"field": "apart", "type": "quantitative"},
-            "fill": filled,
-            "stroke": {"condition": {"test": "datum.beyond", "value": ORANGE}, "value": BLUE},
-        },
-    }
-    layers = [points]
-    rows = [{**row, "apart": round(i * 0.618 % 1, 3)} for i, row in enumerate(rows)]
-    if band is not None:
-        edges = {"data": {"values": [{"low": band[0], "high": band[1]}]}}
-        layers.insert(
-            0,
-            {
-                **edges,
-                "mark": {"type": "rect", "color": GREY, "opacity": 0.25},
-                "encoding": {"x": {"field": "low", "type": "quantitative"}, "x2": {"field": "high"}},
-            },
-        )
-        layers.append(
-            {
-                **edges,
-                "mark": {"type": "rule", "strokeDash": [5, 4], "color": GREY},
-                "encoding": {"x": {"field": "high", "type": "quantitative"}},
-            }
-        )
-    return chart_of_rows(rows, {"layer": layers, "height": rows_high(rows, label)}, words)
-
-
-def heat_map(rows: Rows, x: str, y: str, title: str, words: str, *, angle: int = 0) -> Chart:
-    """A slice of a grid: colour is the value, the number is written into the cell; rows: x, y, value, text.
-
-    Long names on the x axis need an `angle`.
-    """
-    place = {
-        "x": {"field": x, "type": "ordinal", "title": x, "axis": {"labelAngle": angle}},
-        "y": {"field": y, "type": "ordinal", "title": y},
-    }
-    layers = [
-        {
-            "mark": {"type": "rect"},
-            "encoding": {
-                **place,
-                "color": {
-                    "field": "value",
-                    "type": "quantitative",
-                    "title": title,
-                    "scale": {"scheme": "cividis", "domain": [0, 1], "reverse": True},
-                },
-            },
-        },
-        {
-            "mark": {"type": "text", "fontSize": 10},
-            "encoding": {
-                **place,
-                "text": {"field": "text"},
-                "color": {"condition": {"test": "datum.value < 0.5", "value": "black"}, "value": "white"},
-            },
-        },
-    ]
-    return chart_of_rows(rows, {"layer": layers, "width": {"step": 46}, "height": {"step": 30}}, words)
-
-
 def _along(rows: Rows, title: str, words: str, domain: Sequence[float] | None = None, zero: bool = False) -> Chart:
     """Something at each state in the order of states, one line per `who`."""
     x = {"field": "state", "type": "ordinal", "title": None, "sort": {"field": "order"}, "axis": {"labelAngle": -25}}
@@ -307,3 +191,121 @@ def _along(rows: Rows, title: str, words: str, domain: Sequence[float] | None = 
         },
     ]
     return chart_of_rows(rows, {"layer": layers}, words)
+
+
+OneField = Field | FieldMetrics | FieldResult
+"""A field, its metrics, or what `ethogram.lab` answered about it."""
+
+
+Stages = Rows | Field | FieldResult | Mapping[str, Field]
+"""Rows, one field, or several by name: then there is one line for each."""
+
+
+def dimension_rows(source: Rows | OneField, metric: str) -> Rows:
+    """One row per dimension that has this metric, those that are surest first."""
+    if isinstance(source, Field):
+        source = source.metrics()
+    if isinstance(source, FieldMetrics):
+        report = source.report()
+        return _by_sureness({d.name: d for d in report.dimensions}, metric, 0.05)
+    if isinstance(source, FieldResult):
+        return _by_sureness(source.dimensions, metric, 1 - source.level)
+    return source
+
+
+def _by_sureness(dimensions: Mapping[str, Any], metric: str, alpha: float) -> Rows:
+    def adjusted(row: DimensionReading) -> float:
+        return row.adjusted if row.adjusted is not None else 2.0
+
+    chosen = [(name, row) for name, row in dimensions.items() if _value(row.estimates, metric) is not None]
+    return [
+        {"dimension": name, "sure": adjusted(row) <= alpha, **ends(row.estimates[metric])}
+        for name, row in sorted(chosen, key=lambda item: adjusted(item[1]))
+    ]
+
+
+def stage_rows(source: Stages, metric: str, rule: MembershipRule | None) -> tuple[Rows, MembershipRule]:
+    """One row per stage and field, and the rule by which runs belong to a stage.
+
+    A stage whose evidence is too thin for an interval has no row: a line through it would claim what the text refuses.
+    """
+    if isinstance(source, FieldResult):
+        stages: list[tuple[str, Sequence[Any]]] = [(source.run, source.horizons)]
+        used = source.rule
+        if rule not in (None, used):
+            raise BadUsage(f"this field was read by the rule {used!r}; ask for the field with rule={rule!r}")
+    elif isinstance(source, Field | Mapping):
+        used = rule or "visited"
+        fields = {"all": source} if isinstance(source, Field) else source
+        stages = [(who, walk(field, used)) for who, field in fields.items()]
+    else:
+        return source, rule or "visited"
+    rows = [
+        {"state": h.state, "order": i, "who": who, **ends(h.estimates[metric])}
+        for who, horizons in stages
+        for i, h in enumerate(horizons)
+        if metric in h.estimates and h.estimates[metric].low is not None
+    ]
+    return rows, used
+
+
+def drawable(rows: Rows, what: str) -> Rows:
+    """The rows, or a refusal where there is none."""
+    if not rows:
+        raise Refused(
+            f"no stage has enough attempts to draw {what}; run each task more often", have=0, need=1, of="stages"
+        )
+    return rows
+
+
+def variance_rows(fields: Mapping[str, Field | FieldMetrics]) -> Rows:
+    """The variance of every dimension of every field, as the essay defines it."""
+    rows = []
+    for name, source in fields.items():
+        metrics = source.metrics() if isinstance(source, Field) else source
+        for dimension, row in metrics.summary()["dimensions"].items():
+            rows.append({"dimension": dimension, "field": name, "value": row["variance"]})
+    return rows
+
+
+def gap_rows(found: CorridorCheck) -> Rows:
+    """The distance of the centre from that of the corridor at each stage."""
+    return [
+        {"state": g.state, "order": i, "who": found.name, **ends(g.distance)}
+        for i, g in enumerate(found.gaps)
+        if g.distance.value is not None
+    ]
+
+
+def centre_rows(first: Field, second: Field, names: tuple[str, str]) -> Rows:
+    """Both centres dimension by dimension, in standard deviations, on the tasks that both have."""
+    return [
+        {"dimension": c.dimension, "who": who, "value": value}
+        for c in centres(first, second)
+        for who, value in zip(names, (c.first, c.second), strict=True)
+    ]
+
+
+def cloud_rows(field: Field) -> tuple[Rows, list[float]]:
+    """Runs in the plane of two principal components, and the shares of the variance that its axes carry."""
+    flat = project(field)
+    two = [*flat.places.T, *([[0.0] * field.K] * 2)][:2]
+    rows = [
+        {"x": float(x), "y": float(y), "outcome": "success" if good else "failure", "label": episode}
+        for x, y, good, episode in zip(*two, field.outcomes >= SUCCESS_AT, field.episodes, strict=True)
+    ]
+    return rows, [*(float(x) for x in flat.explained), 0.0, 0.0][:2]
+
+
+def ends(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as a point and its interval; one without end is drawn as a point."""
+    finite = estimate.low is not None and estimate.high is not None and abs(estimate.high) != float("inf")
+    return {
+        "value": estimate.value,
+        "low": estimate.low if finite else None,
+        "high": estimate.high if finite else None,
+    }
+
+
+def _value(estimates: Mapping[str, Estimate], metric: str) -> float | None:
+    return estimates[metric].value if metric in estimates else None
