@@ -86,9 +86,10 @@ def kept_costs(run: Run) -> dict[str, EpisodeCost]:
             record = msgspec.json.decode(run.files.read(path), type=CostRecord)
             if record == record.signed():
                 return record.costs
-    from ethogram.questions.cost.question import episode_costs  # needs numpy and pyarrow
+    from .call_columns import read_calls  # needs numpy and pyarrow
+    from .priced_run import PricedRun
 
-    costs = {c.trace_id: EpisodeCost(c.calls, c.cost_usd, c.at_least_usd) for c in episode_costs(run, prices)}
+    costs = PricedRun(run, list(entries), read_calls(run), prices).by_trace()
     with suppress(EthogramError):  # a home that may only be read
         if small and not run.busy():  # what still grows is soon outdated
             run.files.publish(path, msgspec.json.encode(CostRecord(costs).signed()))

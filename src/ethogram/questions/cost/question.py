@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cached_property
 
 import msgspec
@@ -19,13 +19,15 @@ from ethogram.estimate import Estimate
 from ethogram.prices.prices import PriceList, Quote, moment
 from ethogram.prices.resolved import PricedEpisodes, cost_share, per_resolved, per_run, product, resolution
 from ethogram.prices.settings import PriceSource, as_prices
-from ethogram.prices.usage import CLASSES, SOURCES, Bools, Floats, Steps, calls_of, charge, price_as
-from ethogram.reading.episode_costs import EpisodeCost, is_free, is_unseen, run_cost
+from ethogram.prices.usage import CLASSES, SOURCES, Bools, Floats, price_as
+from ethogram.reading.call_columns import is_resolved, read_steps, result_chars
+from ethogram.reading.episode_costs import is_free, run_cost
+from ethogram.reading.priced_run import PricedRun
 from ethogram.reading.samples import sampled_run
 from ethogram.reading.task_names import task_name
 from ethogram.store import Entry, Home, Run
 from ethogram.store.paid_attempts import repeated_usd
-from ethogram.traces import UNMETERED, Missing, is_outcome_only, is_unmetered
+from ethogram.traces import Missing
 
 from .assumptions import assumed_cost, given_resolution, monthly_at, routing_report
 from .contexts import CHARS_PER_TOKEN, ContextChain, breaks_of, chain_of, tool_use
@@ -43,23 +45,9 @@ from .records import (
     CostUsage,
 )
 from .routing import parse_route, routed_calls
-from .usage_columns import (
-    UNRECORDED,
-    is_resolved,
-    known_sum,
-    mean_share,
-    name_of,
-    read_calls,
-    read_steps,
-    recorded_cost,
-    result_chars,
-    step_row,
-    unknown_costs,
-    usage_of,
-    with_reasons,
-)
+from .call_sums import UNRECORDED, known_sum, mean_share, name_of, step_row, unknown_costs, usage_of, with_reasons
 
-__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of", "episode_costs"]
+__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of"]
 
 WORST = 10
 """How many prefix breaks are listed."""
@@ -107,87 +95,32 @@ def cost_of(
     return _Costing(sampled_run(run, home), as_prices(prices), options).report()
 
 
-def episode_costs(run: Run, prices: PriceSource = None) -> list[CostEpisode]:
-    """What each episode of a run cost, as `cost_of` prices it; `kept.kept_costs` remembers it."""
-    return _Costing(run, as_prices(prices), CostOptions(), read_calls(run)).by_episode()
+class _Costing(PricedRun):
+    """One run while its report is made: its chosen episodes, priced, and what must be said of them."""
 
-
-class _Costing:
-    """One run while it is priced, from all its steps, or from `calls` where only episodes are asked for."""
-
-    def __init__(self, run: Run, prices: PriceList, options: CostOptions, calls: Steps | None = None) -> None:
-        self.run, self.prices, self.options = run, prices, options
-        self.notes: list[str] = []
-        self.entries = self._chosen()
-        self.steps = read_steps(run, self.entries) if calls is None else calls
-        self.calls = calls_of(self.steps)
-        number: dict[str, int] = {e.head.trace_id: i for i, e in enumerate(self.entries)}
-        self.entry_of = np.asarray([number.get(t, 0) for t in self.steps.traces] or [0], dtype=np.int64)
-        self.episode = self.entry_of[self.calls.trace]
-        per_trace = np.asarray([bool(e.head.meta.get("usage_is_per_trace")) for e in self.entries] or [False])
-        self.whole: Bools = per_trace[self.episode]
-        as_of = options.as_of
-        self.as_of_ns = (
-            None if as_of is None else int(datetime(as_of.year, as_of.month, as_of.day, tzinfo=UTC).timestamp() * 1e9)
-        )
-        self.charged = charge(
-            self.calls,
-            self.steps,
-            self.prices,
-            undated_ns=run.info.created_ns,
-            as_of_ns=self.as_of_ns,
-            reprice=options.reprice,
-            whole=self.whole,
-        )
-        self.dark: Bools = self._dark()
-        self.unseen: Bools = np.asarray([is_unseen(e) for e in self.entries], dtype=bool)
-        self.known, self.at_least = self._episode_costs(self.charged.cost, self.dark)
+    def __init__(self, run: Run, prices: PriceList, options: CostOptions) -> None:
+        self.options, self.notes = options, list[str]()
+        entries = self._chosen(run)
+        super().__init__(run, entries, read_steps(run, entries), prices, reprice=options.reprice, as_of=options.as_of)
 
     @cached_property
     def chain(self) -> ContextChain:
         """Which call's context each call carries on."""
         return chain_of(self.steps, self.calls)
 
-    def _chosen(self) -> list[Entry]:
+    def _chosen(self, run: Run) -> list[Entry]:
         """The episodes that are meant; several agents or conditions together are told."""
-        entries = list(self.run.entries)
+        entries = list(run.entries)
         for field in ("agent", "condition"):
             wanted = getattr(self.options, field)
             there = sorted({getattr(e.head, field) for e in entries})
             if wanted is None and len(there) > 1:
                 self.notes.append(f"{len(there)} {field}s are taken together; choose one with --{field}")
             elif wanted is not None and wanted not in there:
-                raise NotFound.named(field, wanted, there, where=f"run {self.run.name!r}")
+                raise NotFound.named(field, wanted, there, where=f"run {run.name!r}")
             elif wanted is not None:
                 entries = [e for e in entries if getattr(e.head, field) == wanted]
         return entries
-
-    def _dark(self) -> Bools:
-        """Calls that cost something unknown: not those that failed without usage, nor those that a total covers."""
-        excused = ~self.calls.counted & (self.calls.failed | self.whole)
-        return np.isnan(self.charged.cost) & ~excused
-
-    def _episode_costs(self, cost: Floats, dark: Bools) -> tuple[Floats, Floats]:
-        """Dollars of every episode, and the part of them that is known.
-
-        They are NaN where a call is unpriced, and where calls may be that nobody recorded.
-        """
-        size = len(self.entries)
-        sums: Floats = np.bincount(self.episode, weights=np.nan_to_num(cost), minlength=size).astype(np.float64)
-        unknown = np.bincount(self.episode, weights=dark, minlength=size) > 0
-        priced = np.bincount(self.episode, weights=~np.isnan(cost), minlength=size) > 0
-        known = np.where(unknown | ~priced, np.nan, sums)
-        for i, entry in enumerate(self.entries):
-            if entry.forgotten or is_outcome_only(entry.head):
-                recorded = None if self.options.reprice else recorded_cost(entry.totals)
-                partly = is_unmetered(entry.head.meta.get(UNMETERED), "cost_usd")
-                known[i] = np.nan if recorded is None or partly else recorded
-                sums[i] = recorded or 0.0
-            elif self.unseen[i]:
-                known[i] = np.nan
-            elif is_free(self.run, entry):
-                known[i] = 0.0
-        return known, sums
 
     @cached_property
     def columns(self) -> PricedEpisodes:
@@ -206,9 +139,7 @@ class _Costing:
         cost = self.charged.cost
         free = any(is_free(self.run, entry) for entry in self.entries)
         any_priced = free or bool(np.any(~np.isnan(cost)) or np.any(~np.isnan(self.known) & (self.known > 0)))
-        episodes = self.by_episode()
-        costs = {e.trace_id: EpisodeCost(e.calls, e.cost_usd, e.at_least_usd) for e in episodes}
-        total = run_cost(self.run, costs, self.entries)
+        total = run_cost(self.run, self.by_trace(), self.entries)
         # of a part of a run it is not known which attempts of it were repeated
         repeated = repeated_usd(self.run) if len(self.entries) == len(self.run.entries) else 0.0
         reasons: Counter[str] = Counter()
@@ -256,7 +187,7 @@ class _Costing:
             by_step=self._by_step(),
             by_tool=self._by_tool(),
             by_model=self._by_model(),
-            by_episode=episodes,
+            by_episode=self._by_episode(),
             cache=self._cache(),
             monthly=monthly_at(self.options, run, rate),
             routing=self._routing(run, rate, each) if self.options.routes else None,
@@ -368,11 +299,9 @@ class _Costing:
             first = int(np.argmax(chosen))
             yield tuple(int(c[first]) for c in columns), chosen
 
-    def by_episode(self) -> list[CostEpisode]:
+    def _by_episode(self) -> list[CostEpisode]:
         """One row per episode."""
-        size = len(self.entries)
-        calls = np.bincount(self.episode, minlength=size).tolist()
-        dark = np.bincount(self.episode, weights=self.dark, minlength=size).astype(int).tolist()
+        unpriced = np.bincount(self.episode, weights=self.dark, minlength=len(self.entries)).astype(int).tolist()
         return [
             CostEpisode(
                 trace_id=e.head.trace_id,
@@ -380,14 +309,12 @@ class _Costing:
                 attempt=e.head.attempt,
                 resolved=is_resolved(e, self.run.success_at),
                 missing=e.head.outcome.reason if isinstance(e.head.outcome, Missing) else None,
-                cost_usd=None if np.isnan(known) else known,
-                at_least_usd=least,
-                calls=calls[i],
-                unpriced=dark[i],
+                cost_usd=cost.cost_usd,
+                at_least_usd=cost.at_least_usd,
+                calls=cost.calls,
+                unpriced=dark,
             )
-            for i, (e, known, least) in enumerate(
-                zip(self.entries, self.known.tolist(), self.at_least.tolist(), strict=True)
-            )
+            for e, cost, dark in zip(self.entries, self.episode_costs(), unpriced, strict=True)
         ]
 
     def _cache(self) -> CostCache:
@@ -431,7 +358,7 @@ class _Costing:
             priced[model] = found
         cost, moved = routed_calls(self.calls, self.steps.tools, self.charged.cost, routes, priced)
         excused = np.isnan(self.charged.cost) & ~self.dark
-        after, _ = self._episode_costs(cost, np.isnan(cost) & ~excused)
+        after, _ = self.episode_dollars(cost, np.isnan(cost) & ~excused)
         level = self.options.level
         routed = per_run(self.columns._replace(cost=np.where(np.isnan(self.known), np.nan, after)), level)
         share = cost_share(self.columns, after, level)

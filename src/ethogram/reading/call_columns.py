@@ -1,28 +1,19 @@
-"""The columns of a run that pricing reads, and the sums of its rows."""
+"""Model calls and steps of a run as the columns that pricing reads, and the lengths of results."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from ethogram.arrays import plain_numbers, text_scalar
 from ethogram.errors import NotFound
-from ethogram.estimate import Estimate
-from ethogram.prices.resolved import OUTCOME_MISSING
-from ethogram.prices.usage import CALL_COLUMNS, COLUMNS, TOKENS, Bools, Calls, Floats, Steps, gather, only, steps_of
+from ethogram.prices.usage import CALL_COLUMNS, COLUMNS, Floats, Steps, gather, only, steps_of
 from ethogram.store import Entry, Lake, Run
 from ethogram.store.batch import traceless
 from ethogram.store.segment import damage, open_texts, span_schema, text_schema
 from ethogram.traces import Scored, Totals
 from ethogram.traces.steps import inner_ids
-
-from .records import CostStep, CostUsage
-
-UNRECORDED = "the agent may have made calls that were not recorded"
-"""Why a cost is unknown that no price would tell."""
 
 
 def read_steps(run: Run, chosen: list[Entry]) -> Steps:
@@ -84,12 +75,6 @@ def text_lengths(run: Run) -> Any:
     return pa.concat_tables(parts) if parts else text_schema().empty_table()
 
 
-def with_reasons(estimate: Estimate, reasons: Mapping[str, int]) -> Estimate:
-    """An estimate whose missing outcomes are counted by reason."""
-    told = {what: n for what, n in estimate.missing.items() if what != OUTCOME_MISSING}
-    return msgspec.structs.replace(estimate, missing={**dict(sorted(reasons.items())), **told})
-
-
 def recorded_cost(totals: Totals) -> float | None:
     """The cost that an episode without spans had recorded; a 0 for tokens that were used is not believed."""
     return None if totals.cost_usd == 0 and totals.tokens else totals.cost_usd
@@ -99,11 +84,6 @@ def is_resolved(entry: Entry, success_at: float) -> bool | None:
     """Whether an episode was resolved, with a score of `success_at` or more; None where the outcome is missing."""
     outcome = entry.head.outcome
     return outcome.success(success_at) if isinstance(outcome, Scored) else None
-
-
-def name_of(names: list[str], code: int) -> str | None:
-    """The name behind a code."""
-    return names[code] if code >= 0 else None
 
 
 def result_chars(run: Run, steps: Steps) -> Floats:
@@ -118,44 +98,3 @@ def result_chars(run: Run, steps: Steps) -> Floats:
     where = np.asarray(plain_numbers(found, -1), dtype=np.int64)
     chars: Floats = np.append(plain_numbers(texts.column("chars"), 0).astype(np.float64), np.nan)
     return chars[where]
-
-
-def known_sum(cost: Floats) -> float | None:
-    """The sum of what is known; None if nothing is."""
-    known = cost[~np.isnan(cost)]
-    return float(known.sum()) if known.size else None
-
-
-def usage_of(calls: Calls, chosen: Any) -> CostUsage:
-    """Tokens of some calls."""
-    sums = {n: int(getattr(calls, n)[chosen].sum()) if np.any(calls.known[n][chosen]) else None for n in TOKENS}
-    return CostUsage(calls=int(calls.at[chosen].size), **sums)
-
-
-def step_row(name: str, calls: Calls, chosen: Bools, cost: Floats, dark: Bools, whole: float) -> CostStep:
-    """One class of model calls."""
-    money = known_sum(cost[chosen])
-    return CostStep(
-        step=name,
-        kind="model",
-        usage=usage_of(calls, chosen),
-        cost_usd=money,
-        share=money / whole if money is not None and whole > 0 else None,
-        unpriced=int(np.sum(dark & chosen)),
-    )
-
-
-def mean_share(moved: Floats) -> float | None:
-    """The share of all calls."""
-    return float(moved.mean()) if moved.size else None
-
-
-def unknown_costs(unknown: Bools, called: Bools, unseen: Bools) -> list[str]:
-    """How many episodes have an unknown cost, by reason, from columns of all episodes."""
-    reasons = {
-        f"have no full cost: {UNRECORDED}": unseen,
-        "have calls without a price: their cost is not known in full": called & ~unseen,
-        "have no recorded model call: their cost is not known": ~called & ~unseen,
-    }
-    counts = {why: int(np.sum(unknown & those)) for why, those in reasons.items()}
-    return [f"{count} of {unknown.size} episodes {why}" for why, count in counts.items() if count]
