@@ -13,8 +13,8 @@ from rich.markup import escape
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.prices.settings import price_list
-from ethogram.questions.cost.question import CostReport, assumed_cost, cost_of
 from ethogram.questions.cost.call_sums import UNRECORDED
+from ethogram.questions.cost.question import CostReport, assumed_cost, cost_of
 
 from .printing import (
     HomeOption,

@@ -14,14 +14,21 @@ import msgspec
 MAX_MESSAGE = 2000
 MAX_FRAMES = 5
 MAX_LINE = 200
-_HARNESS = (
-    str(Path(__file__).parent) + os.sep,
-    str(Path(__file__).parent.parent / "capture") + os.sep,
+
+
+def _folders(*packages: str) -> tuple[str, ...]:
+    """Where the code of packages of ours lies."""
+    return tuple(str(Path(__file__).parents[1] / package) + os.sep for package in packages)
+
+
+BETWEEN = (
+    *_folders("harness", "capture", "wire", "questions"),
     str(Path(asyncio.__file__).parent) + os.sep,
     threading.__file__,
 )
 """Frames of these files lie between the agent and us, and tell nothing about its crash."""
-_RECORDERS = tuple(str(Path(__file__).parent.parent / package) + os.sep for package in ("capture", "store", "trace"))
+RECORDERS = _folders("capture", "store", "traces", "wire")
+"""What records an agent: an accident of this code is not the agent's."""
 _ACCIDENTS = (AttributeError, NameError, TypeError, LookupError, AssertionError, UnicodeError)
 
 
@@ -53,14 +60,14 @@ def is_of_recorder(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     file = "" if trace is None else trace.tb_frame.f_code.co_filename
-    return isinstance(error, _ACCIDENTS) and file.startswith(_RECORDERS)
+    return isinstance(error, _ACCIDENTS) and file.startswith(RECORDERS)
 
 
 def _frames(trace: TracebackType | None) -> tuple[str, ...]:
     found: list[str] = []
     while trace is not None:
         code = trace.tb_frame.f_code
-        if not code.co_filename.startswith(_HARNESS):
+        if not code.co_filename.startswith(BETWEEN):
             source = linecache.getline(code.co_filename, trace.tb_lineno).strip()
             place = f"{_near(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
             found.append(f"{place}: {source}"[:MAX_LINE] if source else place)

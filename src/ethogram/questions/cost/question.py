@@ -30,6 +30,7 @@ from ethogram.store.paid_attempts import repeated_usd
 from ethogram.traces import Missing
 
 from .assumptions import assumed_cost, given_resolution, monthly_at, routing_report
+from .call_sums import UNRECORDED, known_sum, mean_share, name_of, step_row, unknown_costs, usage_of, with_reasons
 from .contexts import CHARS_PER_TOKEN, ContextChain, breaks_of, chain_of, tool_use
 from .records import (
     CostBreak,
@@ -45,7 +46,6 @@ from .records import (
     CostUsage,
 )
 from .routing import parse_route, routed_calls
-from .call_sums import UNRECORDED, known_sum, mean_share, name_of, step_row, unknown_costs, usage_of, with_reasons
 
 __all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of"]
 
