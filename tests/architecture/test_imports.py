@@ -6,10 +6,10 @@ Imports inside functions and under TYPE_CHECKING count too: a lazy import is sti
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
+from imports_of import house_imports, outside_imports
 
 if TYPE_CHECKING:
     from conftest import Module
@@ -19,124 +19,120 @@ pytestmark = pytest.mark.xdist_group("architecture")  # every module is parsed o
 LEAVES = {"errors", "estimate", "result", "plugins", "lazy", "display", "arrays", "arguments"}
 """Every package may import these; they import nothing but each other."""
 
-BASE = {
-    "trace",
-    "plan",
-    "stats",
-    "cost",
-    "perturb",
-    "store",
-    "capture",
-    "judge",
-    "suite",
-    "measure",
-    "decide",
-    "loading",
-}
 MAY_IMPORT: dict[str, set[str]] = {
-    "errors": set(),
-    "estimate": set(),
-    "result": set(),
-    "display": set(),
-    "plugins": set(),
-    "lazy": set(),
-    "arrays": set(),
-    "arguments": set(),
-    "loading": {"trace"},
+    **{leaf: set() for leaf in LEAVES},
     "cluster": set(),
-    "trace": set(),
-    "plan": {"trace"},
-    "stats": set(),
-    "cost": {"trace", "stats"},
-    "perturb": {"trace", "plan"},
-    "store": {"trace", "plan"},
-    "capture": {"trace", "plan", "cost", "store", "perturb"},
-    "judge": {"trace", "cost", "stats", "loading"},
-    "suite": {"trace", "plan", "cost", "perturb", "judge", "loading"},
-    "measure": {"trace", "plan", "stats", "cost"},
-    "agent_fields": {"measure"},
-    "decide": {"trace", "plan", "stats", "measure", "cost"},
-    "run": {"trace", "plan", "capture", "store", "cost", "perturb", "judge", "suite", "loading", "cluster"},
-    "lab": BASE | {"cluster"},
-    "study": (BASE - {"stats"}) | {"run", "lab", "cluster"},
-    "worlds": {"trace", "plan", "run", "capture", "loading"},
-    "show": (BASE - {"stats"}) | {"lab"},
-    "testing": {"trace", "plan", "cost", "store", "capture", "judge", "run", "lab", "show"},
+    "traces": set(),
+    "statistics": set(),
+    "plans": {"traces"},
+    "loading": {"traces"},
+    "measures": {"traces", "statistics"},
+    "prices": {"traces", "statistics"},
+    "store": {"traces", "plans"},
+    "perturbations": {"plans"},
+    "checks": {"traces", "loading"},
+    "findings": {"traces", "checks"},
+    "capture": {"traces", "store"},
+    "suites": {"traces", "plans", "loading", "prices", "checks"},
+    "wire": {"traces", "plans", "prices", "store", "perturbations", "capture"},
+    "harness": {
+        *("traces", "plans", "loading", "cluster", "prices", "store", "perturbations", "checks", "capture", "suites"),
+        "wire",
+    },
+    "reading": {
+        *("traces", "plans", "cluster", "measures", "prices", "store", "checks", "findings", "capture", "suites"),
+    },
+    "questions": {
+        *("traces", "plans", "statistics", "loading", "cluster", "measures", "prices", "store", "perturbations"),
+        *("checks", "findings", "capture", "suites", "wire", "harness", "reading"),
+    },
+    "viewer": {"traces", "measures", "store", "wire", "reading", "questions"},
+    "testing": {"traces", "plans", "prices", "store", "checks", "capture", "harness", "questions"},
+    "worlds": {"traces", "plans", "loading", "store", "wire", "harness", "reading", "questions"},
+    "agent_fields": {"measures", "questions"},
+    "cli": {"prices", "store", "capture", "wire", "harness", "reading", "questions", "worlds", "viewer"},
     "__main__": {"cli"},
-    "cli": {"lab", "run", "study", "show", "worlds", "store", "capture", "cost"},
 }
+"""From below to above; what stands higher is imported by nothing that stands lower. Questions are told apart below."""
+
+BETWEEN_QUESTIONS: dict[str, set[str]] = {
+    "gate": {"compare", "calibration", "divergence"},
+    "why": {"fork"},
+    "incident": {"why"},
+    "golden": {"incident"},
+    "experiment": {"divergence"},
+    "replay": {"divergence"},
+    "home": {"explore"},
+    "field": {"explore"},
+}
+"""Which question asks which; what two need and neither owns lies in `measures`, `reading` or below."""
 
 NEVER: dict[str, set[str]] = {
-    "trace": {"time", "datetime", "contextvars", "random", "secrets", "os", "io", "pathlib", "tempfile", "numpy"},
-    "plan": {"time", "datetime", "contextvars", "random", "secrets", "os", "pathlib", "subprocess"},
-    "stats": {"os", "pathlib", "logging", "random"},
-    "measure": {"os", "pathlib", "random", "time"},
-    "decide": {"os", "pathlib", "subprocess", "random"},
-    "cost": {"httpx", "urllib", "socket", "asyncio", "random"},
+    "traces": {"time", "datetime", "contextvars", "random", "secrets", "os", "io", "pathlib", "tempfile", "numpy"},
+    "plans": {"time", "datetime", "contextvars", "random", "secrets", "os", "pathlib", "subprocess"},
+    "statistics": {"os", "pathlib", "logging", "random", "time"},
+    "measures": {"os", "pathlib", "random", "time"},
+    "findings": {"os", "pathlib", "random", "time", "subprocess"},
+    "prices": {"httpx", "urllib", "socket", "asyncio", "random"},
     "errors": {"msgspec", "numpy"},
 }
 """Outside modules that would break a charter: records are inert, statistics are quiet."""
 
-ROOT_GIVES = {"__version__"}
-"""What modules of the package may import from `ethogram` itself."""
+
+def folder(name: str) -> str:
+    """The package of a module; of a question, its folder (`questions.gate`)."""
+    words = name.split(".")
+    return ".".join(words[: 2 if words[0] == "questions" else 1])
 
 
-def house_imports(module: Module, known: Mapping[str, Module]) -> Iterator[tuple[str, str]]:
-    """Every import of one of our own modules: its full name inside the package, and the line."""
-    parts = module.name.split(".") if module.name else []
-    here = parts if module.is_package else parts[:-1]
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            targets = [(a.name.split(".")[1:], []) for a in node.names if a.name.split(".")[0] == "ethogram"]
-        elif isinstance(node, ast.ImportFrom):
-            if node.level:
-                base = here[: len(here) - (node.level - 1)]
-            elif (node.module or "").split(".")[0] == "ethogram":
-                base = []
-            else:
-                continue
-            inside = (node.module or "").split(".") if node.module else []
-            path = base + (inside if node.level else inside[1:])
-            targets = [(path, [a.name]) for a in node.names]
-        else:
-            continue
-        where = f"{module.path.name}:{node.lineno}"
-        for path, names in targets:
-            # `from .package import module` imports the module; `from .module import name` imports a name of it
-            deeper = ".".join([*path, *names])
-            name = deeper if deeper in known else ".".join(path)
-            if not name and set(names) <= ROOT_GIVES:
-                continue
-            yield name, where
-
-
-def outside_imports(module: Module) -> Iterator[tuple[str, str]]:
-    """The first word of every import of somebody else's module, and the line."""
-    for node in ast.walk(module.tree):
-        if isinstance(node, ast.Import):
-            names = [a.name for a in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.level == 0:
-            names = [node.module or ""]
-        else:
-            continue
-        for name in names:
-            yield name.partition(".")[0], f"{module.path.name}:{node.lineno}"
-
-
-def test_every_package_is_in_the_table(modules: dict[str, Module]) -> None:
-    assert {m.package for m in modules.values() if m.name} <= MAY_IMPORT.keys()
+def test_the_tables_name_what_there_is(modules: dict[str, Module]) -> None:
+    """A key that names no folder guards nothing."""
+    packages = {m.package for m in modules.values() if m.name}
+    assert packages == set(MAY_IMPORT)
+    assert set(NEVER) <= packages
+    questions = {m.name.split(".")[1] for m in modules.values() if m.name.startswith("questions.")}
+    assert set(BETWEEN_QUESTIONS).union(*BETWEEN_QUESTIONS.values()) <= questions
 
 
 def test_imports_follow_the_table(modules: dict[str, Module]) -> None:
     bent = []
+    unused = {(package, other) for package, allowed in MAY_IMPORT.items() for other in allowed}
     for module in modules.values():
         if not module.name:
             continue  # the front door may name everything: it imports on use
         allowed = MAY_IMPORT[module.package] | LEAVES | {module.package}
         for target, where in house_imports(module, modules):
             package = target.partition(".")[0] or "the front door"
+            unused.discard((module.package, package))
             if package not in allowed:
                 bent.append(f"{module.package} may not import {package}: {module.name} ({where})")
+    assert not bent, "\n".join(bent)
+    assert not unused, f"nothing needs these any more: {sorted(unused)}"
+
+
+def test_questions_ask_each_other_as_written(modules: dict[str, Module]) -> None:
+    bent = []
+    unused = {(one, other) for one, others in BETWEEN_QUESTIONS.items() for other in others}
+    for module in (m for m in modules.values() if m.name.startswith("questions.")):
+        one = folder(module.name).partition(".")[2]
+        for target, where in house_imports(module, modules):
+            other = folder(target).partition(".")[2] if target.startswith("questions.") else one
+            unused.discard((one, other))
+            if other not in {one, *BETWEEN_QUESTIONS.get(one, ())}:
+                bent.append(f"{one} may not ask {other}: {module.name} ({where})")
+    assert not bent, "\n".join(bent)
+    assert not unused, f"nothing needs these any more: {sorted(unused)}"
+
+
+def test_only_what_buys_starts_runs(modules: dict[str, Module]) -> None:
+    """In a question, the harness is imported by `buying` (a file, or a folder) and by nothing else."""
+    bent = [
+        f"{module.name} ({where})"
+        for module in modules.values()
+        if module.package == "questions" and "buying" not in module.name.split(".")
+        for target, where in house_imports(module, modules)
+        if target.partition(".")[0] == "harness"
+    ]
     assert not bent, "\n".join(bent)
 
 
@@ -160,15 +156,15 @@ def test_the_table_itself_has_no_cycle() -> None:
     assert cycle({p: sorted(allowed) for p, allowed in MAY_IMPORT.items()}) is None
 
 
-def test_packages_form_no_cycle(modules: dict[str, Module]) -> None:
+def test_folders_form_no_cycle(modules: dict[str, Module]) -> None:
     edges: dict[str, set[str]] = {}
     for module in modules.values():
         if module.name:
-            below = edges.setdefault(module.package, set())
-            below.update(t.partition(".")[0] for t, _ in house_imports(module, modules))
-            below.discard(module.package)
-    found = cycle({package: sorted(below) for package, below in edges.items()})
-    assert found is None, " -> ".join(found or [])
+            below = edges.setdefault(folder(module.name), set())
+            below.update(folder(target) for target, _ in house_imports(module, modules))
+            below.discard(folder(module.name))
+    round_trip = cycle({name: sorted(below) for name, below in edges.items()})
+    assert round_trip is None, " -> ".join(round_trip or [])
 
 
 def test_modules_form_no_cycle(modules: dict[str, Module]) -> None:
@@ -218,7 +214,7 @@ def cycle(edges: dict[str, list[str]]) -> list[str] | None:
         ("from ethogram.store.redact import policy_from", {"store.redact"}),
         ("from .maintenance import verify_runs", {"questions.home.maintenance"}),
         ("from . import runs", {"questions.home.runs"}),
-        ("from ...trace import Span", {"trace"}),
+        ("from ...traces import Span", {"traces"}),
         ("import ethogram.cli.main", {"cli.main"}),
         ("def f():\n    from ethogram.capture import chat", {"capture.chat"}),
         ("if TYPE_CHECKING:\n    from ethogram.capture.source import Source", {"capture.source"}),

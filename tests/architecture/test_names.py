@@ -31,7 +31,7 @@ TEXTBOOK = {
     "width": {"statistics.spread", "questions.field.standardised"},
     "width_ratio": {"statistics.spread", "questions.field.fieldtests"},
 }
-"""Names of textbooks in `stats`, read with their module (`stratified.difference`), that another package also has."""
+"""Names of textbooks in `statistics`, read with their module (`stratified.difference`), that others also have."""
 ARRAYS = {"Floats", "Ints", "Bools"}
 """Types of arrays, which mean the same in every module."""
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
@@ -84,17 +84,19 @@ def test_a_function_has_a_name_of_its_own(modules: dict[str, Module]) -> None:
     assert TEXTBOOK.keys() <= twice.keys(), f"no longer needed: {sorted(TEXTBOOK.keys() - twice.keys())}"
 
 
-def test_a_function_of_stats_that_shares_its_name_is_called_with_its_module(modules: dict[str, Module]) -> None:
+def test_a_function_of_statistics_that_shares_its_name_is_called_with_its_module(modules: dict[str, Module]) -> None:
     names = defaultdict(set)
     for name, module, node in defined(modules):
         if not isinstance(node, ast.ClassDef):
             names[name].add(module)
-    shared = {(m, name) for name, where in names.items() if len(where) > 1 for m in where if m.startswith("stats.")}
+    shared = {
+        (m, name) for name, where in names.items() if len(where) > 1 for m in where if m.startswith("statistics.")
+    }
     bare = [
         f"{module.name}: from {node.module} import {alias.name}"
         for module in modules.values()
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and not module.name.startswith("stats")
+        if isinstance(node, ast.ImportFrom) and not module.name.startswith("statistics")
         for alias in node.names
         if ((node.module or "").removeprefix("ethogram."), alias.name) in shared
     ]

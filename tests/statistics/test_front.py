@@ -1,13 +1,10 @@
-"""The package is quiet: nothing heavy at import, every function says whose method it is."""
+"""The package is quiet: nothing heavy at import. What else its charter says is in tests/architecture/test_pure.py."""
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 import ethogram.statistics
 
@@ -36,19 +33,3 @@ def test_quantiles_do_not_load_scipy_stats() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_only_special_functions_are_taken_from_scipy(path: Path) -> None:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("scipy"):
-            assert (node.module, [a.name for a in node.names]) == ("scipy", ["special"])
-        elif isinstance(node, ast.Import):
-            assert not any(a.name.startswith("scipy") for a in node.names)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
-def test_functions_that_draw_take_a_generator(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert "default_rng" not in text
-    assert "np.random." not in text.replace("np.random.Generator", "")
