@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import msgspec
 from _common import QUICK, cpu, new_home, plain_writer, synthetic_head, synthetic_spans, table, verdict
 
-from ethogram.questions.cost.question import CostReport, cost_of
+from ethogram.questions.cost.question import CostReport, cost
 from ethogram.store import Home, Run
 from ethogram.traces import SpanId
 
@@ -74,9 +74,9 @@ def main() -> bool:
         with tempfile.TemporaryDirectory() as folder:
             home = new_home(Path(folder) / "home")
             write(home, spans)
-            cost_of("bench", home=home)  # imports and the table of genai-prices are loaded
+            cost("bench", home=home)  # imports and the table of genai-prices are loaded
             started = time.perf_counter()
-            ours, report = cpu(lambda: cost_of("bench", home=home), 1 if spans > 100_000 else 3)
+            ours, report = cpu(lambda: cost("bench", home=home), 1 if spans > 100_000 else 3)
             wall = time.perf_counter() - started if spans > 100_000 else None
             assert isinstance(report, CostReport)
             traces = min(spans // 100, 500)  # the loop is asked for 50,000 spans at most, and scaled

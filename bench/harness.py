@@ -22,7 +22,7 @@ from _common import QUICK, child, table, verdict
 OURS = """
 import resource, sys, tempfile, time
 from ethogram.plans import Check, Suite, Task
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 n, tasks = int(sys.argv[1]), 50
 suite = Suite(name="b", tasks=tuple(Task(id=f"t{i}", prompt="say hi", expected="hi", checks=(Check(kind="equals"),)) for i in range(tasks)))
 how = sys.argv[2]

@@ -30,9 +30,9 @@ OUT = dict(traces=done.traces, spans=done.spans, skipped=len(done.skipped), read
 """
 OPEN = """
 import sys, time
-from ethogram.reading.traces import show_trace
+from ethogram.reading.traces import trace
 started = time.process_time()
-tree = show_trace(sys.argv[1], run="big", home=sys.argv[2])
+tree = trace(sys.argv[1], run="big", home=sys.argv[2])
 OUT = dict(of=tree.of, shown=tree.shown, read_s=time.process_time() - started)
 """
 

@@ -18,7 +18,7 @@ from pathlib import Path
 warnings.simplefilter("ignore")
 os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO="0")
 nodes, few, many = map(int, sys.argv[1:4])
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 SUITE = '''
 from ethogram.plans import Check, Suite, Task
 SUITE = Suite(name="b", tasks=tuple(Task(id=f"t{i}", prompt="?", expected="hi", checks=(Check(kind="equals"),)) for i in range(50)))

@@ -18,7 +18,7 @@ from _common import QUICK, cpu, table, verdict
 from opentelemetry.sdk.trace import TracerProvider
 
 import ethogram as eth
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Suite, Task
 from ethogram.store import open_home
 from ethogram.traces import Message, Text
@@ -85,7 +85,7 @@ def run_cpu(agent: Callable[..., Any], capture: str = "auto") -> float:
         with tempfile.TemporaryDirectory() as folder:
             suite = Suite(name="bench", tasks=(Task(id="t", prompt="q"),))
             before = time.process_time()
-            run_suite(suite, agent, home=open_home(folder), run="a", capture=capture)
+            run(suite, agent, home=open_home(folder), run="a", capture=capture)
             best = min(best, time.process_time() - before)
     return best
 

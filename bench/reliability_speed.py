@@ -21,7 +21,7 @@ from ethogram.measures.comparison import compare_outcomes
 from ethogram.measures.outcomes import Outcomes
 from ethogram.measures.reliability import estimate_reliability
 from ethogram.questions.compare.question import compare as compare_runs
-from ethogram.questions.reliability.question import reliability as run_reliability
+from ethogram.questions.reliability.question import stats as run_reliability
 from ethogram.reading.outcomes import load_outcomes
 from ethogram.store import Home
 from ethogram.traces import Head, Missing, Scored, Span, SpanId, episode_id, trace_id

@@ -22,7 +22,7 @@ from _common import QUICK, cpu, new_home, plain_writer, table, verdict
 
 from ethogram.arrays import column
 from ethogram.measures.standard import of_tally, tool_classes
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.questions.field.results import standard_table
 from ethogram.reading.step_columns import StoredSteps
 from ethogram.store import Entry, Home, Lake, Run, ledger
@@ -227,7 +227,7 @@ def main() -> bool:
         run = home.run("lake")
         entries = list(run.entries)
         best = rounds(run, entries)
-        verb, result = cpu(lambda: field_of(home.run("lake"), preset="coding"), 1)
+        verb, result = cpu(lambda: field(home.run("lake"), preset="coding"), 1)
         assert len(entries) == result.K
         ours = best["columns"]
         rows = [

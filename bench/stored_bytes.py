@@ -30,7 +30,7 @@ BEFORE = 39_000_000
 NO_OP = """
 import sys
 from ethogram.plans import Check, Suite, Task
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 count, tasks = int(sys.argv[1]), 50
 check = (Check(kind="equals"),)
 suite = Suite(name="b", tasks=tuple(Task(id=f"t{i}", prompt="say hi", expected="hi", checks=check) for i in range(tasks)))

@@ -35,7 +35,7 @@ from _common import QUICK, new_home, plain_writer, synthetic_head, synthetic_spa
 from _phoenix import LEFT_OUT, PHOENIX, phoenix_command, project, send, wait_for_spans
 from growth import words
 
-from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.exports import export
 from ethogram.questions.logs.imports import import_logs
 
 EPISODES = 200 if QUICK else 1_000
@@ -160,7 +160,7 @@ def beside_phoenix(browser: Any, folder: Path, home: Path) -> list[tuple[str, in
     trace = large_trace(folder / "short", PHOENIX_SPANS)
     logs = []
     for run, place in (("many", home), ("large", folder / "short")):
-        export_run(run, "otlp", out=folder / f"{run}.otlp.jsonl", home=str(place))
+        export(run, "otlp", out=folder / f"{run}.otlp.jsonl", home=str(place))
         logs.append(folder / f"{run}.otlp.jsonl")
     port = free_port()
     command, settings = phoenix_command(folder / "phoenix", port, free_port())
@@ -260,10 +260,10 @@ def main() -> bool:
         tau_log(folder / "run.json", EPISODES)
         home = folder / "home"
         import_logs(folder / "run.json", run="many", home=str(home), redact="none")
-        export_run("many", "inspect", out=folder / "logs" / "many.eval", home=str(home))
+        export("many", "inspect", out=folder / "logs" / "many.eval", home=str(home))
         trace = large_trace(home, SPANS)
         large_trace(folder / "smaller", THEIR_SPANS)
-        export_run("large", "inspect", out=folder / "large" / "large.eval", home=str(folder / "smaller"))
+        export("large", "inspect", out=folder / "large" / "large.eval", home=str(folder / "smaller"))
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         mine: dict[str, list[Painted]] = {"run": [], "trace": []}
         other: dict[str, list[Painted]] = {"run": [], "trace": []}

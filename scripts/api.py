@@ -12,20 +12,22 @@ from pathlib import Path
 from typing import Any
 
 GROUPS = {
-    "Bring runs in": ("import_logs", "run_suite", "Suite", "Task", "load", "Trace", "list_runs", "sql"),
-    "Ask": ("reliability", "Estimate", "field", "Field", "Dimension", "why", "diff", "divergence", "costs"),
-    "Decide": ("compare", "gate", "plan_runs"),
-    "Change something": ("Experiment", "explore", "replay", "fork", "rescore"),
-    "Show": ("report",),
+    "Bring runs in": ("import_logs", "run", "Suite", "Task", "load", "Trace"),
+    "Look": ("runs", "show", "trace", "sql", "report", "export"),
+    "Ask": ("stats", "Estimate", "field", "Field", "Dimension", "why", "diff", "divergence", "cost", "variance"),
+    "Decide": ("compare", "gate", "plan"),
+    "Judge": ("score", "judge", "label", "calibrate"),
+    "Change something": ("Experiment", "explore", "replay", "fork"),
+    "Keep": ("golden", "incident", "verify", "retain", "rm"),
     "In an agent": ("tool", "span", "from_langgraph"),
     "Errors": ("EthogramError",),
 }
 NO_EXAMPLE = {"fork": "it needs an agent whose model calls pass the gateway; see the guide on forks"}
 HEAD = """# Python
 
-`import ethogram as eth` gives these names; each is imported when it is first used. Everything else is one level
-down, in `ethogram.lab`, `ethogram.study`, `ethogram.measure` and `ethogram.statistics`. The examples are
-parts of one program, `scripts/api_examples.py`, which tests run.
+`import ethogram as eth` gives these names; each is imported when it is first used. `eth.VERB(…)` answers what the
+command `ethogram VERB` answers; `import` is a keyword of Python, so it is `eth.import_logs`. What plug-ins need is in
+`ethogram.extend`. The examples are parts of one program, `scripts/api_examples.py`, which tests run.
 
 An answer is a record: its fields are listed below its function. A notebook shows it as a table with bars, a console in
 at most ten lines. `to_df()` gives its rows as a data frame (extra `df`), `plot()` a picture (extra `charts`),

@@ -36,8 +36,8 @@ pear = eth.Task(id="pear", prompt="How many pears are there?", expected="12", ch
 fig = eth.Task(id="fig", prompt="How many figs are there?", expected="3", checks=(Check(kind="equals"),))
 suite = eth.Suite(name="shop", tasks=(pear, fig))
 
-# == run_suite
-done = eth.run_suite(suite, agent, k=3, run="shop")
+# == run
+done = eth.run(suite, agent, k=3, run="shop")
 print(f"{done.successes} of {done.scored} succeeded")
 
 # == load
@@ -48,6 +48,12 @@ print(run.name, len(run.entries))
 # == Trace
 trace = run.trace(run.entries[0])
 print(trace.head.task, trace.answer, [step.name for step in trace.steps])
+
+# == show
+print([task.successes for task in eth.show("shop").tasks])
+
+# == trace
+print(eth.trace(first).to_df()[["kind", "name"]])
 
 # == diff
 print(eth.diff(first, second).d_norm)
@@ -75,17 +81,17 @@ for name, patience in (("monday", 4), ("friday", 2)):
     Path(f"{name}.json").write_text(json.dumps(log))
     eth.import_logs(f"{name}.json", run=name)
 
-# == list_runs
-print(eth.list_runs().to_df()[["run", "episodes", "scored"]])
+# == runs
+print(eth.runs().to_df()[["run", "episodes", "scored"]])
 
 # == sql
 print(eth.sql("SELECT task, avg(score) AS rate FROM episodes GROUP BY task", runs=["monday"]).to_df())
 
-# == reliability
-print(eth.reliability("monday", [1, 4]).pass_hat["4"])
+# == stats
+print(eth.stats("monday", [1, 4]).pass_hat["4"])
 
 # == Estimate
-rate = eth.reliability("monday").pass_at["1"]
+rate = eth.stats("monday").pass_at["1"]
 print(f"{rate.value:.2f} between {rate.low:.2f} and {rate.high:.2f}, of {rate.n} {rate.of}")
 
 # == field
@@ -115,8 +121,8 @@ print(eth.why("monday").headline)
 # == divergence
 print(eth.divergence("monday", "friday").verdict)
 
-# == costs
-costs = eth.costs("monday")
+# == cost
+costs = eth.cost("monday")
 print(costs.resolution, costs.unpriced)
 
 # == compare
@@ -126,12 +132,37 @@ print(eth.compare("monday", "friday").difference)
 verdict = eth.gate("monday", "friday", margin=0.1)
 print(verdict.verdict, verdict.evidence.why)
 
-# == plan_runs
-print(eth.plan_runs("monday", drop=0.2).runs)
+# == plan
+print(eth.plan("monday", drop=0.2).runs)
 
-# == rescore
+# == score
 Path("labels.csv").write_text("task,attempt,value\n0,0,1\n0,1,0\n")
-print(eth.rescore("monday", labels="labels.csv").scored)
+print(eth.score("monday", labels="labels.csv").scored)
+
+# == judge
+print(eth.judge("monday", judge="rule").score)
+
+# == label
+eth.label("monday", "0/1", "gave_up", why="it searched and never changed the order")
+
+# == calibrate
+print(eth.calibrate("monday", half_width=0.1).notes)
+
+# == variance
+print(eth.variance(["monday", "friday"], common_tasks=True).ledger.buy)
+
+# == golden
+from ethogram.questions.golden.versions import freeze
+
+Path("suite.jsonl").write_text(json.dumps({"id": "fig", "prompt": "How many figs?", "checks": [{"equals": "3"}]}))
+freeze("suite.jsonl")
+print(eth.golden("suite.jsonl").why)
+
+# == incident
+from ethogram.questions.incident.opening import open_incident
+
+open_incident(eth.load("monday").entries[0].head.trace_id, why="a customer got the wrong order")
+print(eth.incident("latest").next)
 
 # == report
 print(eth.report("friday", "friday.html").sections)
@@ -169,6 +200,18 @@ graph = StateGraph(State)
 graph.add_node("answer", lambda state: {"messages": [*state["messages"], ("assistant", "12")]})
 graph.add_edge(START, "answer")
 clerk = eth.from_langgraph(graph.compile(), answer=lambda state: state["messages"][-1][1])
+
+# == export
+print(eth.export("friday", "csv", out="friday-csv").files)
+
+# == verify
+print(eth.verify(["friday"]).ok)
+
+# == retain
+print(eth.retain(["friday"], keep_all="7d", dry_run=True).runs)
+
+# == rm
+eth.rm("friday")
 
 # == EthogramError
 try:

@@ -40,7 +40,7 @@ DOCUMENTS: dict[str, tuple[str, ...]] = {
     "completion": ("cli.completion:CompletionScript",),
     "init": ("questions.home.starter:Started",),
     "run": ("harness.suites:RunResult", "harness.suites:RunPlan"),
-    "score": ("reading.scoring:ScoreResult",),
+    "score": ("questions.scoring.question:ScoreResult",),
     "cost": ("questions.cost.question:CostReport",),
     "stats": ("questions.reliability.question:ReliabilityResult",),
     "compare": ("questions.compare.question:CompareResult",),
@@ -203,11 +203,11 @@ def cli_page() -> str:
 
 def help_text(verb: list[str]) -> str:
     """What `ethogram VERB --help` prints, as plain text."""
-    from ethogram.cli.main import run
+    from ethogram.cli.main import run_verb
 
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        code = run([*verb, "--help"])
+        code = run_verb([*verb, "--help"])
     if code != 0:
         raise SystemExit(f"ethogram {' '.join(verb)} --help failed with {code}")
     return "\n".join(line.rstrip() for line in out.getvalue().strip().splitlines())

@@ -75,7 +75,7 @@ def take(browser: Any, address: str, shot: Shot) -> None:
 def demonstration() -> Iterator[tuple[str, str, dict[str, str]]]:
     """A run with something to say: its failures have one cause, and one correlate. Gives where the viewer is, where the
     report is, and the trace and step that `why` would read first."""
-    from ethogram.harness.suites import run_suite
+    from ethogram.harness.suites import run
     from ethogram.prices import Metering
     from ethogram.prices.settings import price_list
     from ethogram.questions.why.question import why
@@ -89,7 +89,7 @@ def demonstration() -> Iterator[tuple[str, str, dict[str, str]]]:
         os.environ["ETHOGRAM_HOME"] = scratch  # commands in the picture then name no folder of this machine
         with provided(desk.model):
             priced = Metering(prices=price_list(None, ("*=2/8",)).own)
-            run_suite(DESK, f"{DESK}:clerk", k=20, run="desk", metering=priced)
+            run(DESK, f"{DESK}:clerk", k=20, run="desk", metering=priced)
         first = why("desk").causes[0].examples[0]
         report("desk", Path(scratch) / "report.html")
         viewer = Viewer(open_home(scratch))

@@ -1,4 +1,7 @@
-"""Ethogram: run, measure and compare AI agents. Every name is imported when it is first used."""
+"""Ethogram: run, measure and compare AI agents.
+
+`ethogram.VERB(…)` answers what the command `ethogram VERB` answers. Every name is imported when it is first used.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from .lazy import names_in
 __version__ = "0.1.0"
 
 _NAMES = {
-    "Dimension": "questions.field.field",
+    "Dimension": "measures.dimension",
     "Estimate": "estimate",
     "EthogramError": "errors",
     "Experiment": "questions.experiment.buying.experiment",
@@ -17,122 +20,88 @@ _NAMES = {
     "Suite": "plans",
     "Task": "plans",
     "Trace": "traces",
+    "calibrate": "questions.calibration.question",
     "compare": "questions.compare.question",
-    "costs": "questions.cost.question:cost_of",
+    "cost": "questions.cost.question",
     "diff": "questions.divergence.diff",
     "divergence": "questions.divergence.question",
     "explore": "questions.explore.buying.world",
-    "field": "questions.field.question:field_of",
+    "export": "questions.home.exports",
+    "field": "questions.field.question",
     "fork": "questions.fork.buying.fork",
     "from_langgraph": "wire.langgraph",
     "gate": "questions.gate.question",
+    "golden": "questions.golden.question",
     "import_logs": "questions.logs.imports",
-    "list_runs": "questions.home.runs",
+    "incident": "questions.incident.closing",
+    "judge": "questions.judging.buying.runs",
+    "label": "questions.calibration.labels",
     "load": "questions.home.runs",
-    "plan_runs": "questions.gate.planning",
-    "reliability": "questions.reliability.question",
-    "replay": "questions.replay.buying.replay:replay_trace",
+    "plan": "questions.gate.planning",
+    "replay": "questions.replay.buying.replay",
     "report": "viewer.report.report",
-    "rescore": "reading.scoring",
-    "run_suite": "harness.suites",
+    "retain": "questions.home.maintenance",
+    "rm": "questions.home.runs",
+    "run": "harness.suites",
+    "runs": "questions.home.runs",
+    "score": "questions.scoring.question",
+    "show": "questions.home.runs",
     "span": "wire.in_code",
     "sql": "questions.home.queries",
+    "stats": "questions.reliability.question",
     "tool": "wire.in_code",
+    "trace": "reading.traces",
+    "variance": "questions.calibration.variance",
+    "verify": "questions.home.maintenance",
     "why": "questions.why.question",
 }
-_ELSEWHERE = {
-    # names of earlier versions
-    "export_run": "write `from ethogram.questions.home.exports import export_run`",
-    "open_home": "write `from ethogram.store import open_home`; every function also takes `home=` as an address",
-    # what people look for because a verb or a package has that name
-    "export": "write `from ethogram.questions.home.exports import export_run`",
-    "plan": "write `ethogram.plan_runs`",
-    "run": "write `ethogram.run_suite`",
-    "runs": "write `ethogram.list_runs`",
-    "show": "write `from ethogram.questions.home.runs import show_run`",
-    "stats": "write `ethogram.reliability`",
-    "calibrate": "write `from ethogram.questions.calibration.question import calibrate_run`",
-    "judge_run": "write `from ethogram.questions.judging.buying.runs import judge_run`",
-    "replay_trace": "write `ethogram.replay`",
-    "variance": "write `from ethogram.questions.calibration.variance import variance_of`",
-    # the package agent_fields (aft)
-    "FieldMetrics": "write `from ethogram.agent_fields import FieldMetrics`, or ask a field for its `metrics()`",
-    "visualisations": "write `from ethogram.agent_fields import visualisations`, or call `.plot()` of a result",
-    # the package traxr
-    "ExperimentResults": "`ethogram.Experiment(…).run()` gives them; print their `summary()`",
-    "builtin_agent": 'give `ethogram.Experiment` your agent, for example `agent="my_agent.py:solve"`',
-    "emit": 'write `with ethogram.span("name", attributes={…}):`, which does nothing outside of a run',
-    "instrument": "no client is wrapped: model calls of a run are recorded by its gateway; mark tools with "
-    "`ethogram.tool`, and take a graph with `ethogram.from_langgraph`",
-    "patch_openai": "no client is patched: model calls of a run are recorded by its gateway",
-    "register_signature": "give `signature=` to `ethogram.diff` or `ethogram.divergence`",
-}
-"""Names that are not here, and what to write instead."""
-__getattr__ = names_in(__name__, _NAMES, _ELSEWHERE)
+"""The front door: each name, and the module that defines it under this name."""
+__getattr__ = names_in(__name__, _NAMES)
+__all__ = ["__version__", *_NAMES]  # noqa: PLE0604
 
-__all__ = [
-    "Dimension",
-    "Estimate",
-    "EthogramError",
-    "Experiment",
-    "Field",
-    "Suite",
-    "Task",
-    "Trace",
-    "__version__",
-    "compare",
-    "costs",
-    "diff",
-    "divergence",
-    "explore",
-    "field",
-    "fork",
-    "from_langgraph",
-    "gate",
-    "import_logs",
-    "list_runs",
-    "load",
-    "plan_runs",
-    "reliability",
-    "replay",
-    "report",
-    "rescore",
-    "run_suite",
-    "span",
-    "sql",
-    "tool",
-    "why",
-]
-
-if TYPE_CHECKING:
-    from ethogram.measures.dimension import Dimension
-
-    from .errors import EthogramError
-    from .estimate import Estimate
-    from .harness.suites import run_suite
-    from .plans import Suite, Task
-    from .questions.compare.question import compare
-    from .questions.cost.question import cost_of as costs
-    from .questions.divergence.diff import diff
-    from .questions.divergence.question import divergence
-    from .questions.experiment.buying.experiment import Experiment
-    from .questions.explore.buying.world import explore
-    from .questions.field.field import Field
-    from .questions.field.question import field_of as field
-    from .questions.fork.buying.fork import fork
-    from .questions.gate.planning import plan_runs
-    from .questions.gate.question import gate
-    from .questions.home.queries import sql
-    from .questions.home.runs import list_runs, load
-    from .questions.logs.imports import import_logs
-    from .questions.reliability.question import reliability
-    from .questions.replay.buying.replay import replay_trace as replay
-    from .questions.why.question import why
-    from .reading.scoring import rescore
-    from .traces import Trace
-    from .viewer.report.report import report
-    from .wire.in_code import span, tool
-    from .wire.langgraph import from_langgraph
+if TYPE_CHECKING:  # what editors and type checkers read; a test holds it equal to the table
+    from .errors import EthogramError as EthogramError
+    from .estimate import Estimate as Estimate
+    from .harness.suites import run as run
+    from .measures.dimension import Dimension as Dimension
+    from .plans import Suite as Suite
+    from .plans import Task as Task
+    from .questions.calibration.labels import label as label
+    from .questions.calibration.question import calibrate as calibrate
+    from .questions.calibration.variance import variance as variance
+    from .questions.compare.question import compare as compare
+    from .questions.cost.question import cost as cost
+    from .questions.divergence.diff import diff as diff
+    from .questions.divergence.question import divergence as divergence
+    from .questions.experiment.buying.experiment import Experiment as Experiment
+    from .questions.explore.buying.world import explore as explore
+    from .questions.field.field import Field as Field
+    from .questions.field.question import field as field
+    from .questions.fork.buying.fork import fork as fork
+    from .questions.gate.planning import plan as plan
+    from .questions.gate.question import gate as gate
+    from .questions.golden.question import golden as golden
+    from .questions.home.exports import export as export
+    from .questions.home.maintenance import retain as retain
+    from .questions.home.maintenance import verify as verify
+    from .questions.home.queries import sql as sql
+    from .questions.home.runs import load as load
+    from .questions.home.runs import rm as rm
+    from .questions.home.runs import runs as runs
+    from .questions.home.runs import show as show
+    from .questions.incident.closing import incident as incident
+    from .questions.judging.buying.runs import judge as judge
+    from .questions.logs.imports import import_logs as import_logs
+    from .questions.reliability.question import stats as stats
+    from .questions.replay.buying.replay import replay as replay
+    from .questions.scoring.question import score as score
+    from .questions.why.question import why as why
+    from .reading.traces import trace as trace
+    from .traces import Trace as Trace
+    from .viewer.report.report import report as report
+    from .wire.in_code import span as span
+    from .wire.in_code import tool as tool
+    from .wire.langgraph import from_langgraph as from_langgraph
 
 
 def __dir__() -> list[str]:

@@ -7,24 +7,16 @@ from importlib import import_module
 from typing import Any
 
 
-def names_in(
-    package: str, modules: Mapping[str, str], elsewhere: Mapping[str, str] | None = None
-) -> Callable[[str], Any]:
+def names_in(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """The `__getattr__` of a package: `__getattr__ = names_in(__name__, {"PriceList": "prices"})`.
 
-    `modules` says in which module of the package each name is defined, as `module:name` where it has another name
-    there. No name may also be the name of a module of the package: Python would give the module once that is imported.
-    `elsewhere` says of names that people look for what to write instead.
+    `modules` says in which module of the package each name is defined. No name may also be the name of a module of the
+    package: Python would give the module once that is imported.
     """
 
     def attribute(name: str) -> Any:
         if name not in modules:
-            hint = f": {elsewhere[name]}" if elsewhere and name in elsewhere else ""
-            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint}")
-        module, _, other = modules[name].partition(":")
-        found = getattr(import_module(f"{package}.{module}"), other or name)
-        if other and hasattr(found, "__qualname__"):
-            found.__name__ = found.__qualname__ = name  # by which help and Python's own errors call it
-        return found
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(import_module(f"{package}.{modules[name]}"), name)
 
     return attribute

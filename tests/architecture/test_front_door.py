@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import os
 import pkgutil
-import re
 import subprocess
 import sys
-from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import ethogram
+from ethogram.cli.main import VERBS
 
 HEAVY = ("numpy", "scipy", "pyarrow", "duckdb", "pandas", "msgspec", "typer", "rich", "click", "ijson", "opentelemetry")
 CPU_MS = 150
@@ -56,17 +58,38 @@ def test_the_import_is_cheap() -> None:
     assert best < CPU_MS, f"import ethogram costs {best:.0f} ms of processor time"
 
 
-def test_names_are_few_and_resolve() -> None:
+NOT_ABOUT_RUNS = {
+    "import": "a keyword of Python: it is `import_logs`",
+    "perturb": "it is `Experiment`, which is planned, run and read",
+    "operators": "a list of what `perturb` can do",
+    **dict.fromkeys(
+        ("init", "doctor", "keys", "token", "redact", "completion", "demo"), "about this machine and its files"
+    ),
+    **dict.fromkeys(("gateway", "mcp", "serve", "view"), "a server, which runs until it is stopped"),
+    **dict.fromkeys(("kill", "drill"), "the switch that stops what runs"),
+}
+"""Verbs that `import ethogram` has not under their name, and why."""
+
+
+def test_names_resolve() -> None:
     assert len(set(ethogram.__all__)) == len(ethogram.__all__)
-    assert len(set(ethogram.__all__) - {"__version__"}) <= 30
     for name in ethogram.__all__:
         assert getattr(ethogram, name) is not None
 
 
-def test_no_name_hides_a_package() -> None:
+def test_a_verb_is_a_function() -> None:
+    """What `ethogram VERB` answers about stored runs, `eth.VERB(…)` answers."""
+    verbs = {verb.name for verb in VERBS}
+    assert verbs - set(ethogram.__all__) == NOT_ABOUT_RUNS.keys()
+    functions = {n for n in ethogram.__all__ if inspect.isfunction(getattr(ethogram, n))}
+    assert functions - verbs == {"import_logs", "load", "from_langgraph", "span", "tool"}
+
+
+def test_no_package_is_named_like_a_verb_or_a_name() -> None:
+    """A package is a noun, a verb is a function: Python would give the package where both have one name."""
     packages = {m.name for m in pkgutil.iter_modules(ethogram.__path__)}
-    assert "lab" in packages
-    assert not packages & set(ethogram.__all__)
+    assert {"questions", "traces", "plans", "harness"} <= packages
+    assert not packages & ({verb.name for verb in VERBS} | set(ethogram.__all__))
 
 
 def test_what_is_shown_is_what_is_promised() -> None:
@@ -74,26 +97,23 @@ def test_what_is_shown_is_what_is_promised() -> None:
     assert set(ethogram._NAMES) | {"__version__"} == set(ethogram.__all__)
 
 
+def test_editors_complete_every_name() -> None:
+    """What stands under TYPE_CHECKING is the table of names, each from the same module."""
+    source = Path(ethogram.__file__).read_text(encoding="utf-8")
+    block = next(n for n in ast.parse(source).body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
+    typed = {
+        alias.asname: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name  # `as` makes it a name of this module for type checkers
+    }
+    assert typed == ethogram._NAMES
+
+
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(AttributeError, match="no attribute 'imprt'"):
         _ = ethogram.imprt
-
-
-def test_a_name_that_moved_says_where_to() -> None:
-    with pytest.raises(AttributeError, match=r"from ethogram\.store import open_home"):
-        _ = ethogram.open_home
-    assert not set(ethogram._ELSEWHERE) & set(ethogram.__all__)
-
-
-def test_what_is_told_to_be_elsewhere_is_there() -> None:
-    """Every import in these sentences works, and every name of the front door in them exists."""
-    sentences = " ".join(ethogram._ELSEWHERE.values())
-    imports = re.findall(r"`from ([\w.]+) import (\w+)`", sentences)
-    assert len(imports) > 4
-    for module, name in imports:
-        assert getattr(import_module(module), name) is not None, (module, name)
-    for name in re.findall(r"ethogram\.(\w+)(?![\w.]* import)", sentences):
-        assert name in ethogram.__all__ or import_module(f"ethogram.{name}"), name
 
 
 def test_the_version_is_the_installed_one() -> None:

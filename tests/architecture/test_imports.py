@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire",
     },
     "reading": {
-        *("traces", "plans", "cluster", "measures", "prices", "store", "checks", "findings", "capture", "suites"),
+        *("traces", "plans", "cluster", "measures", "prices", "store", "checks", "findings", "suites"),
     },
     "questions": {
         *("traces", "plans", "statistics", "loading", "cluster", "measures", "prices", "store", "perturbations"),
@@ -58,8 +58,8 @@ MAY_IMPORT: dict[str, set[str]] = {
 BETWEEN_QUESTIONS: dict[str, set[str]] = {
     "gate": {"compare", "calibration", "divergence"},
     "why": {"fork"},
-    "incident": {"why"},
-    "golden": {"incident"},
+    "incident": {"scoring", "why"},
+    "golden": {"incident", "scoring"},
     "experiment": {"divergence"},
     "replay": {"divergence"},
     "home": {"explore"},

@@ -27,11 +27,13 @@ STANDS_IN = "agent_fields*"
 """A package whose names are those of another package, so that notebooks written for that one run."""
 TEXTBOOK = {
     "difference": {"statistics.stratified", "checks.values"},
+    "score": {"statistics.stratified", "questions.scoring.question"},
     "share": {"questions.calibration.agreement", "cli.cost"},
+    "variance": {"questions.calibration.variance", "questions.field.standardised"},
     "width": {"statistics.spread", "questions.field.standardised"},
     "width_ratio": {"statistics.spread", "questions.field.fieldtests"},
 }
-"""Names of textbooks in `statistics`, read with their module (`stratified.difference`), that others also have."""
+"""Names of textbooks, read with their module (`stratified.difference`), that others also have: a verb, for example."""
 ARRAYS = {"Floats", "Ints", "Bools"}
 """Types of arrays, which mean the same in every module."""
 Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef

@@ -17,12 +17,13 @@ from ethogram.capture.draft import Draft, DraftFields, PlacedFields, SpanFields
 from ethogram.errors import BadUsage
 from ethogram.harness.options import RunOptions
 from ethogram.questions.cost.assumptions import assumed_cost
-from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.question import cost
 from ethogram.questions.cost.records import CostOptions
 from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.fork.buying.fork import ForkOptions
 from ethogram.questions.gate.planner import PlanSettings
 from ethogram.questions.gate.verdict import GateSettings
+from ethogram.questions.judging.buying.session import JudgeOptions
 from ethogram.questions.logs.imports import ImportOptions
 from ethogram.store import open_home
 
@@ -33,12 +34,13 @@ OF_EPISODES = {"reprice", "condition", "agent"}
 """What `assumed_cost` leaves out: it has no episodes to choose from and no recorded costs."""
 SIGNATURES: list[tuple[Callable[..., Any], type[msgspec.Struct], set[str]]] = [
     (eth.gate, GateSettings, set()),
-    (eth.plan_runs, PlanSettings, set()),
+    (eth.plan, PlanSettings, set()),
+    (eth.judge, JudgeOptions, set()),
     (eth.import_logs, ImportOptions, set()),
-    (eth.run_suite, RunOptions, {"replay"}),  # `replay_run` sets it
+    (eth.run, RunOptions, {"replay"}),  # `replay_run` sets it
     (eth.fork, ForkOptions, {"smallest"}),  # of `fork_traces`
     (eth.explore, ExploreOptions, set()),
-    (cost_of, CostOptions, set()),
+    (cost, CostOptions, set()),
     (assumed_cost, CostOptions, OF_EPISODES),
 ]
 CALLED = {"name": "run"}
@@ -94,7 +96,7 @@ def test_what_is_no_world_and_no_caps_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"world must be a world such as ethogram.worlds.toy_v1.ToyWorld\(\), not 'toy'"):
         eth.explore("toy")  # type: ignore[arg-type]
     with pytest.raises(BadUsage, match=r"caps must be an AllCaps, such as .*, not a dict"):
-        eth.run_suite("suite", "agent.py:solve", caps={"usd": 1})  # type: ignore[arg-type]
+        eth.run("suite", "agent.py:solve", caps={"usd": 1})  # type: ignore[arg-type]
 
 
 def test_nothing_at_the_front_door_takes_just_any_keyword() -> None:

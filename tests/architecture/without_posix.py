@@ -99,12 +99,12 @@ def failed_imports() -> dict[str, str]:
 
 def answer(words: list[str]) -> dict[str, Any]:
     """Exit code and output of one command."""
-    from ethogram.cli.main import run
+    from ethogram.cli.main import run_verb
 
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
-            code: int | str = run(words)
+            code: int | str = run_verb(words)
         except Exception as error:
             code = "".join(traceback.format_exception(error)[-4:])
     return {"words": words, "code": code, "out": out.getvalue(), "err": err.getvalue()}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.questions.golden.promotion import WantedCheck, promote
 from ethogram.questions.golden.versions import freeze
 from ethogram.questions.incident.closing import close_incident

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.exports import export
 from ethogram.questions.logs.imports import import_logs
 
 from .conftest import REFUSED, attempt
@@ -76,7 +76,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, serve_home: Callable[[Path
     import_logs(claude_code(folder), run="claude-code", home=home, format="claude-code")
     import_logs(swe_agent(folder), run="swe-agent", home=home, format="swe-agent")
     for name in ("inspect", "otlp", "atif"):
-        (file,) = export_run("tau-bench", name, out=str(folder / f"{name}-log"), home=home).files
+        (file,) = export("tau-bench", name, out=str(folder / f"{name}-log"), home=home).files
         import_logs(file, run=name, home=home, format=name)
     return serve_home(folder / "home")
 

@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-from ethogram.questions.calibration.labels import label_run
-from ethogram.questions.calibration.question import calibrate_run
+from ethogram.questions.calibration.labels import label
+from ethogram.questions.calibration.question import calibrate
 from ethogram.questions.judging.buying.runs import judge_run
 from ethogram.questions.judging.buying.session import JudgeOptions
 from ethogram.questions.logs.imports import import_logs
@@ -34,7 +34,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
         import_logs(log, run=name, home=place)
     for name in ("night", "judged"):
         judge_run(name, JudgeOptions(judge="rule"), home=place)
-    label_run("night", sample=6, home=place)
+    label("night", sample=6, home=place)
     return folder / "home"
 
 
@@ -78,7 +78,7 @@ def test_the_labelling_loop_writes_what_the_calibration_reads(
     labels = hand_labels(home)
     assert [x.by for x in labels] == ["ada"] * asked
     assert [x.value for x in labels[:3]] == [False, "unclear", True]
-    found = {i.item: i for i in calibrate_run("night", home=str(home)).items}
+    found = {i.item: i for i in calibrate("night", home=str(home)).items}
     assert found[labels[0].name].labels == 1
     assert found[labels[1].name].labels == 0, "who is unsure says neither yes nor no"
     page.wait_for_function("() => document.querySelector('.trust')?.innerText.includes('1 label')")

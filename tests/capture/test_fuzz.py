@@ -33,8 +33,8 @@ from ethogram.capture.readers import MODULES
 from ethogram.capture.source import bytes_source
 from ethogram.capture.writers import atif as atif_writer
 from ethogram.capture.writers import inspect as inspect_writer
-from ethogram.questions.home.exports import export_run
-from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.exports import export
+from ethogram.questions.home.maintenance import verify
 from ethogram.questions.home.queries import sql
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import VIEWS, Home
@@ -442,12 +442,12 @@ def _own_atif() -> bytes:
 
 def holds(home: Home, run: str, tmp_path: Path) -> None:
     """Whatever was stored verifies, answers a query over every view, and comes back from a copy as it was."""
-    assert verify_runs([run], home=home).ok
+    assert verify([run], home=home).ok
     for view in VIEWS:
         assert sql(f"SELECT * FROM {view}", runs=[run], home=home) is not None
     if not home.resolve(run).entries:
         return
-    export_run(run, "jsonl", out=tmp_path / f"{run}.jsonl", home=home)
+    export(run, "jsonl", out=tmp_path / f"{run}.jsonl", home=home)
     import_logs(tmp_path / f"{run}.jsonl", home=home, run=f"{run}-again", redact="none")
     one, two = ({t.head.episode: t for t in home.resolve(name).traces()} for name in (run, f"{run}-again"))
     assert len(one) == len(two)
@@ -455,7 +455,7 @@ def holds(home: Home, run: str, tmp_path: Path) -> None:
     assert signatures[0] == signatures[1]
     said = [sorted((x.name, str(x.value)) for t in found.values() for x in t.labels) for found in (one, two)]
     assert said[0] == said[1]
-    assert verify_runs([f"{run}-again"], home=home).ok
+    assert verify([f"{run}-again"], home=home).ok
 
 
 @pytest.mark.parametrize("field", ["name", "value", "by", "source", "why", "span_id"])

@@ -15,7 +15,7 @@ from ethogram.capture.readers import formats, plugged_readers, reader
 from ethogram.capture.source import bytes_source
 from ethogram.capture.writers import plugged_writers
 from ethogram.errors import BadInput, NotFound
-from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.exports import export
 from ethogram.questions.logs.imports import import_logs
 
 Install = Callable[[str, str, str], None]
@@ -61,7 +61,7 @@ def test_a_format_of_another_package_is_recognised_read_and_written(installed: P
     done = import_logs(installed, home=str(tmp_path / "home"), run="night")
     assert (done.format, done.traces, done.spans, done.skipped) == ("campfire", 1, 1, [])
     assert formats()[-1] == "campfire"
-    out = export_run("night", "tale", out=tmp_path / "x.tale", home=str(tmp_path / "home"))
+    out = export("night", "tale", out=tmp_path / "x.tale", home=str(tmp_path / "home"))
     assert (out.lost, (tmp_path / "x.tale").read_text()) == ({"everything but the task": 1}, "sing\n")
 
 

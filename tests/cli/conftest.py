@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
-from ethogram.cli.main import run
+from ethogram.cli.main import run_verb
 
 COMMAND = Path(sys.executable).with_name("ethogram")
 KEY = "sk-proj-" + "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
@@ -82,7 +82,7 @@ def call(env: dict[str, str], capfd: pytest.CaptureFixture[str]) -> Call:
 
     def caller(*args: str | Path) -> Said:
         capfd.readouterr()
-        code = run([str(a) for a in args])
+        code = run_verb([str(a) for a in args])
         return Said(code, *capfd.readouterr())
 
     return caller
@@ -157,7 +157,7 @@ def ran(call: Call) -> Callable[[str, str, int], str]:
         assert said.code in (0, 2), said
         return name
 
-    return run
+    return run_verb
 
 
 def turns(task: int, trial: int, reward: float) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from ethogram.harness.processes import KEPT_END
-from ethogram.harness.suites import EpisodeReport, Quiet, run_suite
+from ethogram.harness.suites import EpisodeReport, Quiet
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import open_home
 

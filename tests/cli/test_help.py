@@ -51,7 +51,7 @@ def test_the_top_level_lists_every_verb(call):
 
 
 def test_the_top_level_is_light(env):
-    code = "import sys; from ethogram.cli.main import run; run(['--help']); print('\\n'.join(sys.modules))"
+    code = "import sys; from ethogram.cli.main import run_verb; run_verb(['--help']); print('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, timeout=120
     )
@@ -71,7 +71,7 @@ def test_the_top_level_is_quick(env):
 
 
 def test_unknown_verbs_are_light_too(env):
-    code = "import sys; from ethogram.cli.main import run; run(['shwo']); print('\\n'.join(sys.modules))"
+    code = "import sys; from ethogram.cli.main import run_verb; run_verb(['shwo']); print('\\n'.join(sys.modules))"
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env, timeout=120
     )

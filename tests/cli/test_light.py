@@ -13,7 +13,7 @@ HEAVY = {"numpy", "scipy", "pyarrow", "pandas", "duckdb", "pydantic", "genai_pri
 def loaded(*args: str) -> set[str]:
     """Modules in memory after a verb has printed its answer."""
     code = (
-        "import sys; from ethogram.cli.main import run; code = run(sys.argv[1:]); "
+        "import sys; from ethogram.cli.main import run_verb; code = run_verb(sys.argv[1:]); "
         "print('\\n@@', *sys.modules); sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", code, *args], capture_output=True, text=True, check=True, timeout=120)
@@ -42,9 +42,9 @@ def test_no_answer_loads_pandas(call, log, tmp_path):
     call("import", "desk.json", "--run", "night")
     code = (
         "import shlex, sys\n"
-        "from ethogram.cli.main import run\n"
+        "from ethogram.cli.main import run_verb\n"
         "for words in sys.argv[1:]:\n"
-        "    assert run(shlex.split(words)) in (0, 2), words\n"
+        "    assert run_verb(shlex.split(words)) in (0, 2), words\n"
         "    assert 'pandas' not in sys.modules, words\n"
     )
     verbs = (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.cli.main import run as ethogram
+from ethogram.cli.main import run_verb as ethogram
 from ethogram.store import open_home
 from ethogram.traces import ToolResult
 from ethogram.wire.gateway.call import ModelReply, ModelRequest

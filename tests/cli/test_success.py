@@ -9,7 +9,7 @@ import pytest
 
 from ethogram.questions.divergence.diff import diff
 from ethogram.questions.field.cloud import field_cloud
-from ethogram.store import Home, Run, open_home, verify
+from ethogram.store import Home, Run, open_home, verify_run
 from ethogram.traces import Scored
 from ethogram.viewer.library import Library
 from ethogram.viewer.models.attempts import AttemptsQuery, attempts_view
@@ -107,10 +107,10 @@ def test_a_run_counts_as_the_suite_says_that_scored_it_last(near: Home, call: An
     assert sum(t["successes"] for t in document("show", "near")["tasks"]) == 8
     assert document("stats", "near", "--k", "1")["pass_at"]["1"]["value"] == 1
     assert document("score", "near")["notes"] == [], "nothing changes a second time"
-    assert verify(near.run("near")).ok
+    assert verify_run(near.run("near")).ok
     assert document("retain", "near", *OLD, "--apply")["forgotten"] == 8
     assert near.run("near").success_at == 0.6, "the note outlives the traces"
-    assert verify(near.run("near")).ok
+    assert verify_run(near.run("near")).ok
 
 
 def test_labels_from_a_csv_are_counted_as_the_run_counts(near: Home, document: Any) -> None:

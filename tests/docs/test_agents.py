@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.cli.main import run
+from ethogram.cli.main import run_verb
 from ethogram.plugins import EXTENSION_POINTS, new_problems
 
 PAGE = (Path(__file__).parents[2] / "AGENTS.md").read_text(encoding="utf-8")
@@ -54,15 +54,15 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Any) -> Path
     Path("chats.log").write_text(CHAT)
     Path("a.py").write_text("def agent(task):\n    return 'few words'\n")
     Path("suite.yaml").write_text("name: s\ntasks: [{id: a, prompt: '?', checks: [{shorter: 20}]}]\n")
-    assert run(["import", "chats.log", "--run", "chats"]) == 0
-    assert run(["import", "chats.log", "--run", "again"]) == 0
+    assert run_verb(["import", "chats.log", "--run", "chats"]) == 0
+    assert run_verb(["import", "chats.log", "--run", "again"]) == 0
     return tmp_path
 
 
 def test_every_module_of_the_page_works(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
     for _, _, command, shown in ADDED.values():
         capfd.readouterr()
-        code = run(command)
+        code = run_verb(command)
         told = capfd.readouterr()
         assert shown in told.out + told.err, (command, code, told)
     assert "chat\t4" in Path("answers.txt").read_text()

@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from ethogram.cli.main import run as command
+from ethogram.cli.main import run_verb as command
 from ethogram.errors import EthogramError
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Suite, Task
 from ethogram.questions.divergence.question import divergence
 from ethogram.questions.explore.buying.rounds import ExploreOptions
 from ethogram.questions.explore.buying.world import begin_exploration
-from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.maintenance import verify
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, Run, manifest
 from ethogram.store.compact import compact
@@ -79,7 +79,7 @@ def flipped(path: Path, rng: random.Random) -> Iterator[str]:
 
 
 def test_a_whole_home_is_whole_and_every_file_is_covered(home: Home) -> None:
-    found = verify_runs(home=home)
+    found = verify(home=home)
     assert found.ok
     assert not found.unproven
     assert [r.unproven for r in found.runs] == [[], [], []]
@@ -100,7 +100,7 @@ def test_every_flip_is_reported_or_does_no_harm(home: Home) -> None:
                     assert divergence("run", home=Home(LocalFiles(Path(home.files.address)))).to_json() == before, what
                 else:
                     runs = [place.parts[1]] if place.parts[0] == "runs" else []
-                    found = verify_runs(runs, home=Home(LocalFiles(Path(home.files.address))))
+                    found = verify(runs, home=Home(LocalFiles(Path(home.files.address))))
                     assert not found.ok or _says_the_same(path, whole), f"{what} of {place} went unnoticed"
             counted[path.suffix] = counted.get(path.suffix, 0) + 1
     assert set(counted) >= {".parquet", ".zst", ".json", ".npz", ".csv", ".key"}

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.store import Home, open_home, verify
+from ethogram.store import Home, open_home, verify_run
 
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
 KILLS = 100 if LONG else 6
@@ -82,7 +82,7 @@ def test_killed_and_resumed_runs_equal_an_uninterrupted_one(tmp_path: Path) -> N
         more, of_them = tear(tmp_path, home, f"torn-{torn}", common, rng, KILLS - kills)
         kills, grown = kills + more, grown + of_them
         assert ledger(home, f"torn-{torn}") == expected
-        checked = verify(home.run(f"torn-{torn}"))
+        checked = verify_run(home.run(f"torn-{torn}"))
         assert checked.ok, checked.damaged
     print(f"{kills} kills, {grown} of sessions that had committed something, {torn} run(s) of {EPISODES} episodes")
     assert grown >= KILLS // 5

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.store import Home, Lake, Redactor, Run, sweep, verify
+from ethogram.store import Home, Lake, Redactor, Run, sweep, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Missing
 
@@ -69,7 +69,7 @@ def test_a_writer_is_killed_at_a_random_moment(tmp_path: Path) -> None:
         run = home.run(told["run"])
         assert [bool(end) for end in told["ends"]] == [n == told["victim"] for n in range(4)]
         lists = acknowledged(tmp_path / "lists" / run.name)
-        found = verify(run)
+        found = verify_run(run)
         assert found.damaged == [], told
         seen = names(run)
         assert len(seen) == len(set(seen)), told
@@ -82,7 +82,7 @@ def test_a_writer_is_killed_at_a_random_moment(tmp_path: Path) -> None:
         assert Lake([run]).columns("kind").num_rows == rows
         before = sorted(seen)
         sweep(run)
-        again = verify(home.run(run.name))
+        again = verify_run(home.run(run.name))
         assert (again.damaged, again.leftovers) == ([], []), told
         assert sorted(names(home.run(run.name))) == before
         assert home.run(run.name).leases() == {}
@@ -135,12 +135,12 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
     assert last.endswith(": File too large; everything committed before is safe")
     assert "Traceback" not in full.stderr
     lake = Home(LocalFiles(home))
-    found = verify(lake.run("r"))
+    found = verify_run(lake.run("r"))
     assert (found.damaged, found.episodes) == ([], 2)
     assert lake.run("r").busy() == []
     again = command(home, "import", str(large), "--format", "tau-bench", "--run", "r", "--json")
     assert json.loads(again.stdout)["traces"] == 40
-    found = verify(Home(LocalFiles(home)).run("r"))
+    found = verify_run(Home(LocalFiles(home)).run("r"))
     assert (found.damaged, found.episodes) == ([], 42)
 
 
@@ -181,12 +181,12 @@ def test_a_disk_that_is_full(small_disk: Path, tmp_path: Path, plain: Redactor, 
     assert "\n" not in told
     assert len(committed) > 3
     assert sorted(names(home.run("run"))) == sorted(committed)
-    assert verify(home.run("run")).damaged == []
+    assert verify_run(home.run("run")).damaged == []
     with pytest.raises(EthogramError, match="No space left on device"):
         writer.close()
     assert home.run("run").busy() == []
     sweep(home.run("run"))
-    found = verify(home.run("run"))
+    found = verify_run(home.run("run"))
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], len(committed))
 
 
@@ -214,7 +214,7 @@ def test_imports_of_the_same_folder_at_once(tmp_path: Path) -> None:
     assert all(r["traces"] + r["unchanged"] == 30 for r in results)
     lake = Home(LocalFiles(home))
     run = lake.run("both")
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 30)
     assert len({(e.head.task, e.head.attempt) for e in run.entries}) == 30
     assert sum(1 for _ in run.traces()) == 30
@@ -247,9 +247,9 @@ def test_an_import_is_killed_and_done_again(tmp_path: Path) -> None:
     process.kill()
     process.wait(timeout=60)
     lake = Home(LocalFiles(home))
-    assert verify(lake.run("r")).damaged == []
+    assert verify_run(lake.run("r")).damaged == []
     done = json.loads(command(home, *arguments).stdout)
     assert done["traces"] + done["unchanged"] == 200
     sweep(lake.run("r"))
-    found = verify(lake.run("r"))
+    found = verify_run(lake.run("r"))
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 200)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ethogram.questions.home.exports import export_run
-from ethogram.questions.home.maintenance import verify_runs
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.exports import export
+from ethogram.questions.home.maintenance import verify
+from ethogram.questions.home.runs import show
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, Keyring
 from ethogram.store.files import LocalFiles
@@ -385,10 +385,10 @@ def test_no_secret_reaches_the_disk(tmp_path: Path, keys: Keyring, sealed: bool)
     assert {"jsonl", "tau-bench", "claude-code", "otlp"} <= set(done.formats)
     assert done.skipped  # what was damaged or unknown is reported, and the reports are kept
     assert sum(done.redactions.values()) >= COUNT * 0.8
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok
     leaks = found_in(home, plant.all)
     assert leaks == []
-    said = done.to_json() + show_run("logs", home=home).to_json()
+    said = done.to_json() + show("logs", home=home).to_json()
     assert [s for s in plant.all if s.core in said] == []  # nor does the screen say them
     assert bool(keys.ids()) == sealed
 
@@ -421,7 +421,7 @@ def test_what_goes_out_again_holds_none_either(tmp_path: Path) -> None:
     plant = Planter(seed=3)
     home = Home(LocalFiles(tmp_path / "home"))
     import_logs(logs(tmp_path / "logs", plant), home=home, run="logs")
-    out = export_run("logs", "jsonl", out=tmp_path / "out.jsonl", home=home)
+    out = export("logs", "jsonl", out=tmp_path / "out.jsonl", home=home)
     text = Path(out.files[0]).read_text()
     assert [s for s in plant.all if s.core in text] == []
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.maintenance import verify
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.traces import show_trace
+from ethogram.reading.traces import trace as show_trace
 from ethogram.store import Home, Lake
 from ethogram.traces import text_ref
 
@@ -55,4 +55,4 @@ def test_a_trace_of_sixty_thousand_spans(home: Home, tmp_path: Path) -> None:
     assert steps == list(range(SPANS))
     tree = show_trace(entry.head.trace_id, home=home, limit=50)
     assert (tree.shown, tree.of) == (50, SPANS)
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ethogram.questions.home.kill_switch import kill
-from ethogram.store import open_home, verify
+from ethogram.store import open_home, verify_run
 
 WORLD = """
 import time
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_at_once_with_130_and_keeps_what_is_done(place: Path, form: 
         assert (told["stopped"], told["scored"], told["not_run"]) == ("interrupted", 3, 17)
     else:
         assert "stopped: interrupted from the keyboard; resume with: ethogram run --resume night" in out
-    assert verify(open_home(str(place / "home")).run("night")).ok
+    assert verify_run(open_home(str(place / "home")).run("night")).ok
     code, out, _ = run(place, "--resume", "night", "--dry-run", "--json")
     assert (code, json.loads(out)["remaining"]) == (0, 17)
 

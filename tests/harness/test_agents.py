@@ -9,7 +9,7 @@ import pytest
 
 from ethogram.errors import BadUsage
 from ethogram.harness.agents import load_agent
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import Home
 
@@ -42,13 +42,13 @@ def of_three(model: str, task: Any, episode: Any) -> str:
     [of_task, of_task_async, with_default, Callable(), functools.partial(of_three, "yes"), lambda *given: "yes"],
 )
 def test_a_function_of_the_task_alone_is_an_agent(home: Home, agent: Any) -> None:
-    found = run_suite(SUITE, agent, home=home)
+    found = run(SUITE, agent, home=home)
     assert (found.scored, found.successes) == (1, 1)
 
 
 def test_what_cannot_be_called_is_refused_before_anything_runs(home: Home) -> None:
     with pytest.raises(BadUsage, match=r"of_three\(model: 'str', task: 'Any', episode: 'Any'\) -> 'str' cannot be"):
-        run_suite(SUITE, of_three, home=home)
+        run(SUITE, of_three, home=home)
     with pytest.raises(BadUsage, match="is a int, not an agent"):
         load_agent(5)  # type: ignore[arg-type]
     assert home.names() == []

@@ -15,7 +15,7 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.answers import Simulator
 from ethogram.harness.handle import EpisodeHandle
 from ethogram.harness.options import RunOptions
-from ethogram.harness.suites import again, run_episodes, run_suite
+from ethogram.harness.suites import again, run, run_episodes
 from ethogram.plans import Check, Episode, Suite, Task
 from ethogram.store import Home
 from ethogram.store.lake import REPLAY
@@ -148,7 +148,7 @@ def test_an_episode_without_answers_is_live_and_one_that_cannot_be_answered_is_m
 
 
 def test_a_recorded_episode_again(home: Home) -> None:
-    run_suite(suite(), lambda task: "q:7", k=2, seed=3, run="first", home=home)
+    run(suite(), lambda task: "q:7", k=2, seed=3, run="first", home=home)
     heads = {e.head.attempt: e.head for e in home.run("first").entries}
     repeat = again(heads[1])
     assert (repeat.id, repeat.seed, repeat.attempt) == (heads[1].episode, heads[1].seed, 1)

@@ -16,7 +16,8 @@ import pytest
 from ethogram.errors import BadUsage
 from ethogram.harness.environment import Environment
 from ethogram.harness.options import AllCaps
-from ethogram.harness.suites import resume_run, run_suite
+from ethogram.harness.suites import resume_run
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps, Metering
 from ethogram.questions.home.kill_switch import kill

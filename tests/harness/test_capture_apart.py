@@ -20,7 +20,7 @@ import pytest
 from ethogram.errors import BadUsage
 from ethogram.harness.handle import EpisodeHandle
 from ethogram.harness.options import AllCaps
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps
 from ethogram.store import Home

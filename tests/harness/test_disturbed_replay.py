@@ -11,11 +11,11 @@ import pytest
 
 from ethogram.harness.disturbance import Disturbance
 from ethogram.harness.options import parse_conditions
-from ethogram.harness.suites import replay_run, run_suite
+from ethogram.harness.suites import replay_run, run
 from ethogram.perturbations.tools import Call, ToolPerturbation
 from ethogram.plans import Condition, Suite, Task, derived_seed
-from ethogram.questions.home.runs import show_run
-from ethogram.questions.replay.buying.replay import replay_trace
+from ethogram.questions.home.runs import show
+from ethogram.questions.replay.buying.replay import replay
 from ethogram.store import Home
 from ethogram.traces import ToolResult, Trace
 from ethogram.wire.gateway.call import ModelReply, ModelRequest
@@ -46,7 +46,7 @@ def mcp_steps(trace: Trace) -> list[tuple[str, str, bool]]:
 
 def test_tools_over_mcp_are_disturbed_by_the_seeded_plan_and_replayed_as_they_were(home: Home) -> None:
     plain, broken = Condition(), under("tool_error", only=("stock",))
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(plain, broken))
+    run(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(plain, broken))
     traces = {trace.head.condition: trace for trace in home.run("rec").traces()}
     assert mcp_steps(traces[plain.name]) == [("stock", "12 of pear", False), ("sell", "9 of pear", False)]
     (stock, words, hit), sold = mcp_steps(traces[broken.name])
@@ -65,7 +65,7 @@ def test_tools_over_mcp_are_disturbed_by_the_seeded_plan_and_replayed_as_they_we
 
 @pytest.mark.parametrize("operator", ["tool_timeout", "truncated_result"])
 def test_what_changes_results_over_mcp_lets_the_server_act(home: Home, operator: str) -> None:
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(under(operator, only=("stock",)),))
+    run(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(under(operator, only=("stock",)),))
     (trace,) = home.run("rec").traces()
     (_, words, hit), sold = mcp_steps(trace)
     assert hit
@@ -75,7 +75,7 @@ def test_what_changes_results_over_mcp_lets_the_server_act(home: Home, operator:
 
 def test_ethogram_run_takes_the_operator_in_words(home: Home) -> None:
     (condition,) = parse_conditions(("perturb=tool_error",))
-    run_suite(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(condition,))
+    run(shop(), f"{CLIENT} {PROXY}", home=home, run="rec", conditions=(condition,))
     (trace,) = home.run("rec").traces()
     assert [hit for _, _, hit in mcp_steps(trace)] == [True, True]
 
@@ -137,7 +137,7 @@ def test_an_episode_under_an_operator_is_replayed_under_the_same(
     path = tmp_path / "agent.py"
     path.write_text(OWN_TOOLS)
     task = Suite(name="s", tasks=(Task(id="t", prompt=tool),))
-    run_suite(task, f"{path}:solve", home=home, run="rec", k=2, conditions=(under(operator, 0.5),))
+    run(task, f"{path}:solve", home=home, run="rec", k=2, conditions=(under(operator, 0.5),))
     recorded = list(home.run("rec").traces())
     if not operator.startswith("model"):
         assert sum(trace.head.meta["perturbed_calls"] for trace in recorded) > 0
@@ -147,7 +147,7 @@ def test_an_episode_under_an_operator_is_replayed_under_the_same(
     assert len(server.calls) == asked
     answers = {trace.head.attempt: trace.answer for trace in home.run(result.run).traces()}
     assert answers == {trace.head.attempt: trace.answer for trace in recorded}
-    one = replay_trace(recorded[0].head.trace_id, f"{path}:solve", suite=task, home=home)
+    one = replay(recorded[0].head.trace_id, f"{path}:solve", suite=task, home=home)
     assert (one.same, one.d_norm, one.deviation) == (True, 0.0, None)
 
 
@@ -177,12 +177,12 @@ def test_calls_of_an_agent_that_records_them_itself_stand_once_in_a_replay(
     with serve_model(lambda request: text_reply("hi")) as server:
         for name, value in server.variables().items():
             monkeypatch.setenv(name, value)
-        run_suite(task, f"{path}:solve", home=home, run="rec")
+        run(task, f"{path}:solve", home=home, run="rec")
         (recorded,) = home.run("rec").traces()
         assert [step.kind for step in recorded.steps] == ["model"]
-        found = replay_trace(recorded.head.trace_id, f"{path}:solve", suite=task, home=home)
+        found = replay(recorded.head.trace_id, f"{path}:solve", suite=task, home=home)
         assert (found.same, found.d_norm, found.served) == (True, 0.0, 1)
         (again,) = home.run(found.run).traces()
         assert [step.kind for step in again.steps] == ["model"]
         assert len(server.calls) == 1
-        assert (found.cost_usd, show_run(found.run, home=home).cost_usd) == (0.0, 0.0)
+        assert (found.cost_usd, show(found.run, home=home).cost_usd) == (0.0, 0.0)

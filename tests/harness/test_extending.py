@@ -9,11 +9,11 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.options import AllCaps, RunOptions
-from ethogram.harness.suites import plan_resume, resume_run, run_suite
+from ethogram.harness.suites import plan_resume, resume_run, run
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps
 from ethogram.questions.home.kill_switch import kill
-from ethogram.store import Home, open_home, rewrite, verify
+from ethogram.store import Home, open_home, rewrite, verify_run
 
 SUITE = Suite(
     name="counting",
@@ -53,20 +53,20 @@ def go_on(home: Home, run: str = "a", **more: Any) -> Any:
 
 
 def test_five_and_then_eight_are_the_episodes_of_eight(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=8, seed=5, home=home, run="eight")
-    run_suite(SUITE, sometimes, k=5, seed=5, home=home, run="a")
+    run(SUITE, sometimes, k=8, seed=5, home=home, run="eight")
+    run(SUITE, sometimes, k=5, seed=5, home=home, run="a")
     before = (Path(home.files.address) / "runs/a/run.json").read_bytes()
     longer = go_on(home, k=8)
     assert (longer.planned, longer.executed, longer.scored, longer.not_run) == (32, 12, 32, 0)
     assert ledger(home, "a") == ledger(home, "eight")
     assert (Path(home.files.address) / "runs/a/run.json").read_bytes() == before
     assert home.run("a").planned == 32
-    assert verify(home.run("a")).ok
+    assert verify_run(home.run("a")).ok
 
 
 def test_more_attempts_of_some_tasks_only(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=8, home=home, run="eight")
-    run_suite(SUITE, sometimes, k=2, home=home, run="a")
+    run(SUITE, sometimes, k=8, home=home, run="eight")
+    run(SUITE, sometimes, k=2, home=home, run="a")
     assert go_on(home, k=8, tasks=["t1", "t3"]).executed == 12
     assert attempts(home, "a") == {"t0": 2, "t1": 8, "t2": 2, "t3": 8}
     assert go_on(home, k=4, tasks=["t0"]).executed == 2
@@ -77,7 +77,7 @@ def test_more_attempts_of_some_tasks_only(home: Home) -> None:
 
 
 def test_fewer_attempts_are_refused_in_one_sentence(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=3, home=home, run="a")
+    run(SUITE, sometimes, k=3, home=home, run="a")
     go_on(home, k=5, tasks=["t2"])
     for k, tasks in ((2, ()), (4, ()), (4, ("t2",))):
         with pytest.raises(BadUsage, match=r"attempts: \d are already planned for task 't\d' of run 'a'"):
@@ -90,8 +90,8 @@ def test_fewer_attempts_are_refused_in_one_sentence(home: Home) -> None:
 
 
 def test_an_extension_that_was_stopped_is_known_to_the_next_resume(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=2, home=home, run="a")
-    run_suite(SUITE, sometimes, k=6, home=home, run="six")
+    run(SUITE, sometimes, k=2, home=home, run="a")
+    run(SUITE, sometimes, k=6, home=home, run="six")
     kill(home=home)  # the whole home: a resume lets go of a run's own switch only
     stopped = go_on(home, k=6)
     assert (stopped.executed, stopped.not_run, stopped.stopped) == (0, 16, "killed")
@@ -102,7 +102,7 @@ def test_an_extension_that_was_stopped_is_known_to_the_next_resume(home: Home) -
 
 
 def test_a_run_stored_with_the_old_name_of_workers_goes_on(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=2, home=home, run="a", workers=3)
+    run(SUITE, sometimes, k=2, home=home, run="a", workers=3)
     about = Path(home.files.address) / home.run("a").path / "run.json"
     text = about.read_text()
     assert text.count('"workers": 3') == 1
@@ -113,7 +113,7 @@ def test_a_run_stored_with_the_old_name_of_workers_goes_on(home: Home) -> None:
 
 def test_what_was_spent_counts_against_the_caps_of_the_longer_run(home: Home) -> None:
     caps = AllCaps(experiment=Caps(usd=0.20))
-    run_suite(SUITE, sometimes, k=3, caps=caps, home=home, run="a", workers=1)
+    run(SUITE, sometimes, k=3, caps=caps, home=home, run="a", workers=1)
     longer = go_on(home, k=10)
     assert longer.stopped == "cap.experiment"
     assert longer.cost_usd <= 0.20 + 0.01
@@ -124,7 +124,7 @@ def test_what_was_spent_counts_against_the_caps_of_the_longer_run(home: Home) ->
 
 def test_what_was_spent_counts_against_the_caps_of_each_task(home: Home) -> None:
     caps = AllCaps(task=Caps(usd=0.05))
-    run_suite(SUITE, sometimes, k=4, caps=caps, home=home, run="a")
+    run(SUITE, sometimes, k=4, caps=caps, home=home, run="a")
     go_on(home, k=10)
     calls = {t.id: 0 for t in SUITE.tasks}
     for entry in home.run("a").entries:
@@ -133,7 +133,7 @@ def test_what_was_spent_counts_against_the_caps_of_each_task(home: Home) -> None
 
 
 def test_another_agent_cannot_go_on(home: Home) -> None:
-    run_suite(SUITE, sometimes, home=home, run="a")
+    run(SUITE, sometimes, home=home, run="a")
 
     def other(task: Task, episode: Any) -> str:
         return ""
@@ -144,7 +144,7 @@ def test_another_agent_cannot_go_on(home: Home) -> None:
 
 def test_the_plan_of_a_resume_calls_and_writes_nothing(home: Home) -> None:
     caps = AllCaps(episode=Caps(usd=0.5))
-    run_suite(SUITE, sometimes, k=2, caps=caps, home=home, run="a")
+    run(SUITE, sometimes, k=2, caps=caps, home=home, run="a")
     segments = home.files.names("runs/a/ledger")
     plan = plan_resume("a", k=5, tasks=["t0"], suite=SUITE, agent=sometimes, home=home)
     assert (plan.planned, plan.remaining, plan.attempts, plan.cost_usd_at_most) == (11, 3, 5, 1.5)
@@ -153,7 +153,7 @@ def test_the_plan_of_a_resume_calls_and_writes_nothing(home: Home) -> None:
 
 
 def test_a_task_that_was_left_out_may_join(home: Home) -> None:
-    run_suite(SUITE, sometimes, k=3, home=home, run="three")
-    run_suite(SUITE, sometimes, k=3, tasks=("t0", "t1"), home=home, run="a")
+    run(SUITE, sometimes, k=3, home=home, run="three")
+    run(SUITE, sometimes, k=3, tasks=("t0", "t1"), home=home, run="a")
     assert go_on(home, k=3, tasks=["t2", "t3"]).executed == 6
     assert ledger(home, "a") == ledger(home, "three")

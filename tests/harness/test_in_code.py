@@ -22,13 +22,13 @@ from ethogram.capture.memory import MemorySink
 from ethogram.harness.disturbance import Disturbance
 from ethogram.harness.options import AllCaps
 from ethogram.harness.planning import suite_of
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.perturbations.tools import ToolFailed
 from ethogram.plans import Check, Condition, Suite, Task
 from ethogram.prices import Caps
-from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.exports import export
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.scoring import rescore
+from ethogram.questions.scoring.question import score
 from ethogram.store import Home
 from ethogram.store.redact import policy_from
 from ethogram.traces import Message, Origin, Scored, Text, Trace
@@ -145,13 +145,13 @@ def test_what_a_tool_calls_is_below_it_and_counted_as_in_a_log(home: Home, tmp_p
         (0, "tool", "research"),
         (1, "tool", "search"),
     ]
-    export_run("live", "otlp", out=tmp_path / "live.otlp.jsonl", home=home)
+    export("live", "otlp", out=tmp_path / "live.otlp.jsonl", home=home)
     import_logs(tmp_path / "live.otlp.jsonl", home=home, run="read")
     for name in ("live", "read"):
         counted = {e.head.task: (e.totals.steps, e.totals.tool_calls, e.totals.errors) for e in home.run(name).entries}
         assert counted == {"nothing": (2, 2, 1), "tea": (2, 2, 0)}
     assert [e.head.outcome for e in run.entries] == [Scored(1.0, "tool_calls")] * 2
-    assert rescore("live", suite=suite_of(suite), home=home).changed == 0
+    assert score("live", suite=suite_of(suite), home=home).changed == 0
 
 
 def test_an_async_agent_its_methods_and_its_errors(home: Home) -> None:

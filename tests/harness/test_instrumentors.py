@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.suites import RunResult, run_suite
+from ethogram.harness.suites import RunResult
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import Home
 from ethogram.traces import Trace

@@ -19,7 +19,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import ethogram as eth
 from ethogram.errors import BadUsage
-from ethogram.harness.suites import RunResult, run_suite
+from ethogram.harness.suites import RunResult
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Suite, Task
 from ethogram.store import Home
 from ethogram.traces import Trace

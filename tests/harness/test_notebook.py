@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 
 
@@ -13,6 +13,6 @@ def test_runs_where_a_loop_is_running(tmp_path: Path) -> None:
     suite = Suite(name="one", tasks=(Task(id="a", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)),))
 
     async def cell() -> int:
-        return run_suite(suite, lambda task, episode: "yes", k=3, home=str(tmp_path)).successes
+        return run(suite, lambda task, episode: "yes", k=3, home=str(tmp_path)).successes
 
     assert asyncio.run(cell()) == 3

@@ -19,7 +19,7 @@ from ethogram.harness.faults import RateLimited
 from ethogram.harness.options import AllCaps
 from ethogram.harness.outside_agents import HttpAgent
 from ethogram.harness.processes import KEPT_END
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.harness.supervisor import descendants
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps
@@ -51,7 +51,7 @@ def test_what_a_command_leaves_running_neither_delays_nor_outlives_it(home: Home
     script = tmp_path / "agent.sh"
     script.write_text(f"sleep 300 {shut} &\necho $! > {tmp_path}/child\necho 42\n")
     began = time.monotonic()
-    result = run_suite(suite(), f"cmd: sh {script}", home=home, run="a")
+    result = run(suite(), f"cmd: sh {script}", home=home, run="a")
     assert time.monotonic() - began < 60
     assert (result.scored, result.successes) == (1, 1)
     assert gone(int((tmp_path / "child").read_text()))
@@ -61,7 +61,7 @@ def test_a_command_that_is_out_of_time_goes_with_its_children(home: Home, tmp_pa
     script = tmp_path / "agent.sh"
     child = f"sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/child; while :; do sleep 0.1; done'"
     script.write_text(f"{child} &\nsleep 300\n")
-    result = run_suite(suite(), f"cmd: sh {script}", caps=AllCaps(episode=Caps(seconds=1.0)), home=home, run="a")
+    result = run(suite(), f"cmd: sh {script}", caps=AllCaps(episode=Caps(seconds=1.0)), home=home, run="a")
     assert (result.scored, result.successes) == (1, 0)
     assert gone(int((tmp_path / "child").read_text()))
 
@@ -72,7 +72,7 @@ def test_long_words_of_a_command_are_cut_and_its_last_error_is_kept(home: Home, 
         "import sys\nsys.stderr.write('x' * 9_000_000 + '\\nthe end')\n"
         "print('first' + 'y' * 9_000_000 + 'last', end='')\nsys.exit(3)\n"
     )
-    run_suite(suite(), f"cmd: python {script}", home=home, run="a")
+    run(suite(), f"cmd: python {script}", home=home, run="a")
     (entry,) = home.run("a").entries
     assert home.run("a").head(entry).meta["crash"] == "AgentCrash: exit code 3: the end"
     trace = home.run("a").trace(entry)
@@ -104,13 +104,13 @@ print(42, end="")
 
 def test_a_child_that_leaves_its_session_ends_with_the_episode(home: Home, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AWAY)
-    result = run_suite(suite(), f"cmd: python {tmp_path}/agent.py {tmp_path}/child", home=home, run="a")
+    result = run(suite(), f"cmd: python {tmp_path}/agent.py {tmp_path}/child", home=home, run="a")
     assert result.successes == 1
     assert gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_program_that_ends_by_a_signal_is_told_apart(home: Home) -> None:
-    result = run_suite(suite(), "cmd: sh -c 'kill -SEGV $$'", home=home, run="a")
+    result = run(suite(), "cmd: sh -c 'kill -SEGV $$'", home=home, run="a")
     assert result.crash == "AgentCrash: exit code -11: no message"
 
 
@@ -151,13 +151,13 @@ def test_a_command_finds_files_of_the_workspace_first_and_then_ours(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "act.py").write_text("print(42, end='')\n")
-    assert run_suite(suite(), "cmd: python act.py", home=home, run="a").successes == 1
+    assert run(suite(), "cmd: python act.py", home=home, run="a").successes == 1
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "act.py").write_text("print('of the workspace', end='')\n")
     (tmp_path / "tasks.yaml").write_text(
         "- {id: t, expected: of the workspace, files: {act.py: files/act.py}, checks: [{kind: equals}]}\n"
     )
-    assert run_suite(str(tmp_path / "tasks.yaml"), "cmd: python act.py", home=home, run="b").successes == 1
+    assert run(str(tmp_path / "tasks.yaml"), "cmd: python act.py", home=home, run="b").successes == 1
 
 
 def test_what_cannot_be_started_leaves_no_run(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,16 +165,16 @@ def test_what_cannot_be_started_leaves_no_run(home: Home, tmp_path: Path, monkey
     (tmp_path / "plain.txt").write_text("no program")
     for agent, said in (("cmd: no-such-command", "there is no command"), ("cmd: ./plain.txt", "Permission denied")):
         with pytest.raises(BadUsage, match=said):
-            run_suite(suite(), agent, home=home, run="a")
+            run(suite(), agent, home=home, run="a")
     with pytest.raises(BadUsage, match="choose never, failure or always"):
-        run_suite(suite(), "cmd: true", home=home, run="a", keep="sometimes")
+        run(suite(), "cmd: true", home=home, run="a", keep="sometimes")
     with pytest.raises(NotFound, match="no engine named 'moon'"):
-        run_suite(suite(), "cmd: true", home=home, run="a", engine="moon")
+        run(suite(), "cmd: true", home=home, run="a", engine="moon")
     assert home.names() == []
 
 
 def test_a_crash_is_told(home: Home) -> None:
-    result = run_suite(suite(2), "cmd: sh -c 'echo oh no >&2; exit 7'", home=home, run="a", workers=1)
+    result = run(suite(2), "cmd: sh -c 'echo oh no >&2; exit 7'", home=home, run="a", workers=1)
     assert (result.scored, result.crashed, result.crash) == (2, 2, "AgentCrash: exit code 7: oh no")
 
 
@@ -190,7 +190,7 @@ def test_one_agent_serves_several_event_loops(home: Home, http_agent: Any) -> No
     """As on a Ray worker, where every batch has a loop of its own, and the agent is the same."""
     agent = HttpAgent(http_agent(lambda path, task: {"answer": "42"}))
     for name in ("a", "b", "c"):
-        result = run_suite(suite(3), agent, home=home, run=name, retries=0)
+        result = run(suite(3), agent, home=home, run=name, retries=0)
         assert (result.successes, result.missing) == (3, {})
 
 
@@ -208,7 +208,7 @@ def test_a_wish_of_a_day_is_not_waited_for_and_a_kill_ends_the_waiting(home: Hom
     switch = threading.Thread(target=pull, daemon=True)
     switch.start()
     began = time.monotonic()
-    result = run_suite(suite(4), busy, home=home, run="a", workers=2)
+    result = run(suite(4), busy, home=home, run="a", workers=2)
     switch.join(timeout=60)
     assert time.monotonic() - began < 40  # not the minute that a wish is cut to, and not three of them
     assert result.stopped == "killed"

@@ -18,7 +18,7 @@ from ethogram.harness.engines.ray import BudgetActor, RayEngine, RemoteBudget
 from ethogram.harness.environment import Environment
 from ethogram.harness.executor import Work
 from ethogram.harness.options import AllCaps
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Episode
 from ethogram.prices import Amounts, Budget, CapReached, Caps
 from ethogram.store import Home, open_home

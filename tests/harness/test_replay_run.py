@@ -12,10 +12,11 @@ import pytest
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.environment import Environment
 from ethogram.harness.handle import EpisodeHandle
-from ethogram.harness.suites import replay_run, resume_run, run_suite
+from ethogram.harness.suites import replay_run, resume_run
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Condition, Suite, Task
-from ethogram.questions.home.runs import show_run
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.home.runs import show
+from ethogram.questions.reliability.question import stats
 from ethogram.store import Home
 from ethogram.store.lake import REPLAY
 from ethogram.wire.gateway.call import ModelReply, ModelRequest
@@ -81,11 +82,11 @@ def test_a_run_is_repeated_without_a_server_or_a_key(
     assert (result.replays, result.cost_usd, len(server.calls)) == ("rec", 0.0, 4)
     made, recorded = home.run(result.run), home.run("rec")
     assert made.info.kind == REPLAY
-    assert show_run(result.run, home=home).cost_usd == 0.0  # nobody was asked, whatever the price table says
+    assert show(result.run, home=home).cost_usd == 0.0  # nobody was asked, whatever the price table says
     seeds = [{(e.head.task, e.head.attempt): e.head.seed for e in run.entries} for run in (made, recorded)]
     assert seeds[0] == seeds[1]
     with pytest.raises(BadUsage, match="not independent attempts"):
-        reliability(result.run, home=home)
+        stats(result.run, home=home)
     # nothing is left to do, so nothing is done twice
     again = resume_run(result.run, suite=suite("a", "b"), home=home)
     assert (again.executed, again.failures, again.replays) == (0, (), "rec")

@@ -17,14 +17,15 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.agents import AgentCrash, Answer, ScriptedAgent
 from ethogram.harness.faults import NetworkFault, RateLimited
 from ethogram.harness.options import AllCaps, RunOptions, parse_caps, parse_meta
-from ethogram.harness.suites import plan_run, resume_run, run_suite
+from ethogram.harness.suites import plan_run, resume_run
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Condition, Suite, Task
 from ethogram.prices import Caps
-from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.question import cost as cost_of
 from ethogram.questions.home.buying import drill
 from ethogram.questions.home.kill_switch import kill
-from ethogram.questions.home.runs import show_run
-from ethogram.reading.traces import show_trace
+from ethogram.questions.home.runs import show
+from ethogram.reading.traces import trace
 from ethogram.store import Home, open_home
 from ethogram.traces import Missing, Scored
 
@@ -203,7 +204,7 @@ def test_what_is_paid_twice_stands_beside_what_attempts_cost(home: Home) -> None
     assert (again.scored, again.cost_usd, again.tokens) == (3, pytest.approx(0.03), 330)
     assert again.repeated_usd == pytest.approx(0.02 + 0.01 + 0.01), "the attempt that was replaced, and a further try"
     cost = cost_of("a", home=home)
-    assert (cost.cost_usd, show_run("a", home=home).cost_usd) == (pytest.approx(0.03), pytest.approx(0.03))
+    assert (cost.cost_usd, show("a", home=home).cost_usd) == (pytest.approx(0.03), pytest.approx(0.03))
     assert cost.repeated_usd == pytest.approx(again.repeated_usd)
     assert cost.paid_per_resolved == pytest.approx((0.03 + 0.04) / 3)
 
@@ -482,5 +483,5 @@ def test_a_workspace_that_is_kept_is_named(home: Home, tmp_path: Path) -> None:
     (entry,) = home.run("a").entries
     kept = Path(str(entry.head.meta["workspace"]))
     assert (kept / "draft.txt").read_text() == "half done"
-    assert show_trace(entry.head.trace_id, run="a", home=home).meta["workspace"] == str(kept)
+    assert trace(entry.head.trace_id, run="a", home=home).meta["workspace"] == str(kept)
     shutil.rmtree(kept)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measures.standard_columns import StandardValues, together
 from ethogram.questions.field.field import Field
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.reading.step_columns import FileGroup, SpanRows, StoredSteps, file_groups, span_rows
 from ethogram.store import Home, Limits, Policy, Redactor, Run
 from ethogram.store.files import LocalFiles
@@ -111,9 +111,9 @@ def test_files_that_share_a_trace_stay_together(files, rows):
 def test_engines_that_make_no_sense(tmp_path):
     run = lake(tmp_path / "home", 6)
     with pytest.raises(NotFound, match="no engine named 'rays'; did you mean 'ray'"):
-        field_of(run, engine="rays")
+        field(run, engine="rays")
     with pytest.raises(BadUsage, match="leave out engine ray"):
-        field_of(run, field=Field, engine="ray")
+        field(run, field=Field, engine="ray")
 
 
 MAIN = "from ethogram.cli.main import main; main()"
@@ -145,7 +145,7 @@ import sys, time
 from ethogram.errors import EthogramError
 from ethogram.reading import step_columns as field_columns
 from ethogram.cluster import Cluster
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 
 field_columns.PART_ROWS = 40
 home, spans = sys.argv[1:]
@@ -154,11 +154,11 @@ def slow():
     time.sleep(60)
 
 with Cluster() as cluster:
-    print(field_of("lake", home=home, preset="service", engine="ray").to_json())
+    print(field("lake", home=home, preset="service", engine="ray").to_json())
     with open(spans, "r+b") as file:
         file.truncate(200)
     for work in (
-        lambda: field_of("lake", home=home, engine="ray"),
+        lambda: field("lake", home=home, engine="ray"),
         lambda: Cluster(patience=1.0).map(slow, [()]),
     ):
         try:
@@ -172,7 +172,7 @@ with Cluster() as cluster:
 def test_on_ray_the_result_is_the_same_and_what_goes_wrong_is_a_sentence(tmp_path):
     pytest.importorskip("ray", reason="the extra 'ray' is not installed")
     run = lake(tmp_path / "home")
-    here = field_of(run, preset="service").to_json()
+    here = field(run, preset="service").to_json()
     assert json.loads(here)["horizons"], "states are read there too"
     spans = run.standing.named("spans-")[0].name
     done = python("-c", ON_RAY, run.files.reach, str(tmp_path / "home" / run.path / spans))

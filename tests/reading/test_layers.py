@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.compare.question import compare
 from ethogram.questions.gate.question import gate
 from ethogram.questions.logs.imports import import_logs
+from ethogram.questions.scoring.question import score
 from ethogram.questions.why.question import why
 from ethogram.reading.layers import layers_of
-from ethogram.reading.scoring import rescore
 from ethogram.store import Home
 
 CHECKS = (
@@ -44,7 +44,7 @@ def agent(*, says: float = 1.0, calls: float = 1.0, leaves: float = 1.0, crashes
 
 
 def test_each_layer_has_its_rate_and_the_way_taken_is_not_measured(home: Home) -> None:
-    run_suite(lamps(), agent(calls=0.0), k=5, home=home, run="night")
+    run(lamps(), agent(calls=0.0), k=5, home=home, run="night")
     found = layers_of("night", home=home)
     assert {layer: rate.value for layer, rate in found.layers.items()} == {"L0": 1.0, "L1": 0.0, "L2": None, "L3": 1.0}
     assert found.layers["L2"].why == "not measured: the steps were not judged; use ethogram judge"
@@ -64,16 +64,16 @@ def test_each_layer_has_its_rate_and_the_way_taken_is_not_measured(home: Home) -
 def test_the_layer_that_was_broken_is_the_one_that_moved(
     home: Home, worse: dict[str, float], moved: list[str], suspects: list[str]
 ) -> None:
-    run_suite(lamps(), agent(), k=10, home=home, run="old")
-    run_suite(lamps(), agent(**worse), k=10, home=home, run="new")
+    run(lamps(), agent(), k=10, home=home, run="old")
+    run(lamps(), agent(**worse), k=10, home=home, run="new")
     found = compare("old", "new", home=home).layers
     assert found is not None
     assert (found.moved, found.suspects) == (moved, suspects)
 
 
 def test_gate_and_why_say_the_same_as_compare(home: Home) -> None:
-    run_suite(lamps(), agent(), k=10, home=home, run="old")
-    run_suite(lamps(), agent(calls=0.3), k=10, home=home, run="new")
+    run(lamps(), agent(), k=10, home=home, run="old")
+    run(lamps(), agent(calls=0.3), k=10, home=home, run="new")
     moved = ["L1"]
     judged = gate("old", "new", home=home).layers
     assert judged is not None
@@ -88,8 +88,8 @@ def test_gate_and_why_say_the_same_as_compare(home: Home) -> None:
 
 
 def test_an_attempt_that_the_agent_crashed_fails_every_layer(home: Home) -> None:
-    run_suite(lamps(), agent(), k=6, home=home, run="old")
-    run_suite(lamps(), agent(crashes=True), k=6, home=home, run="new")
+    run(lamps(), agent(), k=6, home=home, run="old")
+    run(lamps(), agent(crashes=True), k=6, home=home, run="new")
     rates = layers_of("new", home=home).layers
     assert rates["L3"].value == 0.5
     assert rates["L1"].value == 0.5, "a crash is no way to be left out of a layer"
@@ -133,7 +133,7 @@ def test_a_score_that_nobody_places_is_said(logs: Any, home: Home) -> None:
     import_logs(logs.put("chat.jsonl", logs.chat("hello", "good day")), run="chat", home=home)
     (row,) = [{"trace": e.head.trace_id} for e in home.resolve("chat").entries]
     labels = logs.put("verdicts.csv", f"trace,outcome\n{row['trace']},1\n".encode())
-    rescore("chat", outcome_from=f"csv:{labels}", home=home)
+    score("chat", outcome_from=f"csv:{labels}", home=home)
     found = layers_of("chat", home=home)
     assert all(rate.value is None for rate in found.layers.values())
     assert len(found.notes) == 1
@@ -142,6 +142,6 @@ def test_a_score_that_nobody_places_is_said(logs: Any, home: Home) -> None:
 
 def test_a_check_asked_later_is_a_layer(logs: Any, home: Home) -> None:
     import_logs(logs.put("chat.jsonl", logs.chat("hello", "good day")), run="chat", home=home)
-    rescore("chat", checks=["contains=good"], home=home)
-    rescore("chat", checks=["contains=bad"], home=home)
+    score("chat", checks=["contains=good"], home=home)
+    score("chat", checks=["contains=bad"], home=home)
     assert layers_of("chat", home=home).layers["L0"].value == 0.0, "the newest demand of a name counts"

@@ -16,17 +16,17 @@ from ethogram.findings.finding import Facts
 from ethogram.findings.step_words import TraceWords
 from ethogram.measures.metrics import METRICS
 from ethogram.questions.compare.question import compare
-from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.question import cost as cost_of
 from ethogram.questions.field.files import FieldOptions, measure_traces
-from ethogram.questions.field.question import field_of
-from ethogram.questions.gate.planning import plan_runs
+from ethogram.questions.field.question import field
+from ethogram.questions.gate.planning import plan
 from ethogram.questions.golden.health import RanTasks, counted_runs
 from ethogram.questions.home.overview import run_overview
 from ethogram.questions.home.queries import sql
-from ethogram.questions.home.runs import EpisodeRow, show_run
+from ethogram.questions.home.runs import EpisodeRow, show
 from ethogram.questions.incident.opening import open_incident
 from ethogram.questions.logs.imports import import_logs
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.reliability.question import stats
 from ethogram.questions.why.decisions import step_words
 from ethogram.questions.why.question import why
 from ethogram.questions.why.side_by_side import BesideReader
@@ -96,9 +96,9 @@ def runs(home: Home, plain: Redactor) -> Home:
 def test_one_number(runs: Home, name: str) -> None:
     told = {
         "compare": compare("base", "new", home=runs, metric=name).base.value,
-        "field": field_of("base", home=runs, dimensions=[name, "steps"]).dimensions[name].mean,
+        "field": field("base", home=runs, dimensions=[name, "steps"]).dimensions[name].mean,
         "report": next(m.mean.value for m in metric_means("base", home=runs).metrics if m.name == name),
-        "show": getattr(show_run("base", home=runs).totals, name) / 4,
+        "show": getattr(show("base", home=runs).totals, name) / 4,
         "sql": sql(f"select avg({name}) as mean from episodes where run = 'base'", home=runs).rows()[0]["mean"],
         "trace": getattr(Trace(Head(**HEAD), tuple(spans_of(HEAD["trace_id"], 0)), {}).totals, name),
     }
@@ -110,7 +110,7 @@ HEAD: dict[str, Any] = {"trace_id": trace_id("test", "x"), "episode": episode_id
 
 def test_steps_that_err_compound(runs: Home) -> None:
     """What `stats` says of errors per step rests on the same count: 4 errors in 4 × 2 steps and 6 thoughts."""
-    found = reliability("base", [1], home=runs).compounding
+    found = stats("base", [1], home=runs).compounding
     assert found is not None
     assert found.per_step == pytest.approx(1 - 4 / 14)
 
@@ -245,7 +245,7 @@ def of_row(row: EpisodeRow) -> dict[str, float | None]:
 
 
 def by_show(home: Home) -> Reading:
-    return {row.task: of_row(row) for row in show_run("odd", home=home).traces}
+    return {row.task: of_row(row) for row in show("odd", home=home).traces}
 
 
 def by_sql(home: Home) -> Reading:
@@ -361,7 +361,7 @@ def test_every_price_of_an_attempt_weighs_tasks_equally(home: Home, plain: Redac
         "run_price twice": run_price(run, run),
         "cost": cost_of(run).per_run.value,
         "metric": next(m.mean.value for m in metric_means(run).metrics if m.name == "cost"),
-        "plan": plan_runs(run, drop=0.3).price,
+        "plan": plan(run, drop=0.3).price,
     }
     assert told == dict.fromkeys(told, pytest.approx(0.055))
 
@@ -401,7 +401,7 @@ def test_an_unknown_price_is_none(home: Home, plain: Redactor) -> None:
 def test_a_field_has_the_cost_of_every_call(home: Home, plain: Redactor, awkward: Home) -> None:
     names = ("priced", "cached", "cut off")
     store(home, plain, "known", map(trace_of, names))
-    found = field_of("known", home=home, dimensions=["cost_usd", "steps"])
+    found = field("known", home=home, dimensions=["cost_usd", "steps"])
     assert found.dimensions["cost_usd"].mean == pytest.approx(sum(expected(n)["cost"] or 0 for n in names) / 3)
     assert found.left_out == {}
 
@@ -411,7 +411,7 @@ def test_an_outcome_of_a_table_costs_the_same_everywhere(home: Home, tmp_path: P
     table.write_text("task,score,cost,seconds,input_tokens\na,1,0.5,13,100\nb,0,,,100\nc,0,0,2,100\n")
     import_logs(table, home=home, run="table")
     costs, seconds = {"a": 0.5, "b": None, "c": None}, {"a": 13.0, "b": None, "c": 2.0}
-    rows = show_run("table", home=home).traces
+    rows = show("table", home=home).traces
     assert {r.task: r.cost_usd for r in rows} == {r.task: r.cost_usd for r in cost_of("table", home=home).by_episode}
     assert {r.task: r.cost_usd for r in rows} == costs
     assert {r.task: r.seconds for r in rows} == seconds

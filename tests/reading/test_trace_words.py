@@ -9,7 +9,7 @@ import pytest
 from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.divergence.diff import diff
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.traces import TraceTree, find_trace, show_trace, split_place
+from ethogram.reading.traces import TraceTree, find_trace, split_place, trace
 from ethogram.store import Home
 
 
@@ -18,24 +18,24 @@ def parts(tree: TraceTree) -> list[tuple[int, str, str, str, int | None]]:
 
 
 def test_the_words_of_one_step(bells: str, home: Home) -> None:
-    model = show_trace("1/1", home=home, step=1)
+    model = trace("1/1", home=home, step=1)
     assert parts(model) == [(1, "read", "user", "", 0), (1, "call", "ring", '{"times": 1}', None)]
-    tool = show_trace("1/1", home=home, step=2)
+    tool = trace("1/1", home=home, step=2)
     assert parts(tool) == [
         (2, "arguments", "ring", '{"times": 1}', None),
         (2, "result", "ring", "Error: no bell", None),
     ]
     assert (tool.words[0].span.status, tool.words_of, tool.found) == ("error", 1, None)
-    assert show_trace("1/1", home=home).words == []
+    assert trace("1/1", home=home).words == []
 
 
 def test_neighbours_stop_at_the_ends(bells: str, home: Home) -> None:
     for step, around, steps in ((0, 1, [0, 1]), (3, 1, [2, 3]), (2, 9, [0, 1, 2, 3]), (1, 1, [0, 1, 2])):
-        assert [w.step for w in show_trace("1/1", home=home, step=step, around=around).words] == steps
+        assert [w.step for w in trace("1/1", home=home, step=step, around=around).words] == steps
 
 
 def test_each_text_stands_at_one_step(bells: str, home: Home) -> None:
-    whole = show_trace("1/1", home=home, full=True)
+    whole = trace("1/1", home=home, full=True)
     texts = [text for _, _, _, text, _ in parts(whole)]
     assert texts.count("Ring the bell.") == 1
     assert texts.count("Error: no bell") == 1
@@ -44,31 +44,31 @@ def test_each_text_stands_at_one_step(bells: str, home: Home) -> None:
 
 
 def test_a_search_counts_steps_and_times(bells: str, home: Home) -> None:
-    found = show_trace("1/1", home=home, find="RING")
+    found = trace("1/1", home=home, find="RING")
     assert found.found is not None
     # once in the user's words, then as the tool of the call, of its arguments and of its result
     assert (found.found.at, found.found.steps, found.found.of, found.found.times) == ([0, 1, 2], 3, 4, 4)
     assert [w.step for w in found.words] == [0, 1, 2]
-    tools = show_trace("1/1", home=home, find="ring", only="tools").found
+    tools = trace("1/1", home=home, find="ring", only="tools").found
     assert tools is not None
     assert (tools.steps, tools.of) == (1, 1)
-    none = show_trace("1/1", home=home, find="elephant")
+    none = trace("1/1", home=home, find="elephant")
     assert none.found is not None
     assert (none.found.steps, none.words) == (0, [])
 
 
 @pytest.mark.parametrize(("only", "steps"), [("errors", [2]), ("tools", [2]), ("model", [1, 3])])
 def test_only_spans_of_a_kind(bells: str, home: Home, only: str, steps: list[int]) -> None:
-    tree = show_trace("1/1", home=home, only=only)
+    tree = trace("1/1", home=home, only=only)
     assert [s.step for s in tree.spans] == steps
     assert (tree.shown, tree.of) == (len(steps), len(steps))
-    assert [w.step for w in show_trace("1/1", home=home, only=only, full=True).words] == steps
-    assert [w.step for w in show_trace("1/1", home=home, only=only, step=0).words] == [0], "the step itself is shown"
+    assert [w.step for w in trace("1/1", home=home, only=only, full=True).words] == steps
+    assert [w.step for w in trace("1/1", home=home, only=only, step=0).words] == [0], "the step itself is shown"
 
 
 def test_a_limit_holds_for_words_too(logs: Any, home: Home) -> None:
     import_logs(logs.put("a.jsonl", logs.session(60)), home=home, run="long")
-    tree = show_trace("", run="long", home=home, full=True, limit=5)
+    tree = trace("", run="long", home=home, full=True, limit=5)
     assert (len(tree.words), tree.words_of) == (5, 60)
 
 
@@ -80,24 +80,24 @@ def test_a_place_can_be_pasted(bells: str, home: Home) -> None:
     assert split_place("b2:10") == ("b2:10", None), "an id that is all digits is no step"
     assert split_place("a:b/3") == ("a:b/3", None)
     assert find_trace(f"{short}:2", home=home)[1] == entry
-    assert [w.step for w in show_trace(f"{short}:2", home=home).words] == [2]
-    assert [w.step for w in show_trace(f"{short}:2", home=home, step=1).words] == [1], "--step has the last word"
+    assert [w.step for w in trace(f"{short}:2", home=home).words] == [2]
+    assert [w.step for w in trace(f"{short}:2", home=home, step=1).words] == [1], "--step has the last word"
     assert diff(f"{short}:2", "1/0", home=home).first.trace_id == entry.head.trace_id
 
 
 def test_what_cannot_be_asked_for(bells: str, home: Home) -> None:
     with pytest.raises(NotFound, match="has no step 4; it has steps 0 to 3"):
-        show_trace("1/1", home=home, step=4)
+        trace("1/1", home=home, step=4)
     with pytest.raises(NotFound, match="has no step -1"):
-        show_trace("1/1", home=home, step=-1)
+        trace("1/1", home=home, step=-1)
     with pytest.raises(BadUsage, match="only takes: errors, tools, model"):
-        show_trace("1/1", home=home, only="wrong")
+        trace("1/1", home=home, only="wrong")
     with pytest.raises(BadUsage, match="name the step with step"):
-        show_trace("1/1", home=home, around=1)
+        trace("1/1", home=home, around=1)
     with pytest.raises(BadUsage, match="a number of neighbours"):
-        show_trace("1/1", home=home, step=1, around=-1)
+        trace("1/1", home=home, step=1, around=-1)
     with pytest.raises(BadUsage, match="needs a text"):
-        show_trace("1/1", home=home, find=" ")
+        trace("1/1", home=home, find=" ")
 
 
 def test_the_words_where_two_traces_part(bells: str, home: Home) -> None:

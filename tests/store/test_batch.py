@@ -12,8 +12,20 @@ from hypothesis import strategies as st
 
 from ethogram.errors import Damaged
 from ethogram.plans import episode_seed
-from ethogram.questions.home.exports import export_run
-from ethogram.store import Batch, Home, Lake, Policy, Redactor, RetentionRule, Run, compact, retain, rewrite, verify
+from ethogram.questions.home.exports import export
+from ethogram.store import (
+    Batch,
+    Home,
+    Lake,
+    Policy,
+    Redactor,
+    RetentionRule,
+    Run,
+    compact,
+    retain_run,
+    rewrite,
+    verify_run,
+)
 from ethogram.store.batch import tally
 from ethogram.store.episodes import FIGURES
 from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
@@ -117,7 +129,7 @@ def test_whatever_rewrites_a_run_keeps_its_batches(
     def check(segments: int) -> None:
         held = home.run("r")
         assert sorted((b.id, b.outcomes, b.at_ns) for b in held.batches) == before
-        found = verify(held)
+        found = verify_run(held)
         assert (found.ok, found.episodes, found.leftovers) == (True, 25, [])
         assert len(held.segments()) == segments
 
@@ -126,10 +138,10 @@ def test_whatever_rewrites_a_run_keeps_its_batches(
     check(1)
     rewrite(home.run("r"))
     check(1)
-    gone = retain(home.run("r"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=run.info.created_ns + DAY_NS)
+    gone = retain_run(home.run("r"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=run.info.created_ns + DAY_NS)
     assert len(gone.forgotten) == 1  # only traces can be forgotten
     check(1)
-    export_run("r", "csv", out=tmp_path / "out", home=home)
+    export("r", "csv", out=tmp_path / "out", home=home)
     assert len((tmp_path / "out" / "episodes.csv").read_text().splitlines()) == 26
 
 

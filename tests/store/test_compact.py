@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ethogram.errors import EthogramError, Locked
-from ethogram.questions.home.maintenance import retain_runs
-from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, retain, rewrite, sweep, verify
+from ethogram.questions.home.maintenance import retain
+from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, retain_run, rewrite, sweep, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.store.rescore import append_outcomes
 from ethogram.store.retain import RetentionRule
@@ -61,7 +61,7 @@ def test_many_small_files_become_few_and_nothing_else_changes(home: Home, plain:
     assert (done.segments_before, done.segments_after) == (9, 1)
     assert contents(home.run("run")) == before
     assert len(files(run)) == 6 < count  # run.json, ledger, spans, texts, labels, the note
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 8)
     assert home.run("run").leases() == {}
     state = files(run)
@@ -84,7 +84,7 @@ def test_writing_and_compacting_in_turn(home: Home, plain: Redactor, write_trace
         before = contents(run)
         assert compact(run).segments_after == 1
         assert contents(run) == before
-    assert verify(run).episodes == 32
+    assert verify_run(run).episodes == 32
 
 
 def test_nothing_happens_while_somebody_writes(home: Home, plain: Redactor, write_trace: Any) -> None:
@@ -96,7 +96,7 @@ def test_nothing_happens_while_somebody_writes(home: Home, plain: Redactor, writ
             compact(run)
         assert [f for f in files(run) if not f.startswith("writers/")] == state
     compact(run)
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_replaced_outcomes_go_but_what_they_cost_was_paid(home: Home, plain: Redactor, write_trace: Any) -> None:
@@ -119,11 +119,11 @@ def test_replaced_outcomes_go_but_what_they_cost_was_paid(home: Home, plain: Red
     assert {label.why and run.texts.get(label.why, e.texts) for e in run.entries for label in run.labels()
             if label.trace_id == e.head.trace_id} == {"found"}  # fmt: skip
     assert len(run.segments()) == 1
-    assert verify(run).ok
+    assert verify_run(run).ok
     rewrite(run)
     assert contents(run)["traces"] == before["traces"]
     assert spent(run) == pytest.approx(paid)
-    assert (verify(run).ok, len(run.entries)) == (True, 12)
+    assert (verify_run(run).ok, len(run.entries)) == (True, 12)
 
 
 def test_one_episode_written_twice_is_still_one(home: Home, plain: Redactor, write_trace: Any) -> None:
@@ -142,7 +142,7 @@ def test_one_episode_written_twice_is_still_one(home: Home, plain: Redactor, wri
     compact(run)
     assert contents(home.run("run")) == before
     assert len(run.segments()) == 3
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_later_scores_still_stand(home: Home, plain: Redactor, write_trace: Any) -> None:
@@ -154,7 +154,7 @@ def test_later_scores_still_stand(home: Home, plain: Redactor, write_trace: Any)
     assert compact(run).segments_after == 2
     assert contents(home.run("run")) == before
     assert next(e.head.outcome for e in run.entries if e.head.trace_id == made[2]) == Scored(0.0, "a second look")
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_sealed_texts_stay_sealed_and_lost_keys_keep_their_files(
@@ -173,7 +173,7 @@ def test_sealed_texts_stay_sealed_and_lost_keys_keep_their_files(
     fill(run, plain, write_trace, count=5, start=11)
     keys.drop(first)
     compact(run)
-    found = verify(home.run("run"))
+    found = verify_run(home.run("run"))
     assert (found.damaged, found.sealed_away, found.episodes) == ([], 1, 16)
 
 
@@ -187,15 +187,15 @@ def test_it_goes_on_in_batches(home: Home, plain: Redactor, write_trace: Any, mo
     done = compact(run)
     assert 1 < done.segments_after < 12
     assert contents(home.run("run")) == before
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_retention_compacts_what_it_keeps(home: Home, plain: Redactor, write_trace: Any) -> None:
     run = home.create("run", "import")
     fill(run, plain, write_trace)
-    assert retain(run, RetentionRule(keep_all_s=1e6)).bytes_after is None
+    assert retain_run(run, RetentionRule(keep_all_s=1e6)).bytes_after is None
     assert len(run.segments()) == 9
-    done = retain_runs(["run"], dry_run=False, home=home)
+    done = retain(["run"], dry_run=False, home=home)
     (told,) = done.runs
     assert told.bytes_after is not None
     assert told.bytes_after < told.bytes_before / 2
@@ -209,7 +209,7 @@ def test_a_run_is_rewritten_after_it_was_compacted(home: Home, plain: Redactor, 
     compact(run)
     rewrite(run)
     assert contents(run) == before
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 class Crash(BaseException):
@@ -257,7 +257,7 @@ def test_an_interruption_anywhere_changes_nothing_that_is_seen(
             except (Crash, EthogramError):
                 pass
             run = Home(LocalFiles(root)).run("run")
-            assert verify(run).damaged == [], (left, again)
+            assert verify_run(run).damaged == [], (left, again)
             assert contents(run, "labels") == before, (left, again)
             segments.add(len(run.segments()))
             # this process lives on, so a lease that a crash left behind must be given up by hand
@@ -265,7 +265,7 @@ def test_an_interruption_anywhere_changes_nothing_that_is_seen(
                 run.files.delete(f"{run.path}/writers/{name}.json")
         compact(run)
         sweep(run)
-        found = verify(run)
+        found = verify_run(run)
         assert (found.damaged, found.leftovers, found.episodes, len(run.segments())) == ([], [], 5, 1), left
         assert contents(run, "labels") == before
         left += 1 if left < 12 else 4  # first everything that is written, then what is removed

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
-from ethogram.store import Home, Limits, Policy, Redactor, open_home, rewrite, verify
+from ethogram.store import Home, Limits, Policy, Redactor, open_home, rewrite, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Scored, Text, text_ref
 
@@ -193,11 +193,11 @@ def test_texts_that_look_like_stored_messages_lean_on_nothing(home: Home, plain:
         sink.span(Span(trace_id="b2:x", span_id="a", seq=0, kind="tool", name="cat", result=ref))  # type: ignore[arg-type]
         sink.finish(Head(trace_id="b2:x", episode="b2:e", task="t"), ())  # type: ignore[arg-type]
     run = home.run("run")
-    assert verify(run).damaged == []
+    assert verify_run(run).damaged == []
     (trace,) = run.traces()
     assert dict(trace.texts) == {ref: fake}
     rewrite(run)
-    assert verify(run).damaged == []
+    assert verify_run(run).damaged == []
 
 
 def test_texts_of_a_trace_include_what_labels_say(home: Home, plain: Redactor, write_trace: Any) -> None:
@@ -307,10 +307,10 @@ def test_run_json_is_plain_and_proves_itself(home: Home) -> None:
     file = place(home, "run", "run.json")
     content = msgspec.json.decode(file.read_bytes())
     assert content["name"] == "run"
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
     content["meta"]["b"] = 2
     file.write_bytes(msgspec.json.encode(content))
-    assert [p.where for p in verify(home.run("run")).damaged] == ["run.json"]
+    assert [p.where for p in verify_run(home.run("run")).damaged] == ["run.json"]
 
 
 def test_umask_is_respected(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 from ethogram.errors import Damaged
-from ethogram.store import Home, Keyring, Lake, Redactor, compact, verify
+from ethogram.store import Home, Keyring, Lake, Redactor, compact, verify_run
 from ethogram.store.numbered import ELSEWHERE, addressed, numbered
 from ethogram.store.segment import open_parquet, span_table, spans_of
 from ethogram.traces import Ref, Span, SpanId, TraceId
@@ -77,7 +77,7 @@ def test_texts_of_earlier_commits_lie_elsewhere(home: Home, plain: Redactor, wri
     assert Lake([run]).columns("span_id", "input", "result").to_pylist() == columns
     asked = "SELECT span_id, input, result FROM spans ORDER BY trace_id, seq"
     assert sorted(map(str, Lake([run]).sql(asked).to_pylist())) == sorted(map(str, columns))
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def _elsewhere(run: Any, name: str) -> list[list[str]]:
@@ -104,4 +104,4 @@ def test_a_damaged_text_segment_is_named_by_readers_of_spans(home: Home, plain: 
     texts.write_bytes(texts.read_bytes()[:-9])
     with pytest.raises(Damaged, match=r"texts-.* cannot be read"):
         next(home.run("run").traces())
-    assert [p.where for p in verify(home.run("run")).damaged] == [texts.name]
+    assert [p.where for p in verify_run(home.run("run")).damaged] == [texts.name]

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, rewrite, verify
+from ethogram.store import Home, Keyring, Lake, Redactor, Run, compact, rewrite, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Missing
 
@@ -40,7 +40,7 @@ def contents(run: Run) -> dict[str, Any]:
 
 def test_it_opens_and_is_whole(old: Home) -> None:
     for run in old.runs():
-        found = verify(run)
+        found = verify_run(run)
         assert (found.damaged, found.leftovers, found.unproven) == ([], [], [])
     rows = Lake(old.runs()).sql("SELECT run, task, score, reason, spans FROM episodes ORDER BY ALL").to_pylist()
     assert [tuple(r.values()) for r in rows] == [
@@ -71,7 +71,7 @@ def test_compacting_and_rewriting_change_nothing(old: Home, name: str) -> None:
     after = contents(run)
     assert after["traces"] == before["traces"]
     assert after["tables"]["spans"] == before["tables"]["spans"]
-    assert verify(run).ok
+    assert verify_run(run).ok
     assert not [n for n in run.files.names(f"{run.path}/ledger") if n.endswith(".jsonl")]
 
 
@@ -87,4 +87,4 @@ def test_it_grows(old: Home, plain: Redactor, write_trace: Any) -> None:
     before = contents(run)
     compact(run, few=0)
     assert contents(run) == before
-    assert verify(run).ok
+    assert verify_run(run).ok

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.maintenance import verify
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, open_home
 from ethogram.store.files import LocalFiles
@@ -34,7 +34,7 @@ def filled(root: Path) -> Home:
     log.write_text(LOG)
     home = open_home(str(root))
     assert import_logs(log, home=home, run="r").traces == 1
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok
     return home
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethogram.errors import Locked, Sealed
-from ethogram.store import Home, Keyring, Lake, Policy, Redactor, RetentionRule, retain, rewrite, sweep, verify
+from ethogram.store import Home, Keyring, Lake, Policy, Redactor, RetentionRule, retain_run, rewrite, sweep, verify_run
 from ethogram.store.lease import release_lease, take
 from ethogram.store.ledger import Header, Revision, decode_segment, encode_segment
 from ethogram.store.ledger_file import unpack
@@ -50,8 +50,8 @@ def test_the_newest_outcome_counts_and_spans_count_once(home: Home, plain: Redac
     assert trace.labels[0].at_ns is not None
     told = run.trace(by_id[two])
     assert [x.name for x in told.labels] == ["quality", "grade"]
-    assert verify(run).ok
-    assert verify(run).episodes == 2
+    assert verify_run(run).ok
+    assert verify_run(run).episodes == 2
     assert sweep(run) == []
 
 
@@ -79,12 +79,12 @@ def test_a_rewrite_folds_revisions_in(home: Home, plain: Redactor, write_trace: 
     assert by_id[two].head.outcome == Scored(1.0, "test")
     trace = run.trace(by_id[one])
     assert trace.text(trace.labels[0].why or Ref("")) == "words"
-    assert verify(run).ok
-    forgotten = retain(run, RetentionRule(keep_all_s=0.0), dry_run=False).forgotten
+    assert verify_run(run).ok
+    forgotten = retain_run(run, RetentionRule(keep_all_s=0.0), dry_run=False).forgotten
     assert [d.trace_id for d in forgotten] == [two], "the new outcome is a failure, and failures are kept"
     append_outcomes(run, {two: Scored(0.5, "late")}, [label(two, 0.5, "words for a forgotten trace")], plain)
     assert next(e for e in run.entries if e.head.trace_id == two).head.outcome == Scored(0.5, "late")
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_a_superseded_trace_takes_its_revision_with_it(home: Home, plain: Redactor, write_trace: Write) -> None:
@@ -97,7 +97,7 @@ def test_a_superseded_trace_takes_its_revision_with_it(home: Home, plain: Redact
     run.forget_cache()
     assert [(e.head.trace_id, e.head.outcome) for e in run.entries] == [(new, Scored(1.0, "test"))]
     assert list(run.labels()) == []
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_a_sealed_run_stays_sealed(home: Home, keys: Keyring, plain: Redactor, write_trace: Write) -> None:

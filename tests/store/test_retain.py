@@ -13,8 +13,8 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadUsage, EthogramError, Locked, NotFound
-from ethogram.questions.home.maintenance import retain_runs
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.maintenance import retain
+from ethogram.questions.home.runs import show
 from ethogram.store import (
     Home,
     Keyring,
@@ -23,10 +23,10 @@ from ethogram.store import (
     RetentionRule,
     Run,
     age_seconds,
-    retain,
+    retain_run,
     rewrite,
     sweep,
-    verify,
+    verify_run,
 )
 from ethogram.store.files import LocalFiles
 from ethogram.store.ledger_file import unpack
@@ -83,7 +83,7 @@ def later(run: Run, seconds: float) -> int:
 
 def test_a_dry_run_changes_nothing(home: Home, run: Run) -> None:
     before = state(home)
-    done = retain(run, OLD, now_ns=later(run, 15 * DAY))
+    done = retain_run(run, OLD, now_ns=later(run, 15 * DAY))
     assert state(home) == before
     assert (done.dry_run, done.kept, len(done.forgotten), done.bytes_after) == (True, 2, 3, None)
     assert {d.why for d in done.forgotten} == {"older than 1209600 s, not a failure, not in the sample of 0%"}
@@ -92,7 +92,7 @@ def test_a_dry_run_changes_nothing(home: Home, run: Run) -> None:
 def test_the_old_successes_are_forgotten_and_the_rest_stays(home: Home, run: Run) -> None:
     before = {e.head.origin.name: e for e in run.entries if e.head.origin}
     kept = {t.head.origin.name: (t.spans, dict(t.texts), t.labels) for t in run.traces() if t.head.origin}
-    done = retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
+    done = retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
     assert (done.kept, len(done.forgotten)) == (2, 3)
     assert done.bytes_after is not None
     assert done.bytes_after < done.bytes_before
@@ -114,7 +114,7 @@ def test_the_old_successes_are_forgotten_and_the_rest_stays(home: Home, run: Run
         run.trace(entries["success 0"])
     assert [(x.value, x.why is None) for x in run.labels()] == [(0.5, True)] * 3 + [(0.5, False)]
     assert [line for _, line in run.notes("sources")] == [NOTE]
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 5)
     lake = Lake([run])
     assert lake.sql("SELECT count(*) AS n FROM episodes WHERE forgotten IS NULL").to_pylist() == [{"n": 2}]
@@ -123,7 +123,7 @@ def test_the_old_successes_are_forgotten_and_the_rest_stays(home: Home, run: Run
 
 def test_the_words_are_gone_from_the_bytes(home: Home, run: Run) -> None:
     assert grep(home, "secret of success 1")
-    retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
+    retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
     for n in range(3):
         assert not grep(home, f"secret of success {n}")
     assert grep(home, "words of failure")
@@ -132,7 +132,7 @@ def test_the_words_are_gone_from_the_bytes(home: Home, run: Run) -> None:
 
 
 def test_what_went_and_why_is_on_record(home: Home, run: Run) -> None:
-    done = retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
+    done = retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
     ((name, line),) = home.run("run").notes("retention")
     record = msgspec.json.decode(line)
     assert name.startswith("retention/")
@@ -140,17 +140,17 @@ def test_what_went_and_why_is_on_record(home: Home, run: Run) -> None:
     assert [d["trace_id"] for d in record["forgotten"]] == [
         e.head.trace_id for e in home.run("run").entries if e.forgotten
     ]
-    fill_again = retain(
+    fill_again = retain_run(
         home.run("run"), RetentionRule(keep_all_s=0, keep_failures=False), dry_run=False, now_ns=later(run, DAY)
     )
     assert len(fill_again.forgotten) == 2
     assert len(list(home.run("run").notes("retention"))) == 2  # the first record is still there
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
 
 
 def test_nothing_to_do_is_nothing_done(home: Home, run: Run) -> None:
     before = state(home)
-    done = retain(run, OLD, dry_run=False, now_ns=later(run, DAY))
+    done = retain_run(run, OLD, dry_run=False, now_ns=later(run, DAY))
     assert (done.kept, done.forgotten, done.bytes_after) == (5, [], done.bytes_before)
     assert state(home) == before
 
@@ -172,10 +172,10 @@ def test_the_sample_is_stable_and_about_right(plain: Redactor, tmp_path: Path, w
     assert 50 < len(twenty) < 115
     assert twenty < forty  # a larger share keeps what a smaller one kept
     assert (kept(0.0), len(kept(1.0))) == (set(), 400)
-    retain(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
+    retain_run(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
     run = home.run("many")
     assert {e.head.trace_id for e in run.entries if not e.forgotten} == twenty == kept(0.2)
-    again = retain(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
+    again = retain_run(run, RetentionRule(keep_all_s=0, sample=0.2), dry_run=False, now_ns=now)
     assert again.forgotten == []
 
 
@@ -208,28 +208,28 @@ def test_refused_while_somebody_writes(home: Home, run: Run, plain: Redactor) ->
     before = state(home)
     with run.writer(plain):
         with pytest.raises(Locked, match=r"run 'run' is being written by 1 writer\(s\); try again"):
-            retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
-        assert retain(run, OLD, now_ns=later(run, 15 * DAY)).dry_run  # a dry run disturbs nobody
+            retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY))
+        assert retain_run(run, OLD, now_ns=later(run, 15 * DAY)).dry_run  # a dry run disturbs nobody
     assert state(home) == before
-    assert retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY)).forgotten
+    assert retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY)).forgotten
 
 
 def test_a_sealed_run_stays_sealed(home: Home, keys: Keyring, plain: Redactor, write_trace: Any) -> None:
     keys.new()
     run = home.create("run", "import")
     fill(run, plain, write_trace)
-    retain(home.run("run"), OLD, dry_run=False, now_ns=later(home.run("run"), 15 * DAY))
+    retain_run(home.run("run"), OLD, dry_run=False, now_ns=later(home.run("run"), 15 * DAY))
     run = home.run("run")
     assert all(f.key for f in run.standing.named("texts-"))
     assert "words of failure" in next(run.traces()).messages[1].text
 
 
 def test_the_verb_behind_it(home: Home, run: Run) -> None:
-    dry = retain_runs(keep_all="0s", sample=0.0, home=home)
+    dry = retain(keep_all="0s", sample=0.0, home=home)
     assert (dry.dry_run, dry.kept, dry.forgotten) == (True, 2, 3)
-    done = retain_runs(["run"], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    done = retain(["run"], keep_all="0s", sample=0.0, dry_run=False, home=home)
     assert done.forgotten == 3
-    assert show_run("run", home=home).forgotten == 3
+    assert show("run", home=home).forgotten == 3
 
 
 def test_large_traces_are_rewritten_in_pieces(home: Home, plain: Redactor, write_trace: Any, monkeypatch: Any) -> None:
@@ -247,7 +247,7 @@ def test_large_traces_are_rewritten_in_pieces(home: Home, plain: Redactor, write
     assert len(run.standing.named("spans-")) > 1
     assert len(run.standing.named("texts-")) > 3
     assert all(len(e.spans) <= 2 for e in run.entries)  # rows that lie together are one place
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 # -- crashes ---------------------------------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
     file = msgspec.json.decode(keys.path.read_bytes())
     keys.path.write_bytes(msgspec.json.encode({**file, "active": old_key}))
     change: Callable[[Run], Any] = {
-        "forget": lambda run: retain(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY)),
+        "forget": lambda run: retain_run(run, OLD, dry_run=False, now_ns=later(run, 15 * DAY)),
         "rotate": lambda run: rewrite(run, key=new_key),
     }[deed]
     seen, completed, left = set(), False, 0
@@ -304,7 +304,7 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
             pass
         home = Home(LocalFiles(root), keys)
         run = home.run("run")
-        found = verify(run)
+        found = verify_run(run)
         assert found.damaged == [], (left, found.damaged)
         assert found.episodes == 4
         forgotten = sum(e.forgotten is not None for e in run.entries)
@@ -316,10 +316,10 @@ def test_an_interruption_anywhere_leaves_the_old_run_or_the_new_one(
         for name in run.leases():
             run.files.delete(f"{run.path}/writers/{name}.json")
         sweep(run)
-        again = verify(home.run("run"))
+        again = verify_run(home.run("run"))
         assert (again.damaged, again.leftovers, again.episodes) == ([], [], 4)
         change(home.run("run"))  # and the next attempt goes through
-        assert verify(home.run("run")).ok
+        assert verify_run(home.run("run")).ok
         left += 1
     assert left > 5
     assert seen == {(0, (old_key,)), (2, (old_key,)) if deed == "forget" else (0, (new_key,))}
@@ -338,5 +338,5 @@ def test_an_interrupted_rewrite_is_not_undone_by_the_next(tmp_path: Path, plain:
                 except Crash:
                     for name in run.leases():
                         LocalFiles(root).delete(f"{run.path}/writers/{name}.json")
-            found = verify(Home(LocalFiles(root)).run("run"))
+            found = verify_run(Home(LocalFiles(root)).run("run"))
             assert (found.damaged, found.episodes) == ([], 4), (first, second)

@@ -12,13 +12,24 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage, Locked
-from ethogram.questions.home.exports import export_run
-from ethogram.questions.home.maintenance import check_health, verify_runs
+from ethogram.questions.home.exports import export
+from ethogram.questions.home.maintenance import check_health, verify
 from ethogram.questions.home.queries import sql
-from ethogram.questions.home.runs import list_runs, remove_run, show_run
+from ethogram.questions.home.runs import rm, runs, show
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.traces import show_trace
-from ethogram.store import Home, Keyring, Lake, Limits, Redactor, RetentionRule, open_home, retain, sweep, verify
+from ethogram.reading.traces import trace
+from ethogram.store import (
+    Home,
+    Keyring,
+    Lake,
+    Limits,
+    Redactor,
+    RetentionRule,
+    open_home,
+    retain_run,
+    sweep,
+    verify_run,
+)
 from ethogram.traces import Scored
 
 pytestmark = pytest.mark.xdist_group("s3")
@@ -41,11 +52,11 @@ def test_write_query_verify(lake: Home, plain: Redactor, write_trace: Any, s3_ad
         write_trace(b, "two", steps=3)
         b.commit()
         with pytest.raises(Locked):
-            retain(run, RetentionRule(keep_all_s=0), dry_run=False)
+            retain_run(run, RetentionRule(keep_all_s=0), dry_run=False)
     again = open_home(s3_address, keys).resolve("latest")
     assert [len(t.spans) for t in again.traces()] == [5, 7]
     assert [m.role for m in next(again.traces()).messages][:2] == ["system", "user"]
-    found = verify(again)
+    found = verify_run(again)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 2)
     table = Lake([again])
     assert table.sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 12}]
@@ -85,14 +96,14 @@ def test_sealed_retained_swept(lake: Home, keys: Keyring, plain: Redactor, write
     assert all(b"words of" not in lake.files.read(f"runs/run/{f.name}") for f in texts)
     assert Lake(lake.runs()).sql("SELECT count(*) AS n FROM texts WHERE body LIKE '%good 1%'").to_pylist()[0]["n"] > 3
     now = lake.run("run").entries[-1].at_ns + 10**11
-    done = retain(lake.run("run"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=now)
+    done = retain_run(lake.run("run"), RetentionRule(keep_all_s=1), dry_run=False, now_ns=now)
     assert len(done.forgotten) == 3
-    found = verify(lake.run("run"))
+    found = verify_run(lake.run("run"))
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 4)
     assert not any(lake.files.exists(f"runs/run/{f.name}") for f in texts)
     assert "words of bad" in (next(lake.run("run").traces()).answer or "")
     lake.files.publish("runs/run/spans-dead-000000.parquet", b"left over")
-    assert verify(lake.run("run")).leftovers == ["spans-dead-000000.parquet"]
+    assert verify_run(lake.run("run")).leftovers == ["spans-dead-000000.parquet"]
     assert sweep(lake.run("run")) == ["spans-dead-000000.parquet"]
 
 
@@ -103,11 +114,11 @@ def test_damage_is_named(lake: Home, plain: Redactor, write_trace: Any) -> None:
     for file in lake.run("run").standing.files:
         data = lake.files.read(f"runs/run/{file.name}")
         lake.files.publish(f"runs/run/{file.name}", data[:9] + bytes([data[9] ^ 1]) + data[10:])
-        assert file.name in {p.where for p in verify(lake.run("run")).damaged}
+        assert file.name in {p.where for p in verify_run(lake.run("run")).damaged}
         lake.files.delete(f"runs/run/{file.name}")
-        assert file.name in {p.where for p in verify(lake.run("run")).damaged}
+        assert file.name in {p.where for p in verify_run(lake.run("run")).damaged}
         lake.files.publish(f"runs/run/{file.name}", data)
-    assert verify(lake.run("run")).ok
+    assert verify_run(lake.run("run")).ok
 
 
 def test_every_verb_behind_the_command(lake: Home, tmp_path: Path) -> None:
@@ -118,19 +129,19 @@ def test_every_verb_behind_the_command(lake: Home, tmp_path: Path) -> None:
     done = import_logs(log, home=lake, run="logs", format="tau-bench")
     assert (done.traces, done.skipped) == (3, [])
     assert import_logs(log, home=lake, run="logs", format="tau-bench").unchanged == 3
-    assert [r.run for r in list_runs(home=lake).runs] == ["logs"]
-    summary = show_run("logs", home=lake)
+    assert [r.run for r in runs(home=lake).runs] == ["logs"]
+    summary = show("logs", home=lake)
     assert (summary.episodes, summary.scored) == (3, 3)
-    tree = show_trace(summary.traces[0].trace_id, home=lake)
+    tree = trace(summary.traces[0].trace_id, home=lake)
     assert tree.of == len(tree.spans) > 0
     assert sql("SELECT count(*) AS n FROM episodes", home=lake).records == [{"n": 3}]
-    assert verify_runs(home=lake).ok
+    assert verify(home=lake).ok
     assert check_health(home=lake).checks
     for format in ("jsonl", "csv", "parquet"):
-        out = export_run("logs", format, out=tmp_path / f"out-{format}", home=lake)
+        out = export("logs", format, out=tmp_path / f"out-{format}", home=lake)
         assert out.traces == 3
         assert all(Path(f).stat().st_size > 0 for f in out.files)
-    assert remove_run("logs", home=lake).episodes == 3
+    assert rm("logs", home=lake).episodes == 3
     assert lake.names() == []
 
 

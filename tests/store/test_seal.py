@@ -16,7 +16,7 @@ import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound, Sealed
 from ethogram.questions.home.maintenance import drop_key, list_keys, new_key, rotate_keys
-from ethogram.store import Home, Keyring, Lake, Redactor, RetentionRule, Run, retain, rewrite, verify
+from ethogram.store import Home, Keyring, Lake, Redactor, RetentionRule, Run, retain_run, rewrite, verify_run
 from ethogram.store.ledger_file import unpack
 from ethogram.store.seal import KEY_BYTES, key_id
 
@@ -56,7 +56,7 @@ def test_no_payload_is_readable_without_the_key(home: Home, sealed: Run) -> None
     assert grep(home, WORDS) == []
     assert grep(home, "You are an agent") == []
     assert len(grep(home, "search")) >= 1  # names of tools are metadata, and stay open
-    found = verify(sealed)
+    found = verify_run(sealed)
     assert (found.damaged, found.sealed_away, found.texts > 20) == ([], 0, True)
 
 
@@ -110,7 +110,7 @@ def test_rotation_leaves_nothing_under_the_old_key(home: Home, sealed: Run, keys
     drop_key(str(old), home=home)
     run = home.run("run")
     assert [dict(t.texts) for t in run.traces()] == before
-    assert verify(run).ok
+    assert verify_run(run).ok
     assert grep(home, WORDS) == []
 
 
@@ -129,13 +129,13 @@ def test_dropping_a_key_is_forgetting(home: Home, sealed: Run, keys: Keyring, tm
     with pytest.raises(Sealed, match=rf"run 'run': the payloads are sealed with key {key}"):
         Lake([run]).sql("SELECT * FROM texts")
     assert Lake([run]).sql("SELECT count(*) AS n FROM spans").to_pylist() == [{"n": 21}]
-    found = verify(run)
+    found = verify_run(run)
     assert (found.ok, found.sealed_away, found.texts, found.spans) == (True, 1, 0, 21)
     (file,) = run.standing.named("texts-")
     path = Path(home.files.address, run.path, file.name)
     data = path.read_bytes()
     path.write_bytes(data[:100] + bytes([data[100] ^ 1]) + data[101:])
-    assert [p.where for p in verify(run).damaged] == [file.name]  # hashes are checked all the same
+    assert [p.where for p in verify_run(run).damaged] == [file.name]  # hashes are checked all the same
     path.write_bytes(data)
     keys.path.write_bytes(copy)  # the key comes back, and with it the words
     assert WORDS in next(home.run("run").traces()).messages[1].text
@@ -151,13 +151,13 @@ def test_a_run_without_its_key_can_still_be_cared_for(
     with home.run("run").writer(plain, window=None) as writer:
         write_trace(writer, "late", words="fresh words")
     rewrite(home.run("run"))
-    found = verify(home.run("run"))
+    found = verify_run(home.run("run"))
     assert (found.damaged, found.leftovers, found.sealed_away, found.episodes) == ([], [], 1, 4)
     assert {f.key for f in home.run("run").standing.named("texts-")} == {key, fresh}
     now = home.run("run").entries[0].at_ns + 10**12
-    done = retain(home.run("run"), RetentionRule(keep_all_s=1, sample=0.0), dry_run=False, now_ns=now)
+    done = retain_run(home.run("run"), RetentionRule(keep_all_s=1, sample=0.0), dry_run=False, now_ns=now)
     assert len(done.forgotten) == 4
-    assert verify(home.run("run")).damaged == []
+    assert verify_run(home.run("run")).damaged == []
     assert home.run("run").standing.named("texts-") == []
     keys.path.write_bytes(copy)
 

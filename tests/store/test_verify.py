@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ethogram.errors import Damaged
-from ethogram.questions.home.maintenance import verify_runs
-from ethogram.store import Home, Keyring, Limits, Redactor, RetentionRule, Run, retain, sweep, verify
+from ethogram.questions.home.maintenance import verify
+from ethogram.store import Home, Keyring, Limits, Redactor, RetentionRule, Run, retain_run, sweep, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Scored
 
@@ -28,7 +28,7 @@ def run(home: Home, plain: Redactor, write_trace: Any) -> Run:
         write_trace(writer, "kept", label="why", outcome=Scored(0.0))
         writer.note("sources", [b'{"origin":{"format":"test"},"report":{"source":"a log"}}'])
     opened = home.run("run")
-    retain(opened, RetentionRule(keep_all_s=1), dry_run=False, now_ns=opened.entries[0].at_ns + 10**11)
+    retain_run(opened, RetentionRule(keep_all_s=1), dry_run=False, now_ns=opened.entries[0].at_ns + 10**11)
     with home.run("run").writer(plain, window=None, limits=Limits(spill_spans=4, spill_chars=1000)) as writer:
         write_trace(writer, "large", steps=6, label="why")
         write_trace(writer, "small", steps=1)
@@ -54,24 +54,24 @@ def test_a_trace_that_was_written_twice_with_other_words_is_whole(
     for words in ("the first words", "other words"):
         with made.writer(plain, window=None) as writer:
             write_trace(writer, "one", label=words)
-    found = verify(home.run("run"))
+    found = verify_run(home.run("run"))
     assert (found.damaged, found.episodes) == ([], 1)
     (entry,) = home.run("run").entries
     trace = home.run("run").trace(entry)
     assert [trace.text(x.why) for x in trace.labels if x.why] == ["the first words"]
     gone = next(p for p in sorted(root(made).glob("texts-*")))
     gone.unlink()
-    assert not verify(home.run("run")).ok
+    assert not verify_run(home.run("run")).ok
 
 
 def test_all_is_well(run: Run) -> None:
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers, found.ok) == ([], [], True)
     assert (found.episodes, found.spans, found.sealed_away) == (4, 7 + 13 + 3, 0)
     assert found.files == len(run.standing.files)
     assert {kind(p) for p in files(run)} == {"", "spans", "texts", "ledger", "labels", "sources", "retention"}
     seen: list[int] = []
-    verify(run, seen.append)
+    verify_run(run, seen.append)
     assert sum(seen) == sum(f.bytes for f in run.standing.files)
 
 
@@ -84,10 +84,10 @@ def test_one_flipped_byte_anywhere_is_named(run: Run) -> None:
             if path.name == "run.json" and data[at : at + 1].isspace():
                 continue  # white space says nothing there
             path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-            named = {p.where for p in verify(run).damaged}
+            named = {p.where for p in verify_run(run).damaged}
             assert str(path.relative_to(root(run))) in named, (path, at, named)
         path.write_bytes(data)
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_every_byte_of_run_json_counts(home: Home) -> None:
@@ -97,9 +97,9 @@ def test_every_byte_of_run_json_counts(home: Home) -> None:
     for at in range(len(data)):
         if not data[at : at + 1].isspace():
             path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
-            assert [p.where for p in verify(run).damaged] == ["run.json"], at
+            assert [p.where for p in verify_run(run).damaged] == ["run.json"], at
     path.unlink()
-    assert [p.where for p in verify(run).damaged] == ["run.json"]
+    assert [p.where for p in verify_run(run).damaged] == ["run.json"]
 
 
 def test_cut_and_grown_files_are_named(run: Run) -> None:
@@ -110,7 +110,7 @@ def test_cut_and_grown_files_are_named(run: Run) -> None:
             if path.name == "run.json" and changed.strip() == data.strip():
                 continue
             path.write_bytes(changed)
-            assert str(path.relative_to(root(run))) in {p.where for p in verify(run).damaged}, path
+            assert str(path.relative_to(root(run))) in {p.where for p in verify_run(run).damaged}, path
         path.write_bytes(data)
 
 
@@ -120,7 +120,7 @@ def test_missing_files_are_named(run: Run) -> None:
     for path in named:
         data = path.read_bytes()
         path.unlink()
-        assert str(path.relative_to(root(run))) in {p.where for p in verify(run).damaged}, path
+        assert str(path.relative_to(root(run))) in {p.where for p in verify_run(run).damaged}, path
         path.write_bytes(data)
 
 
@@ -128,7 +128,7 @@ def test_a_ledger_segment_that_is_gone_leaves_leftovers(run: Run) -> None:
     """A segment is the commit itself; without it the data files are there and nobody committed them."""
     (last,) = [s.name for s in run.segments() if not s.header.replaces]
     (root(run) / "ledger" / last).unlink()
-    found = verify(run)
+    found = verify_run(run)
     assert found.ok
     assert found.episodes == 2
     assert {kind(root(run) / p) for p in found.leftovers} == {"spans", "texts", "labels"}
@@ -138,7 +138,7 @@ def test_every_problem_is_one_sentence_with_a_place(run: Run) -> None:
     for path in files(run):
         data = path.read_bytes()
         path.write_bytes(data[: len(data) // 2])
-    found = verify(run)
+    found = verify_run(run)
     assert len(found.damaged) >= 2
     assert all(p.where and p.what and "\n" not in p.what for p in found.damaged)
 
@@ -169,13 +169,13 @@ def test_a_text_under_a_wrong_address_is_found(home: Home, plain: Redactor, writ
     run.files.delete(f"{run.path}/ledger/{old.name}")
     name, data = ledger.encode_segment(header, old.entries)
     run.files.publish(f"{run.path}/ledger/{name}", data)
-    assert [p.what for p in verify(run).damaged] == [f"text {rows[0].ref} does not match its address"]
+    assert [p.what for p in verify_run(run).damaged] == [f"text {rows[0].ref} does not match its address"]
     made = publish_table(run.files, run.path, texts.name, text_table(rows[:-1]), None, None)
     header = ledger.Header(schema_version=1, writer="w", number=0, committed_ns=1, files=(made, *header.files[1:]))
     run.files.delete(f"{run.path}/ledger/{name}")
     name, data = ledger.encode_segment(header, old.entries)
     run.files.publish(f"{run.path}/ledger/{name}", data)
-    assert any(f"{rows[-1].ref} is not where the ledger says" in p.what for p in verify(run).damaged)
+    assert any(f"{rows[-1].ref} is not where the ledger says" in p.what for p in verify_run(run).damaged)
 
 
 # -- sweeping --------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ def dying(home: Home, run: Run) -> Any:
 def test_files_of_a_living_writer_are_left_alone(run: Run, dying: Any, home: Home) -> None:
     mine = [p for p in files(run) if dying.name in p.name]
     assert any("-x0" in p.name for p in mine)  # parts of a trace that is not complete
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 5)
     assert sweep(run) == []
     assert [p for p in files(run) if dying.name in p.name] == mine
@@ -229,14 +229,14 @@ def test_what_a_killed_writer_left_is_swept(run: Run, dying: Any, home: Home) ->
     dying.wait(timeout=60)
     draft = root(run) / f".texts-{dying.name}-000009.parquet.abcd.tmp"
     draft.write_bytes(b"half")
-    before = verify(run)
+    before = verify_run(run)
     assert before.ok
     assert before.episodes == 5
     assert draft.name in before.leftovers
     assert any(p.startswith("texts-") and "-x0" in p for p in before.leftovers)
-    result = verify_runs(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep_leftovers=True)
     assert result.swept == [f"run/{p}" for p in before.leftovers]
-    after = verify(run)
+    after = verify_run(run)
     assert (after.damaged, after.leftovers, after.episodes) == ([], [], 5)
     assert run.leases() == {}
     assert not draft.exists()
@@ -250,15 +250,15 @@ def test_leftovers_of_all_kinds(run: Run, home: Home) -> None:
         (root(run) / name).write_bytes(b"left over")
     (root(run) / "stop.json").write_bytes(b"{}")  # not ours to judge
     old = root(run) / "ledger" / ".dead-000000.jsonl.12345678.tmp"
-    assert len(verify(run).leftovers) == 4  # a draft of nobody known may be somebody's, for a while
+    assert len(verify_run(run).leftovers) == 4  # a draft of nobody known may be somebody's, for a while
     os.utime(old, (time.time() - 3600,) * 2)
-    found = verify(run)
+    found = verify_run(run)
     assert found.ok
     assert len(found.leftovers) == 5
     assert sweep(run) == found.leftovers
-    assert verify(run).leftovers == []
+    assert verify_run(run).leftovers == []
     assert (root(run) / "stop.json").exists()
-    assert verify(run).episodes == 4
+    assert verify_run(run).episodes == 4
 
 
 def test_nothing_is_swept_where_the_ledger_is_damaged(run: Run, home: Home) -> None:
@@ -271,11 +271,11 @@ def test_nothing_is_swept_where_the_ledger_is_damaged(run: Run, home: Home) -> N
         sweep(run)
     for way_out in ("ethogram verify RUN", "restore the file from a copy", "remove it", "ethogram run --resume RUN"):
         assert way_out in str(raised.value)
-    result = verify_runs(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep_leftovers=True)
     assert (result.ok, result.swept) == (False, [])
     assert files(run) == before
     segment.write_bytes(data)
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok
 
 
 def test_a_writer_that_begins_while_the_sweeper_looks_loses_nothing(
@@ -321,7 +321,7 @@ def test_a_writer_that_begins_while_the_sweeper_looks_loses_nothing(
             acted = bool(others)
             for other in others:
                 other.close()
-            found = verify(home.run("run"))
+            found = verify_run(home.run("run"))
             assert (found.damaged, found.episodes) == ([], 1 + acted), (stays, at)
             at += 1
         assert at > 5

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import EthogramError, Locked
-from ethogram.store import COMMIT_WINDOW, Home, Keyring, Lake, Limits, Policy, Redactor, Run, rewrite, sweep, verify
+from ethogram.store import COMMIT_WINDOW, Home, Keyring, Lake, Limits, Policy, Redactor, Run, rewrite, sweep, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Message, Origin, Scored, Text, Trace
 
@@ -102,7 +102,7 @@ def test_a_closed_writer_takes_nothing(home: Home, write_trace: Any) -> None:
     with pytest.raises(EthogramError, match="writer of 'run' is closed"):
         write_trace(writer, "late")
     assert run.busy() == []
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 # -- texts -----------------------------------------------------------------------------------------------------------
@@ -132,7 +132,7 @@ def test_a_text_is_stored_once_across_traces_and_segments(home: Home, write_trac
     again = stored(run)
     assert len(again) == len(set(again))
     assert 0 < len(again) - len(bodies) < 8
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
     assert all(len(t.messages) for t in home.run("run").traces())
 
 
@@ -148,7 +148,7 @@ def test_texts_of_traces_that_overlap_in_time_are_stored_once(home: Home, write_
         write_trace(writer, "outer", words="shared", before_close=inner)
     bodies = stored(run)
     assert len(bodies) == len(set(bodies))
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
     inner_trace, outer_trace = home.run("run").traces()
     assert inner_trace.messages == outer_trace.messages
 
@@ -167,7 +167,7 @@ def test_texts_are_not_lost_when_another_trace_aborts(home: Home, write_trace: A
     run = home.run("run")
     (trace,) = run.traces()
     assert "shared" in trace.messages[1].text
-    found = verify(run)
+    found = verify_run(run)
     assert (found.ok, found.leftovers) == (True, [])
 
 
@@ -258,7 +258,7 @@ def test_a_spilled_trace_is_the_same_trace(tmp_path: Path, shape: Any, spans: in
     columns = [Lake([run]).columns("span_id", "step").sort_by("span_id").to_pylist() for run in made.values()]
     assert columns[0] == columns[1]
     assert len(made["spilled"].entries[0].spans) == -(-len(shape) // spans) or len(shape) < spans
-    assert verify(made["spilled"]).damaged == []
+    assert verify_run(made["spilled"]).damaged == []
 
 
 def test_giving_up_a_spilled_trace_leaves_nothing(home: Home, write_trace: Any) -> None:
@@ -277,7 +277,7 @@ def test_giving_up_a_spilled_trace_leaves_nothing(home: Home, write_trace: Any) 
     run = home.run("run")
     assert run.entries == ()
     assert Lake([run]).columns("kind").num_rows == 0
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_no_room_for_a_large_trace(home: Home, write_trace: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ def test_no_room_for_a_large_trace(home: Home, write_trace: Any, monkeypatch: py
             write_trace(writer, "large", steps=10)
     monkeypatch.undo()
     assert len(home.run("run").entries) == 1
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
 
 
 # -- threads ---------------------------------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ def test_eight_threads_share_a_writer(home: Home, write_trace: Any) -> None:
     assert failures == []
     run = home.run("run")
     assert len(run.entries) == 96
-    found = verify(run)
+    found = verify_run(run)
     assert (found.damaged, found.leftovers) == ([], [])
     assert sum(1 for _ in run.labels()) == 96
     bodies = stored(run)
@@ -341,14 +341,14 @@ def test_a_commit_that_fails_is_told_and_tried_again(tmp_path: Path, write_trace
     write_trace(writer, "during", label="x")
     with pytest.raises(EthogramError, match="No space left on device; everything committed before is safe"):
         writer.commit()
-    assert verify(Home(files).run("run")).ok
+    assert verify_run(Home(files).run("run")).ok
     assert [e.head.origin.name for e in Home(files).run("run").entries] == ["before"]  # type: ignore[union-attr]
     with pytest.raises(EthogramError, match="No space left"):
         write_trace(writer, "meanwhile", label="x")
     files.refuse = ""
     write_trace(writer, "after", label="x")
     writer.close()
-    found = verify(Home(files).run("run"))
+    found = verify_run(Home(files).run("run"))
     assert (found.damaged, found.leftovers, found.episodes) == ([], [], 4)
     assert len(list(Home(files).run("run").labels())) == 4
 
@@ -383,7 +383,7 @@ def test_closing_after_a_failure_gives_the_lease_up(tmp_path: Path, write_trace:
         writer.close()
     assert run.busy() == []
     files.refuse = ""
-    assert verify(run).ok
+    assert verify_run(run).ok
     assert [p.split("-")[0] for p in sweep(run)] == ["texts"]
 
 
@@ -409,7 +409,7 @@ def test_a_writer_and_a_rewriter_exclude_each_other(home: Home, write_trace: Any
     assert run.busy() == ["r0"]  # those who were refused left no lease
     lease.release_lease(run.files, run.path, "r0")
     rewrite(run)
-    assert verify(run).ok
+    assert verify_run(run).ok
 
 
 def test_a_lease_of_a_process_that_is_gone_counts_for_nothing(home: Home) -> None:
@@ -442,7 +442,7 @@ def test_notes_are_committed_with_their_group(home: Home, write_trace: Any) -> N
         writer.commit()
         writer.note("sources", [b'{"c":3}'])
     assert [line for _, line in home.run("run").notes("sources")] == [b'{"a":1}', b'{"b":2}', b'{"c":3}']
-    assert verify(home.run("run")).ok
+    assert verify_run(home.run("run")).ok
 
 
 def test_what_is_expected_is_redacted_as_if_it_came_alone(home: Home) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ethogram.harness.options import AllCaps
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Suite
 from ethogram.plans.task import BLAMES
 from ethogram.prices import Caps
-from ethogram.reading.scoring import rescore, score_trace
+from ethogram.questions.scoring.question import score, score_trace
 from ethogram.store import Home
 from ethogram.suites.blame import outcome_after_stop, outcome_without_checks
 from ethogram.suites.load import load_suite
@@ -51,7 +51,7 @@ def test_scoring_again_gives_what_the_run_gave(rule: str, tmp_path: Path, home: 
     result = run_suite(suite, spoil, caps=AllCaps(episode=Caps(steps=3)), home=home, run="a")
     assert result.executed == 4
     before = {e.head.task: home.run("a").head(e).outcome for e in home.run("a").entries}
-    assert rescore("a", suite=suite, home=home).changed == 0
+    assert score("a", suite=suite, home=home).changed == 0
     assert {e.head.task: home.run("a").head(e).outcome for e in home.run("a").entries} == before
 
 

@@ -15,7 +15,7 @@ from ethogram.questions.calibration.components import LEVELS, components
 from ethogram.questions.calibration.corrected import JudgedSample, Labels, corrected_mean
 from ethogram.questions.calibration.judge_accuracy import (
     Paired,
-    calibrate,
+    calibration_of,
     corrected_difference,
     corrected_rate,
     labels_for_width,
@@ -146,7 +146,7 @@ def test_agreement_intervals_cover() -> None:
     rng = np.random.default_rng(3)
     inside = np.zeros(5)
     for _ in range(REPLICATES):
-        found = calibrate(paired(rng, world, 400, 150, neyman=False))
+        found = calibration_of(paired(rng, world, 400, 150, neyman=False))
         for i, (figure, truth) in enumerate(
             (
                 (found.j, 0.75),

@@ -14,7 +14,7 @@ from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate.confirmation import confirm_moved
-from ethogram.questions.gate.verdict import GateSettings, judge, plan_gate
+from ethogram.questions.gate.verdict import GateSettings, judgement, plan_gate
 from ethogram.statistics import exact
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
@@ -47,7 +47,7 @@ def test_an_unchanged_version_is_blamed_no_more_often_than_alpha() -> None:
         single.append([])
         for _ in range(EACH):
             new = attempts(rng, rates, 10)
-            verdict = judge(base, new, plan, SETTINGS, take_all=True).verdict
+            verdict = judgement(base, new, plan, SETTINGS, take_all=True).verdict
             tests = confirm_moved(base, new, dict.fromkeys(base.tasks, 0), SETTINGS.confirm_alpha)
             single[-1].append(any(t.confirmed for t in tests))
             blamed[-1].append(verdict == "regression" or single[-1][-1])

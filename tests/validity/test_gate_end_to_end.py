@@ -18,7 +18,7 @@ from ethogram.measures.comparison import compare_outcomes
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import power
 from ethogram.questions.gate.monitor import watch
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, judge, plan_gate
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, judgement, plan_gate
 from ethogram.statistics import stratified
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
@@ -55,7 +55,7 @@ def ever(base: Outcomes, whole: Outcomes, plan: GatePlan, settings: GateSettings
     for share in (*np.sort(rng.random(1)), 1.0):
         there = np.arange(whole.task.size) < share * whole.task.size
         first = base.where(np.arange(base.task.size) < share * base.task.size) if settings.fresh else base
-        said.append(judge(first, whole.where(there), plan, settings).verdict)
+        said.append(judgement(first, whole.where(there), plan, settings).verdict)
     assert "regression" not in said or said[-1] == "regression", "a regression that stood was taken back"
     return said[-1]
 
@@ -145,7 +145,7 @@ def test_the_measured_floor_keeps_the_level_where_sessions_differ(sessions: int)
         plan = plan or plan_gate(made(values), settings, NAMES)
         candidate = made(in_sessions(rng, p, 1, int(np.ceil(plan.looks[-1])), 0.3))
         for name, base in (("with", made(values, times)), ("without", made(values))):
-            alarms[name] += judge(base, candidate, plan, settings).verdict == "regression"
+            alarms[name] += judgement(base, candidate, plan, settings).verdict == "regression"
     with_floor, without = (alarms[name] / draws for name in ("with", "without"))
     print(f"\n{sessions} sessions, 4 points apart: false alarms {with_floor:.3f} with the floor, {without:.3f} without")
     assert with_floor <= 0.055 + error(0.055, draws)

@@ -20,7 +20,7 @@ from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import power
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, Judgement, judge, plan_gate
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, Judgement, judgement, plan_gate
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 EACH = 10 if LONG else 4
@@ -103,7 +103,7 @@ def bought(base: Outcomes, whole: Outcomes, plan: GatePlan, settings: GateSettin
     for due in plan.attempts():
         if found is not None and not int(due.sum()):
             continue
-        found = judge(base, whole.upto(due), plan, settings)
+        found = judgement(base, whole.upto(due), plan, settings)
         if found.verdict != "undecided":
             break
     assert found is not None

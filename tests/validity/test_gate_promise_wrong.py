@@ -17,7 +17,7 @@ from ethogram.questions.gate import power
 from ethogram.questions.gate.missing import MissingRule
 from ethogram.questions.gate.order import attempts_by_look, passes, runs_by_look
 from ethogram.questions.gate.plan import BOUND_SHAPE, believed_rates, planning_rates
-from ethogram.questions.gate.verdict import GateSettings, judge, plan_gate
+from ethogram.questions.gate.verdict import GateSettings, judgement, plan_gate
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 TASKS = 50
@@ -120,7 +120,7 @@ def test_missing_failures_left_out_pass_a_drop_of_the_margin() -> None:
         candidate = grid_outcomes(values, tasks=NAMES)
         for rule in passed:
             settings = GateSettings(every=1, margin=0.1, missing=rule, min_coverage=0.5)
-            passed[rule] += judge(base, candidate, plan, settings).verdict == "pass"
+            passed[rule] += judgement(base, candidate, plan, settings).verdict == "pass"
     ignored, bounded = passed["ignore"] / draws, passed["bounds"] / draws
     print(f"\na drop of the margin whose failures are missing passes: ignored {ignored:.3f}, bounds {bounded:.3f}")
     error = 2.576 * np.sqrt(0.2 * 0.8 / draws)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ethogram.display.chart import Chart, can_draw
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Task
 from ethogram.questions.experiment.buying.experiment import Experiment
 from ethogram.questions.why.question import why
@@ -86,7 +86,7 @@ def test_every_figure_of_the_part_is_a_figure_of_the_result(home: Home, table: P
 
 def test_other_runs_have_no_such_part(home: Home, table: Path) -> None:
     (table.parent / "tasks.yaml").write_text("- {id: a, prompt: 'Say yes.', expected: yes, checks: [equals]}")
-    run_suite(str(table.parent / "tasks.yaml"), lambda task, episode: "yes", run="plain", home=home)
+    run(str(table.parent / "tasks.yaml"), lambda task, episode: "yes", run="plain", home=home)
     assert experiment_part(home.run("plain")) is None
 
 

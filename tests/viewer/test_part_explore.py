@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from ethogram.display.chart import PALETTE, Chart, can_draw
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.explore.buying.rounds import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite
@@ -130,7 +130,7 @@ def test_nothing_complete_yet_is_said(home: Home) -> None:
 
 
 def test_other_runs_have_no_such_part(home: Home) -> None:
-    run_suite(SUITE, lambda task, episode: "yes", run="plain", home=home)
+    run(SUITE, lambda task, episode: "yes", run="plain", home=home)
     assert explore_part(home.run("plain")) is None
 
 

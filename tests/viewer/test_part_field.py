@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ethogram.questions.field.cloud import Cloud, CloudPoint
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home
 from ethogram.viewer.report.field import MOST_LINES, MOST_POINTS, cloud_charts, field_charts
@@ -33,7 +33,7 @@ def words(home: Home, folder: Path, attempts: int) -> list[str]:
     name = f"shop{attempts}"
     (folder / f"{name}.json").write_text(json.dumps(log))
     import_logs([folder / f"{name}.json"], run=name, home=home)
-    found = field_of(name, home=home, draws=99)
+    found = field(name, home=home, draws=99)
     thin = found.horizons[0].estimates["drift"].low is None
     assert thin == (attempts == 3)
     return [chart.words for chart in field_charts(found)]

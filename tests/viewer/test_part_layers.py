@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import Home
 from ethogram.viewer.report.parts import report_view
@@ -26,8 +26,8 @@ def blind(task: Task, episode: object) -> str:
 
 
 def test_a_report_has_a_row_per_layer_and_says_which_moved(home: Home) -> None:
-    run_suite(suite(), good, k=6, home=home, run="old")
-    run_suite(suite(), blind, k=6, home=home, run="new")
+    run(suite(), good, k=6, home=home, run="old")
+    run(suite(), blind, k=6, home=home, run="new")
     parts = {s.id: s for s in report_view("old", home=home).sections}
     rows = parts["layers"].tables[0].rows
     assert [row[0] for row in rows] == ["L0 the answer", "L1 tool calls", "L2 the way taken", "L3 end state"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.logs.imports import import_logs
 from ethogram.questions.why.question import why
@@ -211,8 +211,8 @@ def test_two_runs_put_the_failing_attempt_beside_one_of_the_first_run(home: Home
 
     tasks = tuple(Task(id=n, prompt="say yes", expected="yes", checks=(Check(kind="equals"),)) for n in "abcd")
     suite = Suite(name="coins", tasks=tasks)
-    run_suite(suite, says("yes"), k=4, run="base", home=home)
-    run_suite(suite, says("no"), k=4, run="worse", home=home)
+    run(suite, says("yes"), k=4, run="base", home=home)
+    run(suite, says("no"), k=4, run="worse", home=home)
     view = report_view("base", "worse", home=home)
     by_id = {s.id: s for s in view.sections}
     assert list(by_id)[:2] == ["compare", "why"]

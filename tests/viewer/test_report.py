@@ -12,7 +12,7 @@ import pytest
 
 from ethogram.display.chart import can_draw
 from ethogram.errors import BadUsage
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.viewer.report.parts import report_view
 from ethogram.viewer.report.report import report
@@ -52,7 +52,7 @@ class Links(HTMLParser):
 @pytest.fixture
 def home(tmp_path: Path) -> str:
     where = str(tmp_path / "home")
-    run_suite(suite("easy", EVIL), coin, k=5, run="night", home=where)
+    run(suite("easy", EVIL), coin, k=5, run="night", home=where)
     return where
 
 
@@ -101,7 +101,7 @@ def test_missing_attempts_have_a_section(tmp_path: Path) -> None:
             raise ConnectionError("the network went away")
         return "yes"
 
-    run_suite(suite("a", "b"), broken, k=4, run="night", home=str(tmp_path), retries=0)
+    run(suite("a", "b"), broken, k=4, run="night", home=str(tmp_path), retries=0)
     view = report_view("night", home=str(tmp_path))
     missing = next(s for s in view.sections if s.id == "missing")
     assert "4 of 8 planned attempts" in missing.paragraphs[0]
@@ -137,7 +137,7 @@ def test_a_second_run_is_compared_with_the_first(home: str, tmp_path: Path) -> N
     def never(task: Task, episode: object) -> str:
         return "no"
 
-    run_suite(suite("easy", EVIL), never, k=5, run="worse", home=home)
+    run(suite("easy", EVIL), never, k=5, run="worse", home=home)
     made = report("night", tmp_path / "r.html", candidate="worse", home=home)
     assert (made.run, made.sections[:4]) == ("worse", ["compare", "why", "layers", "attempts"])
     text = (tmp_path / "r.html").read_text()
@@ -147,6 +147,6 @@ def test_a_second_run_is_compared_with_the_first(home: str, tmp_path: Path) -> N
     assert {row[0] for row in first.tables[0].rows} <= {"easy", EVIL}
     assert "from night to worse, over 2 tasks" in first.lead
     other = Suite(name="coins", tasks=(Task(id="x", prompt="p", expected="y", checks=(Check(kind="equals"),)),))
-    run_suite(other, never, run="other", home=home)
+    run(other, never, run="other", home=home)
     with pytest.raises(BadUsage, match="not compared"):
         report_view("night", "other", home=home)

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 import pytest
 
-from ethogram.questions.calibration.labels import label_run
+from ethogram.questions.calibration.labels import label
 from ethogram.questions.judging.buying.runs import judge_run
 from ethogram.questions.judging.buying.session import JudgeOptions
 from ethogram.questions.logs.imports import import_logs
@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for run in ("chimes", "bells"):
         import_logs(folder / "log.json", run=run, home=str(folder / "home"))
     judge_run("bells", JudgeOptions(judge="rule"), home=str(folder / "home"))
-    label_run("bells", sample=8, home=str(folder / "home"))
+    label("bells", sample=8, home=str(folder / "home"))
     return folder / "home"
 
 

@@ -3,7 +3,7 @@
     import ethogram.agent_fields as aft
     from ethogram.agent_fields import FieldMetrics, visualisations as viz
 
-Fields and metrics are those of `ethogram.measure`, with what a notebook of that package relies on: numbers where we say
+Fields and metrics are those of Ethogram, with what a notebook of that package relies on: numbers where we say
 None, empty horizons, plain dicts of Vega-Lite. Everything else that a field can do here is there too: `estimate()`,
 `report()`, `drift`, corridors.
 """

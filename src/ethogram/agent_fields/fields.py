@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class CountedAsZero(UserWarning):
-    """A metric that cannot be had is 0 in this package; `ethogram.measure` says None."""
+    """A metric that cannot be had is 0 in this package; Ethogram says None."""
 
 
 class FieldMetrics(metrics.FieldMetrics):

@@ -12,7 +12,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.questions.calibration.audit import ALARM_LEVEL, AUDIT_SHARE, AuditResult, ItemAudit, audit_run
 from ethogram.questions.calibration.corrected_comparison import CorrectedComparison, compare_corrected
-from ethogram.questions.calibration.question import CalibrationResult, ItemCalibration, calibrate_run
+from ethogram.questions.calibration.question import CalibrationResult, ItemCalibration, calibrate
 
 from .printing import (
     AgainstOption,
@@ -117,7 +117,7 @@ def command(
         else:
             _print_versus(versus)
         return 0 if versus.decided else 2
-    result = calibrate_run(
+    result = calibrate(
         run,
         labels=labels,
         items=tuple(item or ()),

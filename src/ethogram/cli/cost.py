@@ -14,7 +14,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.prices.settings import price_list
 from ethogram.questions.cost.call_sums import UNRECORDED
-from ethogram.questions.cost.question import CostReport, assumed_cost, cost_of
+from ethogram.questions.cost.question import CostReport, assumed_cost, cost
 
 from .printing import (
     HomeOption,
@@ -96,7 +96,7 @@ def command(
             routed_resolution=tuple(routed_resolution or ()),
         )
     else:
-        result = cost_of(
+        result = cost(
             run or "latest",
             home=home,
             prices=listed,

@@ -14,8 +14,8 @@ from ethogram.harness.options import AllCaps, RunOptions
 from ethogram.harness.suites import start_run
 from ethogram.prices import Caps, Metering
 from ethogram.prices.settings import price_list
-from ethogram.questions.home.runs import show_run
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.home.runs import show as show_run
+from ethogram.questions.reliability.question import stats as reliability
 from ethogram.questions.why.buying import SettleOptions, settle_causes
 from ethogram.store import home_of, short_id
 from ethogram.viewer.report.report import report

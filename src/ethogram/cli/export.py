@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.home.exports import export_formats, export_run
+from ethogram.questions.home.exports import export, export_formats
 
 from .printing import HomeOption, JsonOption, print_json, stdout
 
@@ -26,7 +26,7 @@ def command(
 
     Example: `ethogram export latest --to inspect -o night.eval`
     """
-    result = export_run(run, to, out=out, traces=trace or (), home=home)
+    result = export(run, to, out=out, traces=trace or (), home=home)
     if json:
         print_json(result)
         return 0

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from ethogram.estimate import Estimate
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field as field_of
 from ethogram.questions.field.results import CorridorCheck, FieldResult, StandardTable, standard_table
 
 from .printing import AgainstOption, HomeOption, JsonOption, print_json, printable, stderr, stdout, table

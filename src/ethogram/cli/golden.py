@@ -9,7 +9,7 @@ import typer
 
 from ethogram.errors import BadUsage
 from ethogram.questions.golden.promotion import PromoteResult, WantedCheck, promote
-from ethogram.questions.golden.question import check_golden
+from ethogram.questions.golden.question import golden
 from ethogram.questions.golden.versions import GoldenDiff, GoldenResult, add_tasks, freeze, golden_diff, remove_task
 
 from .golden_screens import print_check
@@ -149,7 +149,7 @@ def check_set_command(
     if probe is not None and probe_model is not None:
         raise BadUsage("--probe names an agent and --probe-model a model; give one of the two")
     tell = None if json else lambda text: stderr().print(text, style="dim", markup=False)
-    found = check_golden(
+    found = golden(
         suite, corpus=corpus or (), traces=tuple(traces or ()), runs=tuple(run or ()), progress=tell, home=home
     )
     if probe is not None or probe_model is not None:

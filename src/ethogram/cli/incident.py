@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from ethogram.questions.incident.closing import close_incident, show_incident
+from ethogram.questions.incident.closing import close_incident
+from ethogram.questions.incident.closing import incident as show_incident
 from ethogram.questions.incident.opening import open_incident
 from ethogram.questions.incident.records import Incident, IncidentResult, list_incidents
 

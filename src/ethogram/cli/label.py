@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.questions.calibration.labels import CLASS_LABEL, LabelResult, label_run
+from ethogram.questions.calibration.labels import CLASS_LABEL, LabelResult, label
 from ethogram.store import short_id
 
 from .printing import (
@@ -73,7 +73,7 @@ def command(
 
     Example: `ethogram label night 4f1c22:10 loop --why "the same search three times" --by ada`
     """
-    result = label_run(
+    result = label(
         run,
         trace,
         value,

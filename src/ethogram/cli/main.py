@@ -117,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = list(sys.argv[1:] if argv is None else argv)
     sys.excepthook = _tell_bug
     answer = outlive_readers()
-    code = run(args)
+    code = run_verb(args)
     sys.stdout.flush()
     failed = answer.failed if answer is not None else None
     # a closed pipe is no failure: stdout was closed early, e.g. by `head`
@@ -138,7 +138,7 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def run(args: list[str]) -> int:
+def run_verb(args: list[str]) -> int:
     """Run one verb; gives the exit code."""
     if not args or args[0] in ("-h", "--help", "help"):
         print(usage())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.gate.planning import PlanResult, plan_runs
+from ethogram.questions.gate.planning import PlanResult, plan
 
 from .printing import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
 
@@ -42,7 +42,7 @@ def command(
     Example: `ethogram plan --drop 0.1 --stored 20 --usd-per-run 0.05`
     """
     budgeted = max_runs is not None or max_usd is not None
-    result = plan_runs(
+    result = plan(
         pilot,
         home=home,
         tasks=tasks,

@@ -10,7 +10,8 @@ import typer
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.replay.buying.redecisions import STOPPED, RedecideOptions, redecide
-from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult, replay_trace
+from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult
+from ethogram.questions.replay.buying.replay import replay as replay_trace
 from ethogram.questions.replay.results import RedecidedTrace, RedecideResult
 from ethogram.store import short_id
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ethogram.errors import BadUsage
-from ethogram.questions.home.maintenance import retain_runs
+from ethogram.questions.home.maintenance import retain
 
 from .printing import HomeOption, JsonOption, print_json, size, stdout, table
 
@@ -27,7 +27,7 @@ def command(
 
     Example: `ethogram retain --keep-all 14d --keep-failures --sample 5%`
     """
-    result = retain_runs(
+    result = retain(
         runs or (), keep_all=keep_all, keep_failures=keep_failures, sample=_share(sample), dry_run=not apply, home=home
     )
     if json:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.home.runs import remove_run
+from ethogram.questions.home.runs import rm
 from ethogram.store import run_of
 
 from .printing import HomeOption, JsonOption, YesOption, asked_first, print_json, size, stdout
@@ -24,7 +24,7 @@ def command(
     """
     found = run_of(run, home)
     asked_first(f"Remove run {found.name!r} with all its traces?", yes)
-    result = remove_run(run, home=home)
+    result = rm(run, home=home)
     if json:
         print_json(result)
     else:

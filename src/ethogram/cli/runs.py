@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.home.runs import list_runs
+from ethogram.questions.home.runs import runs
 
 from .printing import HomeOption, JsonOption, print_json, stdout, table, when
 
@@ -20,7 +20,7 @@ def command(
 
     Example: `ethogram runs --tag nightly`
     """
-    result = list_runs(home=home, tag=tag)
+    result = runs(home=home, tag=tag)
     if json:
         print_json(result)
         return 0

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from ethogram.reading.scoring import ScoreResult, rescore
+from ethogram.questions.scoring.question import ScoreResult
+from ethogram.questions.scoring.question import score as rescore
 
 from .printing import HomeOption, JsonOption, print_json, stderr, stdout, table
 

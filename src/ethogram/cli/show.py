@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.home.runs import EpisodeRow, RunSummary, show_run
+from ethogram.questions.home.runs import EpisodeRow, RunSummary, show
 from ethogram.store import short_id
 
 from .printing import (
@@ -37,7 +37,7 @@ def command(
 
     Example: `ethogram show latest`
     """
-    result = show_run(run, home=home)
+    result = show(run, home=home)
     if json:
         print_json(result)
         return 0

@@ -8,7 +8,7 @@ import typer
 from rich.markup import escape
 
 from ethogram.estimate import Estimate
-from ethogram.questions.reliability.question import ReliabilityResult, read_k, reliability
+from ethogram.questions.reliability.question import ReliabilityResult, read_k, stats
 
 from .printing import HomeOption, JsonOption, LimitOption, band, first, plural, print_json, print_rest, stdout, table
 
@@ -38,7 +38,7 @@ def command(
 
     Example: `ethogram stats latest --k 1,2,4`
     """
-    result = reliability(
+    result = stats(
         run,
         read_k(k) if k else (),
         home=home,

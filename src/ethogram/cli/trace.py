@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from ethogram.reading.traces import TraceTree, show_trace
+from ethogram.reading.traces import TraceTree
+from ethogram.reading.traces import trace as show_trace
 
 from .printing import HomeOption, JsonOption, LimitOption, paged, plural, print_json, printable, say
 from .step_words import print_step, span_facts, span_line

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance_of
+from ethogram.questions.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance
 
 from .printing import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
 
@@ -38,7 +38,7 @@ def command(
     Example: `ethogram variance monday tuesday --score model_graded_qa --label-usd 2`
     """
     prices = UnitPrices(run=run_usd, label=label_usd, task=task_usd)
-    result = variance_of(runs, item=item, score=score, prices=prices, common_tasks=common_tasks, level=level, home=home)
+    result = variance(runs, item=item, score=score, prices=prices, common_tasks=common_tasks, level=level, home=home)
     if json:
         print_json(result)
     else:

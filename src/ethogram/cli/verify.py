@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.home.maintenance import verify_runs
+from ethogram.questions.home.maintenance import verify
 
 from .printing import HomeOption, JsonOption, plural, print_json, stdout, table
 
@@ -21,7 +21,7 @@ def command(
 
     Example: `ethogram verify latest --sweep`
     """
-    result = verify_runs(runs or (), home=home, sweep_leftovers=sweep)
+    result = verify(runs or (), home=home, sweep_leftovers=sweep)
     if json:
         print_json(result)
         return 0 if result.ok else 1

@@ -58,7 +58,7 @@ def plan_run(suite: SuiteSpec, agent: AgentSpec, options: RunOptions) -> RunPlan
     return describe(loaded, acting.name, options, episodes, len(episodes), Amounts())
 
 
-def run_suite(
+def run(
     suite: SuiteSpec,
     agent: AgentSpec,
     *,
@@ -94,7 +94,7 @@ def run_suite(
     (`auto`, `gateway` or `off`). Raises `BadInput` before anything is run if the suite, the agent or an option cannot
     be used; a run that is stopped can be resumed.
 
-    Example: `run_suite("suite/", "my.mod:agent", k=5).scored`
+    Example: `run("suite/", "my.mod:agent", k=5).scored`
     """
     options = RunOptions(
         k=k,
@@ -129,7 +129,7 @@ def start_run(
     progress: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> RunResult:
-    """`run_suite` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
+    """`run` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
     return begin_run(suite, agent, options, home=home, progress=progress, more=more)
 
 

@@ -11,9 +11,10 @@ from ethogram.checks.settings import ToolCallsCheck
 from ethogram.findings.findings import Facts, known_facts
 from ethogram.plans import Task
 from ethogram.store import Home, Run
+from ethogram.store.lake import redactor_of
 from ethogram.traces import Trace
 
-from .scoring import own_suite, redactor_of
+from .suite_versions import own_suite
 
 
 def facts_for(run: Run, home: Home) -> Callable[[Trace], Facts]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from ethogram.errors import BadUsage
 from ethogram.plans.golden import REVISED, GoldenMark, SuiteChanges, digest_changes
 from ethogram.store import Run
+from ethogram.store.files import LocalFiles
 from ethogram.store.lake import GOLDEN, TASK_DIGESTS
 
 
@@ -131,3 +133,12 @@ def _same(before: dict[str, str], after: dict[str, str]) -> frozenset[str]:
 
 def _words(changes: SuiteChanges) -> str:
     return changes.words().replace(REVISED, "changed") if changes else "another name, version or order"
+
+
+def own_suite(run: Run) -> str | None:
+    """The suite that a run was made with, as it was typed; from another folder, where it lies beside the home."""
+    suite = run.info.plan.get("suite")
+    if not isinstance(suite, str):
+        return None
+    near = [*run.files.root.parents[:2]] if isinstance(run.files, LocalFiles) else []
+    return next((str(place) for place in (Path(suite), *(p / suite for p in near)) if place.exists()), suite)

@@ -146,7 +146,7 @@ def split_place(place: str) -> tuple[str, int | None]:
     return place, None
 
 
-def show_trace(
+def trace(
     trace: str,
     *,
     run: str | None = None,

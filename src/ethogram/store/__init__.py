@@ -9,12 +9,12 @@ from .lake import DERIVED, Home, home_of, open_home, run_of
 from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
-from .retain import Retention, RetentionRule, age_seconds, retain, rewrite
+from .retain import Retention, RetentionRule, age_seconds, retain_run, rewrite
 from .seal import Keyring
 from .sink import TraceWriter
 from .stored_run import Run, RunInfo
 from .tables import episode_table
-from .verify import IntegrityProblem, Verification, sweep, verify, verify_home
+from .verify import IntegrityProblem, Verification, sweep, verify_home, verify_run
 from .writer import COMMIT_WINDOW, Limits, RunWriter
 
 __all__ = [
@@ -44,11 +44,11 @@ __all__ = [
     "home_of",
     "manifest",
     "open_home",
-    "retain",
+    "retain_run",
     "rewrite",
     "run_of",
     "short_id",
     "sweep",
-    "verify",
     "verify_home",
+    "verify_run",
 ]

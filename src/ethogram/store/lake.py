@@ -223,3 +223,14 @@ def run_of(run: Run | str, home: Home | str | None = None) -> Run:
     if isinstance(run, Run):
         return run
     return home_of(home).resolve(address_of("run", run, "a name, a directory or an open Run"))
+
+
+def redactor_of(run: Run, home: Home) -> Redactor:
+    """The redactor that a run's texts passed through: its policy, and the key of the home that it lies in."""
+    policy = policy_from(run.info.redaction)
+    if run.files is not home.files and "/" in run.path:  # opened in another home
+        home = Home(run.files, run.keys)
+    elif run.files is not home.files and isinstance(run.files, LocalFiles):  # opened as a folder
+        own = Home(LocalFiles(run.files.root.parent), run.keys)
+        home = own if own.files.exists("redaction.key") else home
+    return home.redactor(policy)

@@ -103,7 +103,7 @@ def _share(episode: str) -> float:
     return int.from_bytes(blake2b(episode.encode(), digest_size=8).digest(), "little") / 2**64
 
 
-def retain(run: Run, rule: RetentionRule, *, dry_run: bool = True, now_ns: int | None = None) -> Retention:
+def retain_run(run: Run, rule: RetentionRule, *, dry_run: bool = True, now_ns: int | None = None) -> Retention:
     """Apply a rule to a run. Outcomes and totals of forgotten traces stay in the ledger; their spans and words go."""
     run.forget_cache()
     now = time.time_ns() if now_ns is None else now_ns

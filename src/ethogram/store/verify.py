@@ -54,7 +54,7 @@ class Verification(msgspec.Struct, kw_only=True):
         return not self.damaged
 
 
-def verify(run: Run, progress: VerifyProgress | None = None) -> Verification:
+def verify_run(run: Run, progress: VerifyProgress | None = None) -> Verification:
     """Check one run, as its ledger stands now."""
     run.forget_cache()
     check = _Check(run)

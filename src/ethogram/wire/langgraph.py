@@ -35,7 +35,7 @@ def from_langgraph(
     answer: Callable[[Any], Any] | None = None,
     config: Mapping[str, Any] | None = None,
 ) -> Callable[[Task], Awaitable[Any]]:
-    """An agent of a compiled graph, for `--agent my_graph.py:agent` or `eth.run_suite`.
+    """An agent of a compiled graph, for `--agent my_graph.py:agent` or `eth.run`.
 
     `ask` makes the graph's input of a task: by default a message of the user, or the prompt where the graph has one
     input. `answer` makes the answer of the state at the end: by default the last message, or that one output. `config`

@@ -9,9 +9,9 @@ from shlex import quote
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.home.queries import QueryResult, sql
-from ethogram.questions.home.runs import EpisodeRow, RunSummary, show_run
+from ethogram.questions.home.runs import EpisodeRow, RunSummary, show
 from ethogram.questions.logs.imports import ImportResult, import_logs
-from ethogram.reading.traces import TraceTree, show_trace
+from ethogram.reading.traces import TraceTree, trace
 from ethogram.result import Result
 from ethogram.store import Home, home_of
 from ethogram.traces import SUCCESS_AT
@@ -54,9 +54,9 @@ def play_demo(*, home: Home | str | None = None) -> DemoResult:
     run = _run_name(lake)
     with as_file(files("ethogram") / "data" / "demo") as folder:
         imported = import_logs(sorted(folder.iterdir()), home=lake, run=run, tags=(RUN,))
-    shown = show_run(run, home=lake)
+    shown = show(run, home=lake)
     failure = max(shown.traces, key=_telling)
-    tree = show_trace(failure.trace_id, run=run, home=lake)
+    tree = trace(failure.trace_id, run=run, home=lake)
     return DemoResult(
         run=run,
         home=lake.files.address,

@@ -10,8 +10,8 @@ import ethogram as eth
 from ethogram.arguments import MOST, at_least, between, check_level, choice_of
 from ethogram.errors import BadUsage, NotFound, Refused, parameter_names
 from ethogram.estimate import json_number
-from ethogram.questions.calibration.question import calibrate_run
-from ethogram.questions.calibration.variance import UnitPrices, variance_of
+from ethogram.questions.calibration.question import calibrate
+from ethogram.questions.calibration.variance import UnitPrices, variance
 from ethogram.questions.explore.buying.race import race
 from ethogram.reading.traces import find_trace
 from ethogram.worlds.toy_v1 import known_world
@@ -22,35 +22,35 @@ NAN, INF = float("nan"), float("inf")
 @pytest.mark.parametrize(
     ("ask", "option", "value"),
     [
-        (lambda: eth.reliability("r", missing="failures"), "missing", "failures"),
-        (lambda: eth.reliability("r", target="populations"), "target", "populations"),
-        (lambda: eth.reliability("r", level=95), "level", 95),
-        (lambda: eth.reliability("r", level=NAN), "level", None),
+        (lambda: eth.stats("r", missing="failures"), "missing", "failures"),
+        (lambda: eth.stats("r", target="populations"), "target", "populations"),
+        (lambda: eth.stats("r", level=95), "level", 95),
+        (lambda: eth.stats("r", level=NAN), "level", None),
         (lambda: eth.compare("a", "b", design="withn"), "design", "withn"),
         (lambda: eth.compare("a", "b", level=95), "level", 95),
         (lambda: eth.why("a", level=95), "level", 95),
-        (lambda: calibrate_run("a", level=95), "level", 95),
-        (lambda: variance_of(["a"], level=95), "level", 95),
-        (lambda: variance_of(["a"], prices=UnitPrices(run=-3)), "run_usd", -3),
-        (lambda: variance_of(["a"], prices=UnitPrices(label=NAN)), "label_usd", None),
+        (lambda: calibrate("a", level=95), "level", 95),
+        (lambda: variance(["a"], level=95), "level", 95),
+        (lambda: variance(["a"], prices=UnitPrices(run=-3)), "run_usd", -3),
+        (lambda: variance(["a"], prices=UnitPrices(label=NAN)), "label_usd", None),
         (lambda: eth.Suite(name="s", tasks=(), on_crash="zro"), "on_crash", "zro"),
         (lambda: eth.Suite(name="s", tasks=(), on_cap="zro"), "on_cap", "zro"),
         (lambda: eth.span("x", kind="modle").__enter__(), "kind", "modle"),
-        (lambda: eth.plan_runs(seed=-3), "seed", -3),
-        (lambda: eth.plan_runs(stored=INF), "stored", INF),
-        (lambda: eth.plan_runs(stored=1e20), "stored", 1e20),
-        (lambda: eth.plan_runs(usd_per_run=NAN), "usd_per_run", None),
+        (lambda: eth.plan(seed=-3), "seed", -3),
+        (lambda: eth.plan(stored=INF), "stored", INF),
+        (lambda: eth.plan(stored=1e20), "stored", 1e20),
+        (lambda: eth.plan(usd_per_run=NAN), "usd_per_run", None),
         (lambda: eth.divergence("a", seed=-1), "seed", -1),
         (lambda: eth.field("a", rule="visted"), "rule", "visted"),
         (lambda: eth.gate("a", "b", margin="0.1"), "margin", "0.1"),
         (lambda: eth.field("a", level="high"), "level", "high"),
         (lambda: eth.load(5), "run", 5),
         (lambda: eth.gate(3, "b"), "run", 3),
-        (lambda: eth.list_runs(home=5), "home", 5),
+        (lambda: eth.runs(home=5), "home", 5),
         (lambda: eth.import_logs(4), "paths", 4),
         (lambda: eth.import_logs([4, "a.json"]), "paths", 4),
         (lambda: eth.sql(3), "query", 3),
-        (lambda: eth.run_suite(3, "x"), "suite", 3),
+        (lambda: eth.run(3, "x"), "suite", 3),
         (lambda: eth.report("a", out=3), "out", 3),
         (lambda: race(known_world("toy_v1", synthetic=True), tau=NAN), "tau", None),
     ],
@@ -114,7 +114,7 @@ def test_what_is_not_there_is_told_in_facts(tmp_path):
         find_trace("b2:dead", home=str(tmp_path))
     assert (caught.value.what, caught.value.name, caught.value.where) == ("trace", "b2:dead", str(tmp_path))
     with pytest.raises(NotFound) as caught:
-        eth.reliability("nope", home=str(tmp_path))
+        eth.stats("nope", home=str(tmp_path))
     assert (caught.value.what, caught.value.name, caught.value.where) == ("run", "nope", str(tmp_path))
 
 

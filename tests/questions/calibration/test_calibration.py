@@ -10,10 +10,10 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.calibration.audit import audit_run
-from ethogram.questions.calibration.labels import label_run
-from ethogram.questions.calibration.question import calibrate_run
+from ethogram.questions.calibration.labels import label as label_run
+from ethogram.questions.calibration.question import calibrate
 from ethogram.questions.calibration.samples import number_of, read_samples
-from ethogram.questions.calibration.variance import variance_of
+from ethogram.questions.calibration.variance import variance
 from ethogram.questions.calibration.variance_ledger import UnitPrices
 from ethogram.questions.gate.question import gate
 from ethogram.store import Policy
@@ -36,19 +36,19 @@ def label(run: Any, sheet: Path, n: int, **more: object) -> int:
 
 
 def test_from_verdicts_to_a_corrected_rate(night: Any, tmp_path: Path) -> None:
-    (none,) = calibrate_run("night", home=night.home).items
+    (none,) = calibrate("night", home=night.home).items
     assert (none.labels, none.automate, none.decided, none.corrected.value) == (0, False, False, None)
     assert none.why == "no sample was drawn"
     assert none.next is not None
     assert none.next.command == "ethogram label night --label rubric --sample 50 -o sheet.csv"
     assert label(night, tmp_path / "pilot.csv", 50) == 50
-    (few,) = calibrate_run("night", home=night.home).items
+    (few,) = calibrate("night", home=night.home).items
     assert (few.labels, few.decided) == (50, False)
     assert few.warnings == ["50 labels: a number that rests on a judge needs 100"]
     assert few.next is not None
     assert few.next.rule.startswith("Neyman")
     assert label(night, tmp_path / "more.csv", 200) == 150
-    found = calibrate_run("night", by=["part"], home=night.home)
+    found = calibrate("night", by=["part"], home=night.home)
     (item,) = found.items
     assert (found.decided, item.automate, item.labels, item.outside, item.unlabelled) == (True, True, 200, 0, 0)
     assert item.corrected.method.endswith("ppi++ wilson-neff")
@@ -68,7 +68,7 @@ def test_from_verdicts_to_a_corrected_rate(night: Any, tmp_path: Path) -> None:
 
 def test_grades_are_compared_by_their_distance(night: Any, tmp_path: Path) -> None:
     label(night, tmp_path / "pilot.csv", 50)
-    (item,) = calibrate_run("night", home=night.home).items
+    (item,) = calibrate("night", home=night.home).items
     assert item.weighted_kappa is None, "yes and no are two grades: that is Cohen's kappa"
     assert item.ac1.value is not None
     assert item.agreement.value is not None
@@ -86,7 +86,7 @@ def test_grades_are_compared_by_their_distance(night: Any, tmp_path: Path) -> No
     sheet = tmp_path / "grades.csv"
     said = [f"{t},quality,{g},{who}" for t, g in zip(night.ids, given, strict=True) for who in ("ada", "bob")]
     sheet.write_text("\n".join(["trace,name,value,by", *said]))
-    (graded,) = calibrate_run("night", score="quality", labels=sheet, home=night.home).items
+    (graded,) = calibrate("night", score="quality", labels=sheet, home=night.home).items
     assert graded.weighted_kappa is not None
     mean = judge.mean() - given.mean()
     chance = judge.var() + given.var() + mean**2
@@ -120,11 +120,11 @@ def test_samples_grow_and_keep_their_probabilities(night: Any, tmp_path: Path) -
 
 def test_labels_that_no_sample_drew_do_not_enter(night: Any, tmp_path: Path) -> None:
     label(night, tmp_path / "a.csv", 100)
-    before = calibrate_run("night", home=night.home).items[0]
+    before = calibrate("night", home=night.home).items[0]
     drawn = {d.trace for d in read_samples(night.home.run("night"))["rubric"][0].drawn}
     chosen = [t for t in night.ids if t not in drawn][:30]
     night.add([Label(trace_id=t, name=ITEM, value=False, by="bob", source="hand") for t in chosen])
-    after = calibrate_run("night", home=night.home)
+    after = calibrate("night", home=night.home)
     assert (after.items[0].outside, after.items[0].labels) == (30, 100)
     assert after.items[0].corrected == before.corrected
     assert after.items[0].outside_traces == sorted(t.removeprefix("b2:")[:12] for t in chosen)[:5]
@@ -136,7 +136,7 @@ def test_two_people_on_the_same_sample(night: Any, tmp_path: Path) -> None:
     label_run("night", name="rubric", sample=100, by="bob", sheet=tmp_path / "bob.csv", home=night.home)
     night.fill(tmp_path / "bob.csv", by="bob", flips=0.1)
     assert label_run("night", csv_file=tmp_path / "bob.csv", home=night.home).labelled == 100
-    (item,) = calibrate_run("night", home=night.home).items
+    (item,) = calibrate("night", home=night.home).items
     assert item.people is not None
     assert (item.people.people, item.people.twice, item.labels) == (2, 100, 100)
     assert item.people.agreement.value is not None
@@ -148,7 +148,7 @@ def test_two_people_on_the_same_sample(night: Any, tmp_path: Path) -> None:
 def test_a_judge_that_never_says_yes(night: Any, tmp_path: Path) -> None:
     night.judge("rubric/result_read", values=np.zeros(400, dtype=bool))
     label(night, tmp_path / "a.csv", 120)
-    items = {i.item: i for i in calibrate_run("night", home=night.home).items}
+    items = {i.item: i for i in calibrate("night", home=night.home).items}
     item = items["rubric/result_read"]
     assert item.precision.value is None
     assert item.precision.why == "the judge never says yes"
@@ -170,21 +170,21 @@ def test_an_ordinary_score_and_outcomes(tmp_path: Path, judged_run: Any) -> None
         {t: Scored(float(v), "model_graded_qa") for t, v in said},
     )  # fmt: skip
     with pytest.raises(NotFound, match="name one with score"):
-        calibrate_run("night", home=run.home)
+        calibrate("night", home=run.home)
     label_run("night", name="model_graded_qa", sample=120, sheet=tmp_path / "a.csv", home=run.home)
     run.fill(tmp_path / "a.csv")
-    found = calibrate_run("night", score="model_graded_qa", labels=tmp_path / "a.csv", home=run.home)
+    found = calibrate("night", score="model_graded_qa", labels=tmp_path / "a.csv", home=run.home)
     (item,) = found.items
     assert (item.labels, item.judge, item.judged) == (120, "grader", 400)
     assert found.notes == ["120 labels added from a.csv"]
-    (outcome,) = calibrate_run("night", score="outcome", home=run.home).items
+    (outcome,) = calibrate("night", score="outcome", home=run.home).items
     assert (outcome.judge, outcome.judged) == ("model_graded_qa", 400)
 
 
 def test_a_new_version_of_the_judge_begins_anew(night: Any, tmp_path: Path) -> None:
     label(night, tmp_path / "a.csv", 100)
     night.judge(values=~night.verdict, version="2")
-    (item,) = calibrate_run("night", home=night.home).items
+    (item,) = calibrate("night", home=night.home).items
     assert (item.version, item.earlier, item.labels, item.automate) == ("2", 400, 100, False)
     assert item.j.value is not None
     assert item.j.value < 0
@@ -211,7 +211,7 @@ def test_the_ledger_of_repeated_verdicts(night: Any, tmp_path: Path, judged_run:
     night.judge(by="model:large", values=night.truth)
     other = judged_run(tmp_path / "home", "tuesday", seed=9).judge()
     assert other.name == "tuesday"
-    found = variance_of(["night", "tuesday"], item="termination", prices=UnitPrices(label=2.0), home=night.home)
+    found = variance(["night", "tuesday"], item="termination", prices=UnitPrices(label=2.0), home=night.home)
     parts = {e.source: e.variance for e in found.ledger.entries}
     assert all(parts[name].value is not None for name in ("task", "environment", "agent", "judge", "repeat"))
     assert parts["repeat"].value == 0.0
@@ -221,7 +221,7 @@ def test_the_ledger_of_repeated_verdicts(night: Any, tmp_path: Path, judged_run:
     assert found.ledger.buy in ("more tasks", "more attempts")
     assert found.ledger.purchases[-1].what == "more labels"
     with pytest.raises(BadUsage, match="needs scores of two tasks"):
-        variance_of(["night"], home=night.home)
+        variance(["night"], home=night.home)
 
 
 def test_the_gate_does_not_lean_on_a_judge_without_proof(tmp_path: Path, judged_run: Any) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.questions.calibration.labels import LabelResult, label_run
+from ethogram.questions.calibration.labels import LabelResult, label
 from ethogram.questions.home.runs import load
 from ethogram.questions.logs.imports import import_logs
+from ethogram.questions.scoring.question import score
 from ethogram.questions.why.question import why
-from ethogram.reading.scoring import rescore
-from ethogram.store import Home, verify
+from ethogram.store import Home, verify_run
 
 REASON = "it rang twice where one was asked for"
 
@@ -27,7 +27,7 @@ def test_a_class_by_hand_overrides_the_rule(bells: str, home: Home) -> None:
     before = why(bells, home=home)
     (failure,) = [t for t in before.traces if t.failed]
     assert failure.by_hand is None
-    done = label_run(bells, f"{failure.trace.removeprefix('b2:')[:10]}:1", "loop", why=REASON, by="ada", home=home)
+    done = label(bells, f"{failure.trace.removeprefix('b2:')[:10]}:1", "loop", why=REASON, by="ada", home=home)
     assert (done.labelled, done.left) == (1, 0), "successes need no class"
     assert told(done) == [("1", 1, 1, "loop", "ada", REASON)]
     after = why(bells, home=home)
@@ -37,26 +37,26 @@ def test_a_class_by_hand_overrides_the_rule(bells: str, home: Home) -> None:
     assert (failure.by_hand.by, failure.by_hand.why, failure.by_hand.step) == ("ada", REASON, 1)
     assert [(c.class_, c.failed_with) for c in after.classes] == [("loop", 1)]
     assert any("set by hand" in note and "by ada: " + REASON in note for note in after.notes)
-    assert verify(load(bells, home=home)).ok
+    assert verify_run(load(bells, home=home)).ok
 
 
 def test_a_run_that_is_open_already(bells: str, home: Home) -> None:
     run = load(bells, home=home)
-    done = label_run(run, "1/1", "loop", why=REASON, by="ada")
+    done = label(run, "1/1", "loop", why=REASON, by="ada")
     assert (done.run, done.labelled) == (bells, 1)
-    assert told(label_run(bells, home=home)) == told(done)
+    assert told(label(bells, home=home)) == told(done)
 
 
 def test_the_newest_word_counts_and_none_is_a_word(bells: str, home: Home) -> None:
-    label_run(bells, "1/1", "loop", why="first", by="ada", home=home)
-    label_run(bells, "1/1", "bad_args, gave_up", why="second", by="bob", home=home)
+    label(bells, "1/1", "loop", why="first", by="ada", home=home)
+    label(bells, "1/1", "bad_args, gave_up", why="second", by="bob", home=home)
     (failure,) = [t for t in why(bells, home=home).traces if t.failed]
     assert failure.classes == ["bad_args", "gave_up"]
-    label_run(bells, "1/1", "none", why="third", by="ada", home=home)
+    label(bells, "1/1", "none", why="third", by="ada", home=home)
     (failure,) = [t for t in why(bells, home=home).traces if t.failed]
     assert failure.classes == []
     assert failure.by_hand is not None
-    assert told(label_run(bells, home=home)) == [("1", 1, None, "none", "ada", "third")]
+    assert told(label(bells, home=home)) == [("1", 1, None, "none", "ada", "third")]
     assert len([x for x in load(bells, home=home).labels() if x.source == "hand"]) == 3, "nothing is edited"
 
 
@@ -69,7 +69,7 @@ def test_what_people_say_of_failures_is_no_cause(logs: Any, home: Home) -> None:
     assert why("even", home=home).causes == []
     for t in range(8):
         for k in (2, 3):
-            label_run("even", f"{t}/{k}", "loop", why="it seems so", by="ada", home=home)
+            label("even", f"{t}/{k}", "loop", why="it seems so", by="ada", home=home)
     after = why("even", home=home)
     assert (after.causes, after.explained) == ([], 0)
     assert [(c.class_, c.failed_with) for c in after.classes] == [("loop", 16)]
@@ -87,14 +87,14 @@ def test_a_csv_of_labels(bells: str, home: Home, tmp_path: Path) -> None:
         ",1,0,99,tone,1,,\n"
         ",1,0,two,tone,1,,\n"
     )
-    done = label_run(bells, csv_file=path, by="bob", home=home)
+    done = label(bells, csv_file=path, by="bob", home=home)
     assert (done.labelled, done.left) == (2, 0)
     assert told(done) == [("1", 1, 2, "bad_args", "ada", "no such bell")]
     reasons = [s.why for s in done.skipped]
     assert [r.split(";")[0] for r in reasons[:2]] == ["no trace of the run fits", "'two' is not a step"]
     assert "'clumsy' is not a failure class" in reasons[2]
     assert "has no step 99" in reasons[3]
-    tone = label_run(bells, name="tone", home=home)
+    tone = label(bells, name="tone", home=home)
     assert told(tone) == [("0", 0, None, 0.5, "bob", None)]
     assert (tone.labelled, tone.left) == (0, 3)
 
@@ -102,36 +102,36 @@ def test_a_csv_of_labels(bells: str, home: Home, tmp_path: Path) -> None:
 def test_a_sheet_is_filled_in_and_scores(logs: Any, home: Home, tmp_path: Path) -> None:
     import_logs(logs.put("u.json", [logs.turns(t, 0, None) for t in range(3)]), home=home, run="open")
     path = tmp_path / "sheet.csv"
-    done = label_run("open", name="outcome", sheet=path, home=home)
+    done = label("open", name="outcome", sheet=path, home=home)
     assert (done.left, done.sheet) == (3, str(path))
     assert done.next == f"ethogram score open --labels {path}"
     rows = list(csv.DictReader(path.read_text().splitlines()))
     assert [(r["task"], r["attempt"], r["source"], r["name"], r["value"]) for r in rows] == [
         (str(t), "0", "u.json", "outcome", "") for t in range(3)
     ]
-    assert rescore("open", labels=path, home=home).changed == 0, "an empty sheet says nothing"
-    assert rescore("open", outcome_from=f"csv:{path}", home=home).changed == 0, "--labels by another name"
+    assert score("open", labels=path, home=home).changed == 0, "an empty sheet says nothing"
+    assert score("open", outcome_from=f"csv:{path}", home=home).changed == 0, "--labels by another name"
     with pytest.raises(BadUsage, match="exists, and may hold labels"):
-        label_run("open", name="outcome", sheet=path, home=home)
+        label("open", name="outcome", sheet=path, home=home)
     rows[0]["value"], rows[1]["value"] = "pass", "fail"
     with path.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    taken = rescore("open", outcome_from=f"csv:{path}", home=home)
+    taken = score("open", outcome_from=f"csv:{path}", home=home)
     assert (taken.scored, taken.successes, taken.changed) == (2, 1, 2), "by the start of the id, from column value"
     assert taken.labels == 2
-    assert rescore("open", labels=path, home=home).labels == 0
-    assert label_run("open", name="outcome", home=home).left == 1
+    assert score("open", labels=path, home=home).labels == 0
+    assert label("open", name="outcome", home=home).left == 1
 
 
 def test_a_label_by_hand_can_be_the_outcome(bells: str, home: Home) -> None:
-    label_run(bells, "0/0", "pass", name="seen", by="ada", home=home)
-    label_run(bells, "0/0", "fail", name="seen", by="ada", home=home)
-    label_run(bells, "0/1", "pass", name="seen", step=1, by="ada", home=home)
-    done = rescore(bells, outcome_from="label:seen", home=home)
+    label(bells, "0/0", "pass", name="seen", by="ada", home=home)
+    label(bells, "0/0", "fail", name="seen", by="ada", home=home)
+    label(bells, "0/1", "pass", name="seen", step=1, by="ada", home=home)
+    done = score(bells, outcome_from="label:seen", home=home)
     assert (done.scored, done.successes) == (1, 0), "the newest label of the trace; one of a step is none of the trace"
-    again = rescore(bells, score="seen", home=home)
+    again = score(bells, score="seen", home=home)
     assert (again.scored, again.changed) == (1, 0), "label: and --score say the same"
 
 
@@ -143,16 +143,16 @@ def test_what_cannot_be_labelled(bells: str, home: Home, tmp_path: Path) -> None
         (("1/1", "loop"), {"why": "x", "step": 99}, "has no step 99; it has steps 0 to 3"),
     ):
         with pytest.raises(BadUsage, match=words):
-            label_run(bells, *args, by="ada", home=home, **more)  # type: ignore[arg-type]
+            label(bells, *args, by="ada", home=home, **more)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
-        label_run(bells, "ffff", "loop", why="x", by="ada", home=home)
+        label(bells, "ffff", "loop", why="x", by="ada", home=home)
     with pytest.raises(NotFound):
-        label_run(bells, csv_file=tmp_path / "none.csv", home=home)
-    assert label_run(bells, home=home).labels == []
+        label(bells, csv_file=tmp_path / "none.csv", home=home)
+    assert label(bells, home=home).labels == []
 
 
 def test_sources_that_score_nothing_say_so(bells: str, home: Home) -> None:
     with pytest.raises(NotFound, match="label named 'nobody' in run 'bells'"):
-        rescore(bells, outcome_from="label:nobody", home=home)
+        score(bells, outcome_from="label:nobody", home=home)
     with pytest.raises(NotFound, match="meta value named 'nothing' in run 'bells'"):
-        rescore(bells, outcome_from="meta:nothing", home=home)
+        score(bells, outcome_from="meta:nothing", home=home)

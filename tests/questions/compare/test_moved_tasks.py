@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run as run_suite
 from ethogram.measures.comparison import TaskChange
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.compare.moved_tasks import MOST_OPENED, moved_tasks

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.compare.question import compare
 from ethogram.questions.logs.imports import import_logs
@@ -34,8 +34,8 @@ def agent(shift: float = 0.0, calls: int = 1, model: str = "coin-1") -> Any:
 
 
 def test_a_worse_version_is_seen_task_by_task(home: Home) -> None:
-    run_suite(coins(), agent(), k=10, home=home, run="old")
-    run_suite(coins(), agent(0.5, model="coin-2"), k=10, home=home, run="new")
+    run(coins(), agent(), k=10, home=home, run="old")
+    run(coins(), agent(0.5, model="coin-2"), k=10, home=home, run="new")
     found = compare("old", "new", home=home)
     assert found.verdict == "regression"
     assert found.difference.high < 0
@@ -50,8 +50,8 @@ def test_a_worse_version_is_seen_task_by_task(home: Home) -> None:
 
 @pytest.mark.parametrize("metric", ["cost", "steps", "tokens"])
 def test_what_one_pays(home: Home, metric: str) -> None:
-    run_suite(coins(), agent(), k=3, home=home, run="old")
-    run_suite(coins(), agent(calls=3), k=3, home=home, run="new")
+    run(coins(), agent(), k=3, home=home, run="old")
+    run(coins(), agent(calls=3), k=3, home=home, run="new")
     found = compare("old", "new", home=home, metric=metric)
     assert found.verdict == "regression"
     assert found.candidate.value == pytest.approx(3 * found.base.value, rel=0.1)
@@ -60,7 +60,7 @@ def test_what_one_pays(home: Home, metric: str) -> None:
 @pytest.mark.parametrize("metric", ["cost", "steps", "tokens"])
 def test_what_one_pays_needs_no_score(home: Home, metric: str) -> None:
     for name, calls in (("old", 1), ("new", 3)):
-        run_suite(coins(check=()), agent(calls=calls), k=3, home=home, run=name)
+        run(coins(check=()), agent(calls=calls), k=3, home=home, run=name)
     found = compare("old", "new", home=home, metric=metric)
     assert (found.verdict, found.difference.n, found.difference.missing) == ("regression", 8, {})
     assert found.candidate.value == pytest.approx(3 * found.base.value, rel=0.1)
@@ -70,8 +70,8 @@ def test_what_one_pays_needs_no_score(home: Home, metric: str) -> None:
 
 
 def test_another_version_of_the_suite_is_refused(home: Home) -> None:
-    run_suite(coins(), agent(), home=home, run="old")
-    run_suite(coins(prompt="0.9"), agent(), home=home, run="new")
+    run(coins(), agent(), home=home, run="old")
+    run(coins(prompt="0.9"), agent(), home=home, run="new")
     with pytest.raises(BadUsage, match="scores of different versions are not compared"):
         compare("old", "new", home=home)
 

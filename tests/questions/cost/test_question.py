@@ -16,14 +16,14 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.agents import ScriptedAgent
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.prices.settings import price_list
-from ethogram.questions.cost.question import CostReport, assumed_cost, cost_of
-from ethogram.questions.home.maintenance import retain_runs
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.cost.question import CostReport, assumed_cost, cost
+from ethogram.questions.home.maintenance import retain
+from ethogram.questions.home.runs import show
 from ethogram.questions.logs.imports import import_logs
 from ethogram.reading.episode_costs import kept_costs
-from ethogram.store import DERIVED, Home, Keyring, Redactor, verify
+from ethogram.store import DERIVED, Home, Keyring, Redactor, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Message, Missing, Origin, Outcome, Scored, Text, ToolResult
 
@@ -81,7 +81,7 @@ class Book:
 
     def cost(self, **more: Any) -> CostReport:
         self.writer.close()
-        return cost_of(self.name, home=self.home, prices=more.pop("prices", OWN), **more)
+        return cost(self.name, home=self.home, prices=more.pop("prices", OWN), **more)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_tokens_times_rates_by_hand(book: Book) -> None:
     assert report.sources == {"unpriced": 0, "recorded": 0, "priced": 0, "own": 2}
     assert report.by_model[0].rates is not None
     assert report.by_model[0].rates.cached == 1
-    dear = cost_of("book", home=book.home, prices={"m": {"fresh": 10, "output": 100, "reasoning": 1000}})
+    dear = cost("book", home=book.home, prices={"m": {"fresh": 10, "output": 100, "reasoning": 1000}})
     assert dear.cost_usd == pytest.approx((1010 * 10 + 2000 * 1 + 3000 * 10 + 305 * 100 + 100 * 1000) / 1e6)
 
 
@@ -118,7 +118,7 @@ def test_a_recorded_cost_is_used_and_said_unless_repriced(book: Book) -> None:
     report = book.cost()
     assert report.cost_usd == pytest.approx(0.51)
     assert {m.source: m.cost_usd for m in report.by_model} == {"recorded": 0.5, "own": pytest.approx(0.01)}
-    again = cost_of("book", home=book.home, prices=OWN, reprice=True)
+    again = cost("book", home=book.home, prices=OWN, reprice=True)
     assert again.cost_usd == pytest.approx(0.02)
     assert again.sources["recorded"] == 0
 
@@ -131,7 +131,7 @@ def test_a_recorded_zero_for_used_tokens_is_not_believed(book: Book) -> None:
     assert report.unpriced[0].why == "the model is not in the price table"
     assert (report.unpriced[0].model, report.unpriced[0].usage.fresh, report.unpriced[0].usage.output) == ("m", 1000, 7)
     assert any("not believed" in note for note in report.notes)
-    free = cost_of("book", home=book.home, prices={"m": {"fresh": 0, "output": 0}})
+    free = cost("book", home=book.home, prices={"m": {"fresh": 0, "output": 0}})
     assert (free.cost_usd, free.per_run.value) == (0.0, 0.0)  # a log that says it is free is believed
 
 
@@ -156,7 +156,7 @@ def test_the_cost_of_a_run_is_that_of_show_whole_or_partial(
     monkeypatch.setenv("ETHOGRAM_PRICES", str(tmp_path / "prices.json"))
     book.trace(model([1000, 0, 0, 0]), condition="whole")
     book.trace(model([1000, 0, 0, 0]), model([9000, 0, 0, 9], model="unheard-of"), condition="partial")
-    report, shown = book.cost(), show_run("book", home=book.home)
+    report, shown = book.cost(), show("book", home=book.home)
     assert (shown.cost_usd, shown.at_least_usd) == (None, pytest.approx(0.02))
     assert (report.cost_usd, report.at_least_usd) == (None, shown.at_least_usd)
     assert report.paid_per_resolved is None
@@ -294,7 +294,7 @@ def test_calls_are_priced_at_their_own_date(book: Book) -> None:
         book.trace(model([1_000_000, 0, 0, 0], model="o3", provider="openai", start_ns=day, end_ns=day))
     report = book.cost(prices=None)
     assert [e.cost_usd for e in report.by_episode] == [10.0, 2.0]
-    later = cost_of("book", home=book.home, as_of=date(2025, 7, 1))
+    later = cost("book", home=book.home, as_of=date(2025, 7, 1))
     assert later.cost_usd == 4.0
 
 
@@ -365,7 +365,7 @@ def test_what_episodes_cost_is_kept_with_the_run(book: Book, tmp_path: Path, mon
     first = kept_costs(book.home.run("book"))
     assert first == priced
     (record,) = (tmp_path / "home" / "runs" / "book" / DERIVED).glob("costs-*.json")
-    shown = show_run("book", home=book.home)
+    shown = show("book", home=book.home)
     assert shown.cost_usd == pytest.approx(sum(cost.at_least_usd for cost in first.values()))
     monkeypatch.delenv("ETHOGRAM_PRICES")
     assert sum(c.cost_usd is None for c in kept_costs(book.home.run("book")).values()) == 1
@@ -376,7 +376,7 @@ def test_what_episodes_cost_is_kept_with_the_run(book: Book, tmp_path: Path, mon
         record.write_text(damaged)
         assert kept_costs(book.home.run("book")) == first
         assert record.read_text() == whole
-    assert verify(book.home.run("book")).ok
+    assert verify_run(book.home.run("book")).ok
 
 
 def test_missing_outcomes_are_paid_for_and_named(book: Book) -> None:
@@ -402,11 +402,11 @@ def test_conditions_are_told_apart(book: Book) -> None:
     both = book.cost()
     assert both.cost_usd == pytest.approx(0.04)
     assert any("2 conditions are taken together" in note for note in both.notes)
-    one = cost_of("book", home=book.home, prices=OWN, condition="noisy")
+    one = cost("book", home=book.home, prices=OWN, condition="noisy")
     assert (one.cost_usd, one.episodes, [t.tool for t in one.by_tool]) == (pytest.approx(0.03), 1, ["look"])
     assert not any("taken together" in note for note in one.notes)
     with pytest.raises(NotFound, match="did you mean 'noisy'"):
-        cost_of("book", home=book.home, prices=OWN, condition="noise")
+        cost("book", home=book.home, prices=OWN, condition="noise")
 
 
 def test_nothing_resolved(book: Book) -> None:
@@ -415,7 +415,7 @@ def test_nothing_resolved(book: Book) -> None:
     found = book.cost().per_resolved
     assert (found.value, found.high) == (None, float("inf"))
     assert "nothing was resolved" in (found.why or "")
-    assert '"high":"inf"' in cost_of("book", home=book.home, prices=OWN).to_json()
+    assert '"high":"inf"' in cost("book", home=book.home, prices=OWN).to_json()
 
 
 def test_a_month_and_routing(book: Book) -> None:
@@ -440,9 +440,9 @@ def test_a_month_and_routing(book: Book) -> None:
     assert even.low < even.value < even.high
     assert even.method == "mover-log"
     with pytest.raises(NotFound, match="price tiny=FRESH/OUTPUT"):
-        cost_of("book", home=book.home, prices=prices, routes=("first=tiny",))
+        cost("book", home=book.home, prices=prices, routes=("first=tiny",))
     with pytest.raises(BadUsage, match="measured"):
-        cost_of("book", home=book.home, prices=prices, resolution=0.5)
+        cost("book", home=book.home, prices=prices, resolution=0.5)
 
 
 def test_everything_routed_is_the_other_price(book: Book) -> None:
@@ -450,7 +450,7 @@ def test_everything_routed_is_the_other_price(book: Book) -> None:
         book.trace(model([1000, 10 * n, 5, 10, 3]), model([10, 0, 0, 1]), task=f"t{n}")
     prices = {**OWN, "twin": {"fresh": 2, "output": 3, "cached": 1, "cache_write": 4, "reasoning": 9}}
     report = book.cost(prices=prices, routes=("100%=twin",))
-    as_if = cost_of("book", home=book.home, prices={"m": prices["twin"]})
+    as_if = cost("book", home=book.home, prices={"m": prices["twin"]})
     assert report.routing is not None
     assert report.routing.per_run.value == pytest.approx(as_if.per_run.value)
     assert report.routing.break_even.value == pytest.approx(as_if.per_run.value / report.per_run.value)
@@ -461,7 +461,7 @@ def test_a_given_resolution_where_none_is_measured(book: Book) -> None:
     report = book.cost(resolution=0.5)
     assert report.per_resolved.value == pytest.approx(0.02)
     assert "given, not measured" in (report.per_resolved.why or "")
-    assert cost_of("book", home=book.home, prices=OWN).per_resolved.why == "no outcome is scored"
+    assert cost("book", home=book.home, prices=OWN).per_resolved.why == "no outcome is scored"
 
 
 def test_sealed_texts_leave_money_as_it_is(tmp_path: Path, plain: Redactor) -> None:
@@ -471,22 +471,22 @@ def test_sealed_texts_leave_money_as_it_is(tmp_path: Path, plain: Redactor) -> N
     book.trace(model([1000, 0, 0, 0]), tool("dump", "x" * 400), model([1000, 0, 0, 0]))
     book.writer.close()
     closed = Home(LocalFiles(tmp_path / "sealed"), Keyring(tmp_path / "none" / "keys.json", {}))
-    report = cost_of("book", home=closed, prices=OWN)
+    report = cost("book", home=closed, prices=OWN)
     assert report.cost_usd == pytest.approx(0.02)
     assert report.by_tool[0].tokens is None
     assert any("cannot be measured" in note for note in report.notes)
-    assert cost_of("book", home=book.home, prices=OWN).by_tool[0].tokens == 100
+    assert cost("book", home=book.home, prices=OWN).by_tool[0].tokens == 100
 
 
 def test_forgotten_episodes_keep_their_recorded_cost_or_stop_the_ratio(book: Book) -> None:
     for n in range(4):
         book.trace(model([1000, 0, 0, 0], cost_usd=0.5), task=f"t{n}", outcome=Scored(float(n > 0)))
     before = book.cost()
-    assert retain_runs(["book"], keep_all="0s", sample=0.0, dry_run=False, home=book.home).forgotten == 3
-    after = cost_of("book", home=book.home, prices=OWN)
+    assert retain(["book"], keep_all="0s", sample=0.0, dry_run=False, home=book.home).forgotten == 3
+    after = cost("book", home=book.home, prices=OWN)
     assert (after.cost_usd, after.per_resolved.value) == (before.cost_usd, before.per_resolved.value)
     assert after.usage.calls == 1
-    anew = cost_of("book", home=book.home, prices=OWN, reprice=True)
+    anew = cost("book", home=book.home, prices=OWN, reprice=True)
     assert anew.per_run.missing == {"cost unknown": 3}
     assert anew.per_resolved.value is None
     assert "retention deleted 3 traces by their outcome" in (anew.per_resolved.why or "")
@@ -502,7 +502,7 @@ def test_a_run_without_model_calls(book: Book) -> None:
 def test_an_empty_run_says_so(home: Home, plain: Redactor) -> None:
     home.create("empty", "import").writer(plain, window=None).close()
     with pytest.raises(NotFound, match="no episode to price"):
-        cost_of("empty", home=home)
+        cost("empty", home=home)
 
 
 def test_prices_come_from_flags_file_environment_and_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -574,14 +574,14 @@ def test_a_scripted_agent_on_the_shop(home: Home) -> None:
     shop = str(Path(__file__).parents[3] / "src/ethogram/worlds/shop")
     good = [("tool", "price", {"item": "cheese"}), "9"]
     agent = ScriptedAgent({"price-cheese": [good, ["10"]], "*": [["no idea"]]}, price=0.01)
-    result = run_suite(shop, agent, k=10, tasks=("price-cheese", "price-lamp"), home=home, run="shop")
-    report = cost_of("shop", home=home)
+    result = run(shop, agent, k=10, tasks=("price-cheese", "price-lamp"), home=home, run="shop")
+    report = cost("shop", home=home)
     assert report.cost_usd == pytest.approx(result.cost_usd)
     assert report.sources["recorded"] == report.usage.calls
     assert report.resolved == result.successes
     assert report.paid_per_resolved == pytest.approx(result.cost_usd / result.successes)
     assert report.per_resolved.value == pytest.approx(result.cost_usd / result.successes)
-    again = cost_of("shop", home=home, reprice=True, prices={"scripted": {"fresh": 1, "output": 2}})
+    again = cost("shop", home=home, reprice=True, prices={"scripted": {"fresh": 1, "output": 2}})
     assert again.cost_usd == pytest.approx((report.usage.fresh + 2 * report.usage.output) / 1e6)
 
 
@@ -597,7 +597,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Home:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_real_logs_sum_to_what_the_ledger_says(real: Home, folder: str) -> None:
-    report = cost_of(folder, home=real)
+    report = cost(folder, home=real)
     entries = real.run(folder).entries
     pairs = [("fresh", "input_tokens"), ("cached", "cache_read_tokens"), ("cache_write", "cache_write_tokens")]
     for ours, theirs in (*pairs, ("output", "output_tokens")):
@@ -614,7 +614,7 @@ def test_real_logs_sum_to_what_the_ledger_says(real: Home, folder: str) -> None:
 
 def test_repriced_real_logs_come_to_what_was_recorded(real: Home) -> None:
     """The provider's own bill of a session with cache writes and reads, from our rates."""
-    recorded, priced = (cost_of("openclaw", home=real, reprice=r) for r in (False, True))
+    recorded, priced = (cost("openclaw", home=real, reprice=r) for r in (False, True))
     assert priced.sources["priced"] == 8
     assert priced.cost_usd == pytest.approx(recorded.cost_usd, rel=1e-9)
     assert (recorded.cache.breaks, recorded.cache.lost_tokens, recorded.cache.idle) == (1, 8623, 1)
@@ -624,7 +624,7 @@ def test_trail_counts_every_token_once(real: Home) -> None:
     """Its agent spans repeat the tokens of the model spans below them."""
     expected = json.loads((DATA / "expected.json").read_text())["trail"]
     wanted = [v for v in expected.values() if isinstance(v, dict) and "llm_prompt_tokens" in v]
-    report = cost_of("trail", home=real)
+    report = cost("trail", home=real)
     assert report.usage.fresh == sum(v["llm_prompt_tokens"] for v in wanted)
     assert report.usage.output == sum(v["llm_completion_tokens"] for v in wanted)
     assert report.cost_usd == pytest.approx((126487 * 3 + 7050 * 15 + 14422 * 1.1 + 6638 * 4.4) / 1e6)
@@ -634,15 +634,15 @@ def test_trail_counts_every_token_once(real: Home) -> None:
 def test_recorded_dollars_of_real_logs(real: Home) -> None:
     expected = json.loads((DATA / "expected.json").read_text())
     atif = [v["final_metrics"]["total_cost_usd"] for v in expected["atif"].values() if "final_metrics" in v]
-    assert cost_of("atif", home=real).cost_usd == pytest.approx(sum(atif))
+    assert cost("atif", home=real).cost_usd == pytest.approx(sum(atif))
     swe = [v["model_stats"]["instance_cost"] for v in expected["swe_agent"].values() if v.get("model_stats")]
-    report = cost_of("swe_agent", home=real)
+    report = cost("swe_agent", home=real)
     assert report.at_least_usd == pytest.approx(sum(swe))
     assert [e.cost_usd for e in report.by_episode].count(None) == 1  # one demonstration has neither tokens nor cost
 
 
 def test_logs_without_tokens_are_not_free(real: Home) -> None:
-    report = cost_of("tau_bench", home=real)
+    report = cost("tau_bench", home=real)
     assert (report.cost_usd, report.per_run.value, report.per_resolved.value) == (None, None, None)
     assert report.resolution.value == 0.5
     assert report.unpriced[0].usage.calls == report.usage.calls == 226

@@ -13,9 +13,9 @@ from ethogram.measures.noise_floor import NoiseFloor
 from ethogram.questions.divergence.floors import FloorRecord, floor_of, kept_floor, own_distances
 from ethogram.questions.divergence.question import divergence
 from ethogram.questions.divergence.step_sequences import ReadingOptions, by_version, listed, load_readings
-from ethogram.questions.home.runs import load, remove_run
+from ethogram.questions.home.runs import load, rm
 from ethogram.statistics.distance import Alphabet
-from ethogram.store import DERIVED, Home, Redactor, RetentionRule, Run, retain, verify
+from ethogram.store import DERIVED, Home, Redactor, RetentionRule, Run, retain_run, verify_run
 from ethogram.traces import Head, Scored, Span, SpanId, episode_id, trace_id
 from ethogram.traces.ids import digest
 
@@ -121,14 +121,14 @@ def test_a_run_that_grows_keeps_no_record(home: Home, plain: Redactor, fill: Cal
 def test_verify_retention_and_removal(home: Home, fill: Callable[..., Run]) -> None:
     run = fill("base", range(4))
     own_floor(run)
-    checked = verify(run)
+    checked = verify_run(run)
     assert checked.ok
     assert checked.leftovers == []
-    retain(run, RetentionRule(keep_all_s=0.0, keep_failures=False, sample=0.5), dry_run=False)
+    retain_run(run, RetentionRule(keep_all_s=0.0, keep_failures=False, sample=0.5), dry_run=False)
     assert records(run) == []
     own_floor(home.run("base"))
     assert len(records(run)) == 1
-    remove_run("base", home=home)
+    rm("base", home=home)
     assert not run.files.exists(f"{run.path}/{DERIVED}")
 
 

@@ -17,7 +17,7 @@ import pytest
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.agents import ScriptedAgent
 from ethogram.harness.options import RunOptions
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.perturbations import operators_for
 from ethogram.plans import Task
 from ethogram.questions.experiment.buying.experiment import Experiment
@@ -527,7 +527,7 @@ def test_a_run_goes_on_only_as_it_began(home: Home, sales: Path) -> None:
 
 
 def test_the_name_of_another_run_is_taken(home: Home, sales: Path, mixed: Path) -> None:
-    run_suite(str(mixed), reader, run="x", home=home)
+    run(str(mixed), reader, run="x", home=home)
     with pytest.raises(BadUsage, match="exists already and is not an experiment"):
         experiment(home, sales)
     with pytest.raises(BadUsage, match="is not a paired experiment"):
@@ -640,7 +640,7 @@ def test_a_csv_of_200_mb(home: Home, tmp_path: Path) -> None:
 
 
 def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path) -> None:
-    from ethogram.questions.home.runs import remove_run
+    from ethogram.questions.home.runs import rm
 
     copies = Path(home.files.address) / "suites"
     with pytest.raises(BadUsage, match="changes txt or md files"):
@@ -654,7 +654,7 @@ def test_copies_of_files_go_with_what_they_were_made_for(home: Home, sales: Path
     made.run()
     made.discard()  # a run leans on them now
     assert sorted(p.name for p in copies.iterdir()) == ["hashes.json", "x"]
-    remove_run("x", home=home)
+    rm("x", home=home)
     assert [p.name for p in copies.iterdir()] in ([], ["hashes.json"])
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.harness.options import RunOptions, parse_conditions
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.perturbations.model import OPERATORS as MODEL_OPERATORS
 from ethogram.questions.experiment.buying.experiment import Experiment
 from ethogram.questions.experiment.records import ExperimentResults
@@ -185,9 +185,7 @@ def test_a_condition_of_a_run_disturbs_too(home: Home, server: ModelServer, tmp_
     )
     words = ("tests=on", "perturb=model_error@1", "perturb=truncated_result", "perturb=null_content:sales.csv")
     conditions = parse_conditions((*words, "perturb=prompt_typo"))
-    run_suite(
-        str(tmp_path / "tasks.yaml"), f"{tmp_path / 'my_agent.py'}:solve", conditions=conditions, home=home, run="a"
-    )
+    run(str(tmp_path / "tasks.yaml"), f"{tmp_path / 'my_agent.py'}:solve", conditions=conditions, home=home, run="a")
     right = {e.head.condition: getattr(e.head.outcome, "value", None) for e in home.run("a").entries}
     assert right == {"tests=on": 1, **dict.fromkeys([c.name for c in conditions[1:]], 0)}
 

@@ -139,9 +139,9 @@ def test_nothing_done_yet_is_not_an_empty_result(home: Home, suite: Path) -> Non
 
 
 def test_a_run_that_is_no_experiment_says_so(home: Home, suite: Path) -> None:
-    from ethogram.harness.suites import run_suite
+    from ethogram.harness.suites import run
 
-    run_suite(str(suite), agent, run="plain", home=home)
+    run(str(suite), agent, run="plain", home=home)
     with pytest.raises(BadUsage, match="make one with: ethogram perturb"):
         experiment_results("plain", home=home)
 

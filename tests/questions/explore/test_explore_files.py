@@ -33,8 +33,8 @@ from ethogram.questions.explore.exploration import open_exploration
 from ethogram.questions.explore.files_v1 import RoundsWriter
 from ethogram.questions.explore.grid import ROUND, grid
 from ethogram.questions.explore.maps import map_exploration
-from ethogram.questions.home.maintenance import verify_runs
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.maintenance import verify
+from ethogram.questions.home.runs import show
 from ethogram.store import Home, Lake, Policy, Run, ledger, manifest
 from ethogram.store.files import LocalFiles
 from ethogram.store.lake import DOCUMENTS, EXPLORED
@@ -139,18 +139,18 @@ def check_restored(kind: str, twins: dict[str, Path], lab: Home, place: Path, na
     shutil.copytree(twins[kind], place)
     lose(place, names)
     assert episodes(place, lab) == episodes(twins[kind], lab)
-    (checked,) = verify_runs([str(place)], home=lab).runs
+    (checked,) = verify([str(place)], home=lab).runs
     assert {p.where: p.what for p in checked.damaged} == dict.fromkeys(names, "the file is missing")
     assert checked.advice == ADVICE.format(len(set(names)), "")
     result = KINDS[kind](place, lab, DONE)
     assert (result.rounds, result.new_rounds) == (DONE, 0)
     assert seed_files(place) == whole
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
     KINDS[kind](place, lab, DONE + 1)
     longer = twins[f"{kind}-longer"]
     assert untimed(seed_files(place)) == untimed(seed_files(longer))
     assert episodes(place, lab) == episodes(longer, lab)
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
 
 
 def names_of(kind: str, twins: dict[str, Path], pattern: str) -> list[str]:
@@ -219,7 +219,7 @@ def test_a_file_that_was_changed_is_told_and_left(twins, lab, tmp_path):
     metrics = next(place.glob("rounds/R0002_*/metrics.json"))
     before = metrics.read_bytes()
     metrics.write_bytes(before.replace(b'"seed": 5', b'"seed": 6'))
-    (checked,) = verify_runs([str(place)], home=lab).runs
+    (checked,) = verify([str(place)], home=lab).runs
     assert [p.what for p in checked.damaged] == ["the bytes do not match the hash in hashes.json"]
     assert checked.advice == ADVICE.format(1, "move away those that are there, and ")
     with pytest.raises(BadInput, match=r"metrics.json of 'r' is not what its ledger holds; move it away"):
@@ -235,7 +235,7 @@ def successes_in(place: Path, home: Home) -> list[int]:
     results = [csv.DictReader(f.read_text().splitlines()) for f in place.glob("rounds/*/agent_results.csv")]
     points = map_exploration(str(place), home=home).points
     return [
-        sum(task.successes for task in show_run(run).tasks),
+        sum(task.successes for task in show(run).tasks),
         sum(line["success"] == "1" for lines in results for line in lines),
         int((np.load(place / "beta_posteriors.npz")["beta"] - 1).sum()),
         sum(point.episodes - point.failures for point in points),
@@ -253,11 +253,11 @@ def test_outcomes_that_were_scored_anew_are_in_every_file(twins, lab, tmp_path, 
     KINDS[kind](place, lab, DONE)
     after = seed_files(place)
     assert {Path(name).name for name in after if after[name] != before[name]} == {RESULTS, POSTERIORS}
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
     assert len(set(successes_in(place, lab))) == 1
     KINDS[kind](place, lab, DONE + 1)
     assert len(set(successes_in(place, lab))) == 1
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
 
 
 @pytest.mark.parametrize("changed", [POSTERIORS, RESULTS])
@@ -275,7 +275,7 @@ def test_a_changed_file_is_not_taken_for_one_of_other_scores(twins, lab, tmp_pat
         file.write_bytes(wrong := file.read_bytes().replace(b",1,", b",0,"))
         of_suite(place, lab, DONE)
         assert file.read_bytes() == wrong
-    assert not verify_runs([str(place)], home=lab).ok
+    assert not verify([str(place)], home=lab).ok
 
 
 def test_a_success_is_what_the_last_scoring_says(twins, lab, tmp_path):
@@ -317,13 +317,13 @@ def test_a_kill_beside_the_commit_counts_nothing_twice(twins, lab, tmp_path, mon
     assert not list(place.glob("rounds/R0002_*/metrics.json"))
     complete = 1 if method == "_note" else 2
     assert len(open_exploration(str(place), home=lab).committed()) == complete
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
     result = KINDS[kind](place, lab, DONE)
     assert result.new_rounds == DONE - complete
     assert untimed(seed_files(place)).keys() == untimed(seed_files(twins[kind])).keys()
     ours, theirs = (untimed(seed_files(p)) for p in (place, twins[kind]))
     assert {n for n in ours if ours[n] != theirs[n]} <= {METADATA}  # it says when the run was begun
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
 
 
 @pytest.mark.parametrize("kind", ["world", "suite"])
@@ -345,7 +345,7 @@ def test_a_round_in_between_keeps_its_plan(twins, lab, tmp_path, monkeypatch, ki
     (place / "beta_posteriors.npz").unlink()
     assert KINDS[kind](place, lab, 1).new_rounds == 0
     assert seed_files(place) == before
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
     KINDS[kind](place, lab, DONE)
     ours, theirs = (untimed(seed_files(p)) for p in (place, twins[kind]))
     assert {n for n in ours if ours[n] != theirs[n]} <= {METADATA}
@@ -372,7 +372,7 @@ def old(request, twins, lab, tmp_path) -> tuple[str, Path]:
     place = tmp_path / "old"
     shutil.copytree(twins[request.param], place)
     forget_documents(lab.resolve(str(place)))
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
     return request.param, place
 
 
@@ -384,7 +384,7 @@ def test_an_exploration_of_an_earlier_version_moves_into_the_ledger(old, twins, 
     lose(place, whole)
     KINDS[kind](place, lab, DONE)
     assert seed_files(place) == whole
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
 
 
 def test_what_an_earlier_version_derived_comes_back(old, lab):
@@ -398,7 +398,7 @@ def test_what_an_earlier_version_derived_comes_back(old, lab):
         lost, told = json.loads(whole[name]), json.loads((place / name).read_bytes())
         assert {k: v for k, v in lost.items() if told[k] != v}.keys() <= {"timestamp", "completed_at"}
         assert None in told.values()
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok
 
 
 @pytest.mark.parametrize(
@@ -412,7 +412,7 @@ def test_what_an_earlier_version_derived_comes_back(old, lab):
 def test_what_only_an_earlier_versions_file_held_is_asked_for(old, lab, pattern, words):
     kind, place = old
     lose(place, [name for name in seed_files(place) if Path(name).match(pattern)])
-    assert not verify_runs([str(place)], home=lab).ok
+    assert not verify([str(place)], home=lab).ok
     for look in (lambda: map_exploration(str(place), home=lab), lambda: KINDS[kind](place, lab, DONE)):
         with pytest.raises(Damaged, match=words) as told:
             look()
@@ -444,4 +444,4 @@ def test_a_suite_whose_outcomes_were_noted_too_goes_on(twins, lab, tmp_path):
     longer = twins["suite-longer"]
     assert untimed(seed_files(place)) == untimed(seed_files(longer))
     assert map_exploration(str(place), home=lab).points == map_exploration(str(longer), home=lab).points
-    assert verify_runs([str(place)], home=lab).ok
+    assert verify([str(place)], home=lab).ok

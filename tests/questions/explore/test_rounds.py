@@ -31,9 +31,9 @@ from ethogram.questions.explore.files_v1 import grid_bytes
 from ethogram.questions.explore.grid import grid
 from ethogram.questions.explore.maps import export_exploration, map_exploration
 from ethogram.questions.explore.problem import StopRule, Tally
-from ethogram.questions.home.runs import list_runs, show_run
-from ethogram.questions.reliability.question import reliability
-from ethogram.store import Home, Lake, Policy, verify
+from ethogram.questions.home.runs import runs, show
+from ethogram.questions.reliability.question import stats
+from ethogram.store import Home, Lake, Policy, verify_run
 from ethogram.store.files import LocalFiles
 from ethogram.store.stop import pull
 from ethogram.traces import SUCCESS_AT
@@ -289,7 +289,7 @@ def test_twenty_kills_change_nothing(tmp_path, home, strategy, rounds, workers, 
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) >= 0.75 * kills  # a session may end before its kill comes
     assert content(place) == content(whole)
-    found = verify(Home(home.files).resolve(str(place)))
+    found = verify_run(Home(home.files).resolve(str(place)))
     assert found.ok, found.damaged
 
 
@@ -371,9 +371,9 @@ def test_explorations_lie_in_the_home(home):
     run = home.resolve(result.run)
     assert run.info.kind == "explore"
     assert open_exploration(home=home).run.name == result.run
-    assert verify(run).ok
-    (listed,) = list_runs(home=home).runs
-    shown = show_run(result.run, home=home)
+    assert verify_run(run).ok
+    (listed,) = runs(home=home).runs
+    shown = show(result.run, home=home)
     assert (listed.episodes, listed.scored, listed.missing) == (shown.episodes, shown.scored, 0) == (512, 512, 0)
     points = {p.point: p for p in map_exploration(home=home).points if p.episodes}
     assert [(t.task, t.attempts, t.attempts - t.successes) for t in shown.tasks] == [
@@ -385,7 +385,7 @@ def test_explorations_lie_in_the_home(home):
         {"task": f"g{i:04d}", "n": 256, "seeds": 256, "failures": p.failures, "noise": p.settings["tool_noise"]}
         for i, p in points.items()
     ]
-    rates = {t.task: t.c for t in reliability(result.run, home=home).tasks}
+    rates = {t.task: t.c for t in stats(result.run, home=home).tasks}
     assert rates == {f"g{i:04d}": 256 - p.failures for i, p in points.items()}
     with pytest.raises(NotFound, match="there is no exploration"):
         open_exploration(home=str(home.files.root / "other"))
@@ -470,14 +470,14 @@ def test_explorations_of_earlier_versions_open_and_go_on(tmp_path, home):
     found = json.loads(msgspec.json.encode(map_exploration(str(place), home=home)))
     figures = [k for k in stored if k not in ("run", "established", "metrics")]  # sentences may be worded anew
     assert rounded({k: found[k] for k in figures}) == rounded({k: stored[k] for k in figures})
-    assert show_run(str(place), home=home).episodes == 112
+    assert show(str(place), home=home).episodes == 112
     fresh = tmp_path / "fresh"
     small = open_exploration(str(place), home=home).metadata().grid
     options = ExploreOptions(seed=4, targets_per_round=4, until_round=5)
     for where in (place, fresh):
         begin_exploration(ToyWorld(), at(where, options), grid=small, home=home)
     assert shortened(content(place)) == shortened(content(fresh))
-    assert show_run(str(place), home=home).episodes == show_run(str(fresh), home=home).episodes > 112
+    assert show(str(place), home=home).episodes == show(str(fresh), home=home).episodes > 112
     old, new = (open_exploration(str(where), home=home).run for where in (place, fresh))
     assert 0 < len(old.batches) < len(new.batches)  # what was noted stays where it is
 

@@ -15,7 +15,7 @@ from ethogram.measures.dimension import Dimension
 from ethogram.questions.field import charts
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.projection import centres
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.store import Home
 from ethogram.viewer.report.parts import report_view
 from ethogram.viewer.report.report import report
@@ -130,7 +130,7 @@ def test_a_field_states_and_a_corridor_reach_the_report(shop: Home, tmp_path: Pa
     (tmp_path / "mine.py").write_text(MINE)
     stages = [{"state": "looked", "when": {"tool": "look"}}, {"state": "booked", "when": {"tool": "book"}}]
     (tmp_path / "states.yaml").write_text(json.dumps({"milestones": stages}))
-    field_of("shop", home=shop, save_corridor=tmp_path / "c.json")
+    field("shop", home=shop, save_corridor=tmp_path / "c.json")
     made = report("shop", tmp_path / "r.html", field=f"{tmp_path}/mine.py:Talk", reading="messages", home=shop)
     assert "field" in made.sections
     assert "letters" in (tmp_path / "r.html").read_text()

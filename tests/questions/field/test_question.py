@@ -15,7 +15,7 @@ from ethogram.measures.dimension import Dimension
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.files import as_messages, load_corridor, milestones_file
 from ethogram.questions.field.metrics import FieldMetrics
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.questions.field.results import FieldResult, StandardTable, standard_table
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home, Policy, Redactor
@@ -102,7 +102,7 @@ def test_without_a_line_of_code(home):
         "shop",
         [*episodes(1), Episode("user", Missing("infrastructure.timeout")), Episode("user model", Missing("unscored"))],
     )
-    found = field_of("shop", home=home, preset="service")
+    found = field("shop", home=home, preset="service")
     assert (found.K, found.tasks, found.successes, found.failures) == (36, 3, 18, 18)
     assert found.missing == {"infrastructure.timeout": 1, "unscored": 1}
     assert found.advice == found.chain.advice == "mixed", "read less, write more"
@@ -127,7 +127,7 @@ def test_the_report_is_made_once(home, monkeypatch):
     real = FieldMetrics.separation_test
     monkeypatch.setattr(FieldMetrics, "separation_test", lambda self, *how: asked.append(how) or real(self, *how))
     store(home, "shop", episodes(1))
-    found = field_of("shop", home=home, preset="service", seed=3, draws=199, level=0.9)
+    found = field("shop", home=home, preset="service", seed=3, draws=199, level=0.9)
     assert asked == [(199, 3)]
     assert (found.chain.seed, found.chain.draws, found.chain.alpha) == (3, found.draws, 0.1)
     flags = {f.dimension: f.adjusted_p for f in found.chain.flags}
@@ -137,17 +137,17 @@ def test_the_report_is_made_once(home, monkeypatch):
 def test_a_dimension_that_repeats_another_is_left_out(home):
     rng = np.random.default_rng(3)
     store(home, "run", [Episode("get_a " * int(rng.integers(1, 9)), Scored(float(i % 2))) for i in range(10)])
-    found = field_of("run", home=home)
+    found = field("run", home=home)
     assert found.left_out["tool_calls"] == "the same as steps in every trace"
     assert "reads" not in found.dimensions
-    asked = field_of("run", home=home, dimensions=["steps", "reads", "handoffs"])
+    asked = field("run", home=home, dimensions=["steps", "reads", "handoffs"])
     assert list(asked.dimensions) == ["steps", "reads", "handoffs"], "what is asked for is given"
     assert "handoffs" in asked.constant
 
 
 def test_json_is_one_document_that_a_schema_describes(home):
     store(home, "good", [Episode("user model get_a" + " get_a" * i) for i in range(4)])
-    found = field_of("good", home=home)
+    found = field("good", home=home)
     assert found.one_class
     data = json.loads(found.to_json(), parse_constant=lambda word: pytest.fail(word))
     assert data["schema_version"] == 1
@@ -168,15 +168,15 @@ def test_milestones_name_the_states(home, tmp_path):
         "  - {state: stuck, when: {error: true, count: 2}}\n"
         "  - {state: closed, when: {last: true}}\n"
     )
-    found = field_of("shop", home=home, states=file)
+    found = field("shop", home=home, states=file)
     assert [h.state for h in found.horizons] == ["start", "searched", "stuck", "closed"]
     by = {h.state: h for h in found.horizons}
     assert by["closed"].K == by["start"].K == 36
     assert 0 < by["stuck"].K < 36
-    reached = field_of("shop", home=home, states=file, rule="reached")
+    reached = field("shop", home=home, states=file, rule="reached")
     assert [h.K for h in reached.horizons] == sorted((h.K for h in reached.horizons), reverse=True)
     assert all(h.rule == "reached" for h in reached.horizons)
-    own = field_of("shop", home=home, field=Calls, states=file)
+    own = field("shop", home=home, field=Calls, states=file)
     assert [h.K for h in own.horizons] == [h.K for h in found.horizons], "a field of one's own may have them too"
 
 
@@ -192,8 +192,8 @@ class Calls(Field):
 
 def test_a_class_agrees_with_the_columns(home):
     store(home, "shop", episodes(4))
-    own = field_of("shop", home=home, field=Calls)
-    standard = field_of("shop", home=home, dimensions=["steps", "tool_calls"])
+    own = field("shop", home=home, field=Calls)
+    standard = field("shop", home=home, dimensions=["steps", "tool_calls"])
     assert own.field.endswith("Calls")
     assert own.width == pytest.approx(standard.width, rel=1e-12)
     assert own.dimensions["calls"].separation == standard.dimensions["tool_calls"].separation
@@ -245,7 +245,7 @@ def test_every_published_figure_of_tau_bench(home, tmp_path, rule):
     expected = json.loads((DATA / "expected.json").read_text())["tau_bench/gpt-4o-airline.dev_5tasks.json.gz"]
     import_logs([TAU], run="tau", home=home, redact="none")
     (tmp_path / "airline.py").write_text(FIELD)
-    found = field_of("tau", home=home, field=f"{tmp_path / 'airline.py'}:Airline", reading="messages", rule=rule)
+    found = field("tau", home=home, field=f"{tmp_path / 'airline.py'}:Airline", reading="messages", rule=rule)
     data = json.loads(found.to_json())
     checked = 0
     rows = [(data, expected["field"])]
@@ -307,14 +307,14 @@ def test_a_corridor_is_saved_and_new_runs_are_held_against_it(home, tmp_path):
     wild = [Episode(shop(np.random.default_rng(i), True, more=15), Scored(1.0), "task-0") for i in range(12)]
     store(home, "wild", [*wild, Episode("user model get_order", Scored(0.0), "task-0")])
     file = tmp_path / "corridor.json"
-    saved = field_of("old", home=home, preset="service", save_corridor=file)
+    saved = field("old", home=home, preset="service", save_corridor=file)
     assert saved.saved_corridor == str(file)
     ruler = load_corridor(file)
     assert (ruler.corridor.K, ruler.preset, ruler.reading) == (30, "service", "steps")
-    same = field_of("alike", home=home, corridor=file, traces=[])
+    same = field("alike", home=home, corridor=file, traces=[])
     assert same.corridor is not None
     assert same.field == "service", "measured as the corridor was"
-    far = field_of("wild", home=home, corridor=file)
+    far = field("wild", home=home, corridor=file)
     assert far.corridor is not None
     assert far.corridor.alarm.raised is True
     assert sum(a.inside is False for a in far.corridor.adherence) >= 12
@@ -327,15 +327,15 @@ def test_a_corridor_from_several_runs_or_from_chosen_traces(home, tmp_path):
     store(home, "one", episodes(7, k=6))
     store(home, "two", episodes(8, k=6))
     file = tmp_path / "corridor.json"
-    both = field_of("one", join=["two"], home=home, save_corridor=file)
+    both = field("one", join=["two"], home=home, save_corridor=file)
     assert (both.K, both.joined, load_corridor(file).corridor.K) == (36, ["two"], 18)
     ids = [e.head.trace_id for e in home.run("one").entries]
-    some = field_of("one", home=home, traces=[ids[0][:20], *ids[1:8]], save_corridor=file)
+    some = field("one", home=home, traces=[ids[0][:20], *ids[1:8]], save_corridor=file)
     assert (some.K, load_corridor(file).corridor.K) == (8, 4)
     with pytest.raises(BadUsage, match="is in two of these runs"):
-        field_of("one", join=["one"], home=home)
+        field("one", join=["one"], home=home)
     with pytest.raises(NotFound, match="begins with 'nothing'"):
-        field_of("one", traces=["nothing"], home=home)
+        field("one", traces=["nothing"], home=home)
 
 
 def test_a_dimension_that_new_runs_lack_is_not_compared(home, tmp_path):
@@ -343,8 +343,8 @@ def test_a_dimension_that_new_runs_lack_is_not_compared(home, tmp_path):
     bare = [Episode("user model" + " user model" * (i % 3), Scored(float(i % 2)), "task-0") for i in range(8)]
     store(home, "bare", bare)
     file = tmp_path / "corridor.json"
-    field_of("old", home=home, save_corridor=file)
-    found = field_of("bare", home=home, corridor=file)
+    field("old", home=home, save_corridor=file)
+    found = field("bare", home=home, corridor=file)
     assert found.corridor is not None
     assert found.corridor.not_compared["errors"] == "no step says whether it went well"
     assert "steps" in found.corridor.dimensions
@@ -355,19 +355,19 @@ def test_a_corridor_of_ones_own_field_is_measured_through_it(home, tmp_path):
     store(home, "old", episodes(15, k=20, tasks=1))
     (tmp_path / "own.py").write_text(OWN)
     file, own = tmp_path / "corridor.json", f"{tmp_path / 'own.py'}:Good"
-    field_of("old", home=home, field=own, save_corridor=file)
-    found = field_of("old", home=home, corridor=file)
+    field("old", home=home, field=own, save_corridor=file)
+    found = field("old", home=home, corridor=file)
     assert found.field == own
     assert found.corridor is not None
     assert found.corridor.dimensions == ["a", "b"]
     with pytest.raises(BadUsage, match="leave out preset"):
-        field_of("old", home=home, corridor=file, preset="service")
+        field("old", home=home, corridor=file, preset="service")
 
 
 def test_two_runs_are_compared_on_dimensions_that_both_have(home):
     store(home, "base", episodes(10))
     store(home, "more", [*episodes(11, more=6), Episode("user model get_a", Scored(1.0), "another")])
-    found = field_of("more", against="base", home=home)
+    found = field("more", against="base", home=home)
     assert found.against == "base"
     assert found.comparison is not None
     assert found.comparison.only_in_second == ("another",)
@@ -396,7 +396,7 @@ def grid(seed: int, k: int = 6) -> list[Episode]:
 
 def test_factors_are_ablated(home):
     store(home, "grid", grid(12))
-    found = field_of("grid", home=home, ablate=True)
+    found = field("grid", home=home, ablate=True)
     assert found.ablation is not None
     assert found.ablation.factors == {"noise": ["0", "1"], "hint": ["no", "yes"]}
     effects = {e.name: e for e in found.ablation.effects}
@@ -413,26 +413,26 @@ def test_settings_come_from_the_plan(home):
     kept = [msgspec.structs.replace(e, condition=names[e.condition]) for e in grid(13) if e.condition in names]
     plan = {"options": {"conditions": [{"name": "a"}, {"name": "b", "settings": {"noise": 3}}]}}
     store(home, "grid", kept, plan=plan)
-    found = field_of("grid", home=home, ablate=True)
+    found = field("grid", home=home, ablate=True)
     assert found.ablation is not None
     assert found.ablation.factors == {"noise": ["not set", "3"]}
     with pytest.raises(BadUsage, match="choose one with condition"):
-        field_of("grid", home=home)
-    assert field_of("grid", home=home, condition="b").K == 18
+        field("grid", home=home)
+    assert field("grid", home=home, condition="b").K == 18
 
 
 def test_a_suite_may_say_from_where_on_it_is_a_success(home):
     scores = [0.2, 0.6, 0.7, 0.9, 0.95, 0.6]
     store(home, "run", [Episode("get_a " * (i + 1), Scored(s)) for i, s in enumerate(scores)], plan={"success_at": 0.8})
-    found = field_of("run", home=home)
+    found = field("run", home=home)
     assert (found.successes, found.failures) == (2, 4)
     assert found.notes == ["scores are read as passed or failed at 0.8, as the suite says"]
 
 
 def test_several_agents_are_told(home):
     store(home, "run", [Episode("get_a " * (i + 1), Scored(float(i % 2)), agent="ab"[i % 2]) for i in range(8)])
-    assert field_of("run", home=home).notes == ["2 agents are read as one (a, b); --agent chooses"]
-    assert field_of("run", home=home, agent="a").notes == []
+    assert field("run", home=home).notes == ["2 agents are read as one (a, b); --agent chooses"]
+    assert field("run", home=home, agent="a").notes == []
 
 
 def test_too_little_is_refused(home):
@@ -440,16 +440,16 @@ def test_too_little_is_refused(home):
     with pytest.raises(
         Refused, match=r"no scored trace to measure \(killed 1, no steps 1\); the ways to score it"
     ) as none:
-        field_of("empty", home=home)
+        field("empty", home=home)
     assert none.value.estimate is not None
     assert none.value.estimate.missing == {"killed": 1, "no steps": 1}
     store(home, "one", [Episode("user model get_a")])
     with pytest.raises(Refused, match="one scored trace") as one:
-        field_of("one", home=home)
+        field("one", home=home)
     assert (one.value.have, one.value.need, one.value.of) == (1, 2, "scored traces")
     store(home, "lost", [Episode("user model get_a", Scored(0.0))] * 3)
     with pytest.raises(Refused, match="no success"):
-        field_of("lost", home=home, save_corridor="never.json")
+        field("lost", home=home, save_corridor="never.json")
     assert not Path("never.json").exists()
 
 
@@ -497,7 +497,7 @@ def test_a_file_with_a_field_is_held_to_its_word(home, tmp_path):
     store(home, "run", [Episode("user model get_a" + " get_a" * i, Scored(float(i % 2))) for i in range(4)])
     file = tmp_path / "own.py"
     file.write_text(OWN)
-    assert field_of("run", home=home, field=f"{file}:Good").d == 2
+    assert field("run", home=home, field=f"{file}:Good").d == 2
     for name, error, words in (
         ("NaN", BadInput, "gave nan on dimension 'a'"),
         ("Short", BadInput, r"gave the shape \(1,\)"),
@@ -509,16 +509,16 @@ def test_a_file_with_a_field_is_held_to_its_word(home, tmp_path):
         ("Gone", NotFound, "has no function or class 'Gone'; it has: "),
     ):
         with pytest.raises(error, match=words):
-            field_of("run", home=home, field=f"{file}:{name}")
-    backwards = field_of("run", home=home, field=f"{file}:Backwards")
+            field("run", home=home, field=f"{file}:{name}")
+    backwards = field("run", home=home, field=f"{file}:Backwards")
     assert [n for n in backwards.notes if "went backwards in 4 of 4" in n]
     (tmp_path / "broken.py").write_text("1 +")
     with pytest.raises(BadInput, match="cannot be imported: SyntaxError"):
-        field_of("run", home=home, field=f"{tmp_path / 'broken.py'}:X")
+        field("run", home=home, field=f"{tmp_path / 'broken.py'}:X")
     with pytest.raises(NotFound, match="no Python file"):
-        field_of("run", home=home, field=f"{tmp_path / 'absent.py'}:X")
+        field("run", home=home, field=f"{tmp_path / 'absent.py'}:X")
     with pytest.raises(NotFound, match="cannot import 'no_such_package'"):
-        field_of("run", home=home, field="no_such_package:X")
+        field("run", home=home, field="no_such_package:X")
 
 
 def test_what_makes_no_sense_is_said_before_anything_is_read(home, tmp_path):
@@ -540,7 +540,7 @@ def test_what_makes_no_sense_is_said_before_anything_is_read(home, tmp_path):
     ]
     for options, error, words in bad:
         with pytest.raises(error, match=words):
-            field_of("run", home=home, **options)
+            field("run", home=home, **options)
 
 
 def test_what_was_superseded_or_damaged_is_not_measured(home):
@@ -553,14 +553,14 @@ def test_what_was_superseded_or_damaged_is_not_measured(home):
         for i in range(9):
             sink.span(Span(trace_id=new, span_id=SpanId(f"s{i}"), seq=i, kind="tool", name="get_a", status="ok"))
         sink.finish(msgspec.structs.replace(old, trace_id=new), ())
-    found = field_of(home.run("run"), dimensions=["steps", "tool_calls"])
+    found = field(home.run("run"), dimensions=["steps", "tool_calls"])
     assert found.K == 4
     assert found.dimensions["steps"].mean == (9 + 2 + 3 + 4) / 4
     spans = next(f.name for f in run.standing.named("spans-"))
     place = home.files.root / run.path / spans  # type: ignore[attr-defined]
     place.write_bytes(place.read_bytes()[:200])
     with pytest.raises(Damaged, match=f"{spans} of run 'run' cannot be read"):
-        field_of(home.run("run"))
+        field(home.run("run"))
 
 
 def test_files_that_are_not_what_they_should_be(tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.store import Home
 from ethogram.traces import ToolResult
 from ethogram.wire.gateway.call import ModelReply, ModelRequest
@@ -144,7 +144,7 @@ class ForkWorld(ExitStack):
 
     def record(self, home: Home, k: int = 6, name: str = "night") -> None:
         """Attempts at the task, as anybody would run them."""
-        run_suite("shop", "agent.py:solve", k=k, run=name, home=home)
+        run("shop", "agent.py:solve", k=k, run=name, home=home)
 
     def traces(self, home: Home, said: str, name: str = "night") -> list[str]:
         """The traces in which the model said this with its order."""

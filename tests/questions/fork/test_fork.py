@@ -12,14 +12,14 @@ import pytest
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.prices import Metering
 from ethogram.prices.settings import price_list
 from ethogram.questions.fork.buying.episodes import ForkPoint
 from ethogram.questions.fork.buying.fork import ForkInterrupted, ForkOptions, fork_trace, fork_traces
 from ethogram.questions.fork.stored_forks import stored_forks
 from ethogram.questions.home.kill_switch import kill
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.reliability.question import stats
 from ethogram.questions.why.question import why
 from ethogram.store import Home
 from ethogram.store.redact import policy_from
@@ -95,7 +95,7 @@ def test_the_world_is_rebuilt_and_kept_apart_from_samples(world: Any, home: Home
     assert home.run("what-if").info.kind == "fork"
     assert found.source == "night"
     with pytest.raises(BadUsage, match="not independent attempts"):
-        reliability("what-if", home=home)
+        stats("what-if", home=home)
 
 
 def test_pairs_share_a_seed_from_the_step_on(fork_world: Any, home: Home) -> None:
@@ -323,7 +323,7 @@ print(reply["content"], end="")
         '- {id: t, prompt: Order., expected: "yes", checks: [{kind: equals}]}'
     )
     program.write_text(program.read_text().replace('"shop/', f'"{world.folder}/shop/'))
-    run_suite("shop", agent, k=1, run="commands", home=home)
+    run("shop", agent, k=1, run="commands", home=home)
     (entry,) = home.run("commands").entries
     found = fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
     assert (found.pairs, found.missing, found.deviations) == (2, {}, [])
@@ -369,7 +369,7 @@ def test_traces_that_cannot_be_rebuilt_are_left_out_and_named(fork_world: Any, h
 
 
 def test_traces_that_do_not_belong_together_are_refused(world: Any, home: Home) -> None:
-    run_suite("shop", "agent.py:solve", k=1, run="other", home=home)
+    run("shop", "agent.py:solve", k=1, run="other", home=home)
     one = points(world, home, TEA)[0]
     for several, said in (
         ([], "at least one trace"),

@@ -11,7 +11,7 @@ from grids import grid_outcomes
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import informative_order as allocation
 from ethogram.questions.gate import power
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, judge, led, plan_gate
+from ethogram.questions.gate.verdict import GatePlan, GateSettings, judgement, led, plan_gate
 
 NAMES = tuple(f"task {i}" for i in range(30))
 RATES = np.array([0.0] * 11 + [0.3, 0.5, 0.7] * 4 + [1.0] * 7)
@@ -67,15 +67,15 @@ def test_a_regression_needs_no_particular_task_and_a_pass_needs_all() -> None:
     first = int(np.argmax(np.all(due > 0, axis=1)))
     assert first > 0, "some looks come before every task was attempted"
     for k in range(first):
-        found = judge(baseline(), candidate(np.ones(30), due[k]), plan, asked)
+        found = judgement(baseline(), candidate(np.ones(30), due[k]), plan, asked)
         assert found.verdict == "undecided"
         assert found.looks[-1].worst_case == 1.0
-    worse = judge(baseline(), candidate(np.where(RATES == 1, 1.0, 0.0), due[first - 1]), plan, asked)
+    worse = judgement(baseline(), candidate(np.where(RATES == 1, 1.0, 0.0), due[first - 1]), plan, asked)
     assert worse.verdict == "regression"
     assert worse.looks[-1].tasks < 30
     assert worse.difference.high is not None
     assert worse.difference.high < 0, "the interval agrees with the verdict"
-    passed = judge(baseline(), candidate(np.ones(30), due[-1]), plan, asked)
+    passed = judgement(baseline(), candidate(np.ones(30), due[-1]), plan, asked)
     assert passed.verdict == "pass"
     mean = np.mean(1.0 - baseline().successes / 20)
     assert passed.difference.value == pytest.approx(mean), "tasks count alike, however often each was attempted"
@@ -99,7 +99,7 @@ def test_judge_decides_as_the_plan_was_played() -> None:
             number[task] += 1
         whole = grid_outcomes(rows, tasks=NAMES)
         k = plan.runs.index(int(played.runs[0]))
-        found = judge(baseline(), whole.upto(plan.attempts()[k]), plan, asked)
+        found = judgement(baseline(), whole.upto(plan.attempts()[k]), plan, asked)
         assert found.verdict == {1: "regression", -1: "pass", 0: "undecided"}[int(played.said[0])]
 
 

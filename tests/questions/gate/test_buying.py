@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.questions.gate.buying import StageOptions, run_gate
 from ethogram.questions.gate.ci import junit
 from ethogram.questions.gate.quarantine import Quarantined
@@ -62,7 +62,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def home(place: Path) -> Home:
     made = open_home(str(place / "home"))
-    run_suite("coins.py", "act.py:good", k=20, home=made, run="main")
+    run("coins.py", "act.py:good", k=20, home=made, run="main")
     return made
 
 
@@ -100,7 +100,7 @@ def test_it_buys_no_further_than_the_verdict_needs(home: Home) -> None:
 def test_attempts_are_those_that_a_plain_run_would_have_had(home: Home) -> None:
     found = run_gate("main", "new", SETTINGS, StageOptions(agent="act.py:same"), home=home)
     most = max(k for _, k in bought(home, "new")) + 1
-    run_suite("coins.py", "act.py:same", k=most, home=home, run="plain")
+    run("coins.py", "act.py:same", k=most, home=home, run="plain")
     plain = {line[:2]: line for line in ledger(home, "plain")}
     assert all(plain[line[:2]] == line for line in ledger(home, "new"))
     assert gate_runs("main", "plain", SETTINGS, home=home).verdict == found.verdict
@@ -271,7 +271,7 @@ def test_it_buys_where_runs_inform_and_is_judged_again_in_that_order(place: Path
         "good, bad, sure = make(0.0), make(0.6), make(-0.35)\n"
     )
     home = open_home(str(place / "mixed"))
-    run_suite("mixed.py", "mixed.py:good", k=20, home=home, run="main")
+    run("mixed.py", "mixed.py:good", k=20, home=home, run="main")
     settings = GateSettings(margin=0.2)
     found = run_gate("main", "bad", settings, StageOptions(agent="mixed.py:bad"), home=home)
     assert found.verdict == "regression"

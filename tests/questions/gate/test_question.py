@@ -11,12 +11,12 @@ import pytest
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.faults import NetworkFault
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.measures.outcomes import outcomes_of
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.compare.question import compare
 from ethogram.questions.gate.confirmation import confirm_moved
-from ethogram.questions.gate.planning import plan_runs
+from ethogram.questions.gate.planning import plan
 from ethogram.questions.gate.quarantine import Quarantined, read_quarantine
 from ethogram.questions.gate.question import gate
 from ethogram.questions.logs.imports import import_logs
@@ -49,14 +49,14 @@ def agent(rate: float = 0.8, *, only: str = "", fate: str = "fate", lost: float 
 
 @pytest.fixture
 def base(home: Home) -> str:
-    run_suite(coins(), agent(), k=20, home=home, run="main")
+    run(coins(), agent(), k=20, home=home, run="main")
     return "main"
 
 
 def test_regression_pass_and_undecided(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.2, fate="b"), k=4, home=home, run="bad")
-    run_suite(coins(), agent(1.0, fate="b"), k=8, home=home, run="good")
-    run_suite(coins(), agent(0.8, fate="b"), k=1, home=home, run="short")
+    run(coins(), agent(0.2, fate="b"), k=4, home=home, run="bad")
+    run(coins(), agent(1.0, fate="b"), k=8, home=home, run="good")
+    run(coins(), agent(0.8, fate="b"), k=1, home=home, run="short")
     bad, good = (gate(base, name, home=home, margin=0.2) for name in ("bad", "good"))
     short = gate(base, "short", home=home, margin=0.1)
     assert (bad.verdict, good.verdict, short.verdict) == ("regression", "pass", "undecided")
@@ -76,7 +76,7 @@ def test_a_candidate_that_costs_nothing_is_not_priced_as_its_baseline(home: Home
         return "yes" if episode.random("b").random() < 0.8 else "no"
 
     free.meters = ("tokens", "usd")  # type: ignore[attr-defined]
-    run_suite(coins(), free, k=1, home=home, run="free")
+    run(coins(), free, k=1, home=home, run="free")
     found = gate(base, "free", home=home, margin=0.1)
     assert found.verdict == "undecided"
     assert found.needed.runs > 0
@@ -84,7 +84,7 @@ def test_a_candidate_that_costs_nothing_is_not_priced_as_its_baseline(home: Home
 
 
 def test_it_may_be_judged_again_under_other_settings(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.65, fate="b"), k=10, home=home, run="new")
+    run(coins(), agent(0.65, fate="b"), k=10, home=home, run="new")
     loose, strict = gate(base, "new", home=home, margin=0.3), gate(base, "new", home=home, alpha=0.001, margin=0.3)
     assert loose.settings.alpha == 0.05
     assert strict.evidence.looks[0].bound > loose.evidence.looks[0].bound
@@ -93,7 +93,7 @@ def test_it_may_be_judged_again_under_other_settings(home: Home, base: str) -> N
 
 
 def test_all_missing_on_either_side_is_undecided(home: Home, base: str) -> None:
-    run_suite(coins(), agent(lost=1.0), k=4, home=home, run="dead", retries=0)
+    run(coins(), agent(lost=1.0), k=4, home=home, run="dead", retries=0)
     found = gate(base, "dead", home=home, margin=0.2)
     assert found.verdict == "undecided"
     assert found.evidence.missing_candidate == {"infrastructure.network": 40}
@@ -108,7 +108,7 @@ def test_all_missing_on_either_side_is_undecided(home: Home, base: str) -> None:
 def test_what_one_pays_is_judged_without_scores(home: Home) -> None:
     unchecked = Suite(name="coins", tasks=tuple(Task(id=t.id, prompt="?") for t in coins().tasks))
     for name in ("old", "new"):
-        run_suite(unchecked, agent(), k=8, home=home, run=name)
+        run(unchecked, agent(), k=8, home=home, run=name)
     found = gate("old", "new", home=home, metric="steps", margin=0.2)
     assert found.evidence.looks[0].scored == found.evidence.looks[0].runs
     assert found.evidence.missing_base == {}
@@ -116,7 +116,7 @@ def test_what_one_pays_is_judged_without_scores(home: Home) -> None:
 
 
 def test_a_fifth_missing_is_bounded_and_said(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.8, fate="b", lost=0.12), k=8, home=home, run="new", retries=0)
+    run(coins(), agent(0.8, fate="b", lost=0.12), k=8, home=home, run="new", retries=0)
     found = gate(base, "new", home=home, margin=0.1)
     lost = found.evidence.missing_candidate["infrastructure.network"]
     assert lost > 0
@@ -126,7 +126,7 @@ def test_a_fifth_missing_is_bounded_and_said(home: Home, base: str) -> None:
 
 
 def test_quarantine_leaves_a_task_out_until_its_date(home: Home, base: str) -> None:
-    run_suite(coins(), agent(1.0, only="t3", fate="b"), k=10, home=home, run="new")
+    run(coins(), agent(1.0, only="t3", fate="b"), k=10, home=home, run="new")
     plain = gate(base, "new", home=home, margin=0.2)
     resting = gate(base, "new", home=home, margin=0.2, quarantine=[Quarantined(task="t3", until=LATER, reason="flaky")])
     assert resting.verdict == "pass"
@@ -183,13 +183,13 @@ def test_a_quarantine_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_monitoring_runs_through_the_lab(home: Home, base: str) -> None:
-    run_suite(coins(), agent(0.2, fate="b"), k=6, home=home, run="bad")
+    run(coins(), agent(0.2, fate="b"), k=6, home=home, run="bad")
     found = gate(base, "bad", home=home, monitor=True)
     assert found.verdict == "regression"
     assert found.evidence.e_value >= 1
     assert len(found.evidence.watched) == 6
     assert found.evidence.decided_at is not None
-    run_suite(coins(), agent(), k=20, home=home, run="same")
+    run(coins(), agent(), k=20, home=home, run="same")
     same = gate(base, "same", home=home, monitor=True)
     assert (same.verdict, same.evidence.e_value) in (("pass", 1.0), ("undecided", 1.0))
 
@@ -227,19 +227,19 @@ def test_fresh_attempts_alone_confirm() -> None:
 
 
 def test_a_plan_from_a_pilot_knows_its_price(home: Home, base: str) -> None:
-    found = plan_runs(base, home=home, drop=0.2)
+    found = plan(base, home=home, drop=0.2)
     assert found.pilot == "main"
     assert found.price == pytest.approx(0.01)
     assert found.cost_usd == pytest.approx(0.01 * found.runs)
     assert found.tasks == 10
-    assert plan_runs(home=home, drop=0.2, tasks=10).cost_usd is None
-    assert plan_runs(home=home, drop=0.2, tasks=10, seed=1) == plan_runs(home=home, drop=0.2, tasks=10, seed=1)
+    assert plan(home=home, drop=0.2, tasks=10).cost_usd is None
+    assert plan(home=home, drop=0.2, tasks=10, seed=1) == plan(home=home, drop=0.2, tasks=10, seed=1)
     json.loads(found.to_json())
 
 
 def test_a_margin_that_the_baseline_cannot_show(home: Home) -> None:
     for name in ("old", "new"):
-        run_suite(coins(), agent(), k=2, home=home, run=name)  # the same fate: no difference at all
+        run(coins(), agent(), k=2, home=home, run=name)  # the same fate: no difference at all
     found = gate("old", "new", home=home, margin=0.04)
     assert found.verdict == "undecided"
     assert any("too few to detect a drop of 0.04" in w for w in found.warnings)

@@ -18,7 +18,7 @@ from ethogram.measures.outcomes import Outcomes, outcomes_of
 from ethogram.questions.gate import power
 from ethogram.questions.gate.noise import outcome_floor
 from ethogram.questions.gate.plan import believed_rates, missing_share, planning_rates, session_variance
-from ethogram.questions.gate.verdict import GateSettings, Judgement, judge, plan_gate
+from ethogram.questions.gate.verdict import GateSettings, Judgement, judgement, plan_gate
 
 Made = Callable[..., Outcomes]
 TABLE = {1: 1.64, 2: 1.74, 3: 1.80, 4: 1.83, 5: 1.86, 6: 1.87, 8: 1.90, 10: 1.93, 15: 1.95, 20: 1.98}
@@ -26,7 +26,7 @@ TABLE = {1: 1.64, 2: 1.74, 3: 1.80, 4: 1.83, 5: 1.86, 6: 1.87, 8: 1.90, 10: 1.93
 
 def asked(base: Outcomes, candidate: Outcomes, **given: Any) -> Judgement:
     promised = GateSettings(**{"margin": 0.1, **given})
-    return judge(base, candidate, plan_gate(base, promised, base.tasks), promised)
+    return judgement(base, candidate, plan_gate(base, promised, base.tasks), promised)
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_too_few_runs_are_undecided_and_counted(made: Made, base: Outcomes, rate
     promised = GateSettings(margin=0.05, every=0.5)
     plan = plan_gate(base, promised, base.tasks)
     due = plan.attempts()
-    none = judge(base, some.where(some.attempt < 0), plan, promised)
+    none = judgement(base, some.where(some.attempt < 0), plan, promised)
     assert none.verdict == "undecided"
     assert (none.next_runs, none.remaining_runs) == (int(due[0].sum()), int(due[-1].sum()))
     assert "not all there yet" in none.why
@@ -99,7 +99,7 @@ def test_too_few_runs_are_undecided_and_counted(made: Made, base: Outcomes, rate
     # all but one attempt of the first look: the look has not come
     order = np.array(plan.order[: plan.runs[0]])
     almost = (some.attempt == 0) & np.isin(some.task, order[:-1])
-    short = judge(base, some.where(almost), plan, promised)
+    short = judgement(base, some.where(almost), plan, promised)
     assert (short.verdict, short.looks, short.next_runs) == ("undecided", [], 1)
 
 
@@ -110,7 +110,7 @@ def test_a_used_up_plan_never_passes_in_silence(made: Made, base: Outcomes, rate
     promised = GateSettings(margin=0.1)
     plan = plan_gate(base, promised, base.tasks)
     for _ in range(120):
-        found = judge(base, made(rng.random((20, 50)) < power.shifted(rates, 0.06)), plan, promised)
+        found = judgement(base, made(rng.random((20, 50)) < power.shifted(rates, 0.06)), plan, promised)
         said.append(found.verdict)
         if found.verdict == "undecided":
             assert found.looks[-1].worst_case >= 0.1 or "calls it a regression" in found.why
@@ -239,7 +239,7 @@ def test_two_identical_fresh_arms_never_alarm(made: Made) -> None:
         arm = made(rng.random((30, 20)) < rng.beta(1.4, 0.6, 20))
         promised = GateSettings(margin=0.15, fresh=True)
         plan = plan_gate(arm, promised, arm.tasks)
-        found = judge(arm, arm, plan, promised)
+        found = judgement(arm, arm, plan, promised)
         assert found.verdict != "regression"
         assert all(look.z == 0.0 and look.change == 0.0 for look in found.looks)
 
@@ -250,7 +250,7 @@ def test_the_interval_is_without_zero_exactly_at_an_alarm(made: Made, base: Outc
     promised = GateSettings(margin=0.1)
     plan = plan_gate(base, promised, base.tasks)
     for drop in np.linspace(0.001, 0.15, 25):
-        found = judge(base, made(rng.random((20, 50)) < power.shifted(rates, drop)), plan, promised)
+        found = judgement(base, made(rng.random((20, 50)) < power.shifted(rates, drop)), plan, promised)
         seen.add(found.verdict)
         assert found.difference.level == pytest.approx(0.9)
         assert (found.difference.high < 0) == (found.verdict == "regression")
@@ -292,7 +292,7 @@ def test_sessions_widen_the_verdict_of_a_stored_baseline_only(made: Made, rates:
     stated = msgspec.structs.replace(promised, session_sd=0.04)
     assert session_variance(outcome_floor(together), stated, plan, 0.002, 2.0) == pytest.approx(2 * 0.04**2)
     later = made(rng.random((20, 50)) < power.shifted(rates, 0.08))
-    wide, narrow = (judge(o, later, plan, promised).looks[0] for o in (apart, together))
+    wide, narrow = (judgement(o, later, plan, promised).looks[0] for o in (apart, together))
     assert abs(wide.z) < abs(narrow.z)
     assert wide.worst_case > narrow.worst_case
 
@@ -322,14 +322,14 @@ def test_asking_after_every_episode_never_takes_back_a_look_or_a_regression(
     if base.successes.sum() / base.attempts.sum() <= 0.35:
         return
     plan = plan_gate(base, promised, base.tasks)
-    final = judge(base, whole, plan, promised)
+    final = judgement(base, whole, plan, promised)
     verdict, looks = "undecided", []
     step = max(len(order) // 15, 1)
     for count in [*range(0, len(order), step), len(order)]:
         keep = np.zeros(len(order), dtype=bool)
         keep[order[:count]] = True
-        found = judge(base, whole.where(keep), plan, promised)
-        again = judge(base, whole.where(keep), plan, promised)
+        found = judgement(base, whole.where(keep), plan, promised)
+        again = judgement(base, whole.where(keep), plan, promised)
         assert again == found
         now = [msgspec.structs.replace(look, decision="undecided") for look in found.looks]
         assert now[: len(looks)] == looks, "a look once taken is taken for good; only a pass may have to hold later too"
@@ -345,8 +345,8 @@ def test_a_closed_log_is_judged_with_what_it_has(made: Made, base: Outcomes) -> 
     plan = plan_gate(base, promised, base.tasks)
     broken = made(np.zeros((20, 50)))
     holed = broken.where(~((broken.task == plan.order[0]) & (broken.attempt == 0)))
-    assert judge(base, holed, plan, promised).verdict == "undecided"
-    assert judge(base, holed, plan, promised, closed=True).verdict == "regression"
+    assert judgement(base, holed, plan, promised).verdict == "undecided"
+    assert judgement(base, holed, plan, promised, closed=True).verdict == "regression"
 
 
 def test_tasks_at_the_end_of_a_file_are_not_left_for_last(made: Made) -> None:
@@ -365,13 +365,13 @@ def test_no_pass_before_every_task_was_attempted(made: Made) -> None:
     assert plan.looks[-1] >= 1.0, "a plan that ends before could never pass"
     said = {}
     for k, due in enumerate(plan.attempts()):
-        found = judge(sure, sure.upto(due), plan, promised)
+        found = judgement(sure, sure.upto(due), plan, promised)
         said[plan.looks[k]] = found.verdict
         if plan.looks[k] < 1.0 and found.looks[-1].worst_case < 0.2:
             assert "tasks have no attempt yet, and a pass needs every task" in found.why
     assert {v for at, v in said.items() if at < 1.0} == {"undecided"}
     assert said[1.0] == "pass"
-    absent = judge(sure, sure, plan, promised, absent=["gone"])
+    absent = judgement(sure, sure, plan, promised, absent=["gone"])
     assert absent.verdict == "undecided"
     assert "1 task of the baseline has no attempt by the candidate (gone)" in absent.why
 
@@ -383,7 +383,9 @@ def test_a_part_of_a_large_suite_may_pass_and_says_what_was_not_attempted(made: 
     promised = GateSettings(margin=0.1)
     plan = plan_gate(before, promised, before.tasks)
     assert plan.looks[0] < 1.0
-    found = judge(before, made(rng.random((1, 1000)) < np.maximum(rates, 0.9)).upto(plan.attempts()[0]), plan, promised)
+    found = judgement(
+        before, made(rng.random((1, 1000)) < np.maximum(rates, 0.9)).upto(plan.attempts()[0]), plan, promised
+    )
     assert found.verdict == "pass"
     assert f"{1000 - plan.runs[0]:,} of 1,000 tasks were not attempted" in found.why
 
@@ -394,12 +396,12 @@ def test_a_pass_must_hold_at_the_latest_look(made: Made) -> None:
     promised = GateSettings(margin=0.1, every=1.0)
     plan = plan_gate(sure, promised, sure.tasks)
     after = np.ones((20, 50))
-    assert judge(sure, made(after[: int(plan.looks[0])]), plan, promised).verdict == "pass"
+    assert judgement(sure, made(after[: int(plan.looks[0])]), plan, promised).verdict == "pass"
     after[int(plan.looks[-1]) :, :9] = 0.0
     whole = made(after)
-    assert judge(sure, whole, plan, promised).verdict == "undecided"
-    assert "compare on all recorded attempts calls it a regression" in judge(sure, whole, plan, promised).why
-    taken = judge(sure, whole, plan, promised, take_all=True)
+    assert judgement(sure, whole, plan, promised).verdict == "undecided"
+    assert "compare on all recorded attempts calls it a regression" in judgement(sure, whole, plan, promised).why
+    taken = judgement(sure, whole, plan, promised, take_all=True)
     assert taken.verdict == "regression", "the last look takes all that is recorded"
     assert taken.looks[-1].runs == 1000
 
@@ -456,7 +458,7 @@ def test_the_sentence_of_a_pass_says_which_error_it_spends(made: Made, base: Out
     assert "assumes that sessions differ by 0.04" in (given.assumes or "")
     fresh = GateSettings(margin=0.1, fresh=True)
     plan = plan_gate(base, fresh, base.tasks)
-    assert judge(base, made(np.zeros((20, 50))), plan, fresh).assumes is None
+    assert judgement(base, made(np.zeros((20, 50))), plan, fresh).assumes is None
 
 
 @pytest.mark.parametrize("ahead", [0, 3])

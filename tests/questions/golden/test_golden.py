@@ -12,11 +12,11 @@ import pytest
 
 import ethogram as eth
 from ethogram.errors import BadUsage
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Task
 from ethogram.questions.golden.buying import AskProbed, ProbeOptions, probe_memory
 from ethogram.questions.golden.promotion import WantedCheck, promote
-from ethogram.questions.golden.question import check_golden
+from ethogram.questions.golden.question import golden as check_golden
 from ethogram.questions.golden.versions import add_tasks, freeze
 from ethogram.questions.incident.closing import close_incident
 from ethogram.questions.incident.opening import open_incident
@@ -59,8 +59,8 @@ def shop(tmp_path: Path, home: Home) -> str:
     folder.mkdir()
     (folder / "tasks.yaml").write_text('- {id: tea, prompt: "What does tea cost?", checks: [{contains: "6"}]}\n')
     freeze(str(folder))
-    run_suite(str(folder), broken, home=home, run="night")
-    run_suite(str(folder), fixed, home=home, run="day")
+    run(str(folder), broken, home=home, run="night")
+    run(str(folder), fixed, home=home, run="day")
     return str(folder)
 
 
@@ -83,7 +83,7 @@ def test_a_promoted_trace_guards_against_its_failure(shop: str, home: Home) -> N
     assert [(c["arguments"], c["result"]) for c in fixture["calls"]] == [({"item": "ale"}, 4), ({"item": "tea"}, 6)]
     CALLED.clear()
     for name, agent in (("again", broken), ("better", fixed), ("other", astray)):
-        run_suite(shop, agent, tasks=(made.task,), home=home, run=name)
+        run(shop, agent, tasks=(made.task,), home=home, run=name)
     assert CALLED == [], "every tool answered from the record"
     again, better, other = (outcome(name, home) for name in ("again", "better", "other"))
     assert isinstance(again, Scored)
@@ -100,7 +100,7 @@ def test_a_fixture_of_the_failure_alone_says_what_it_cannot_answer(shop: str, ho
     made = promote(failing, shop, WantedCheck(expected="6", id="alone"), home=home)
     (note,) = made.notes
     assert "gets no score (deviation); --reference TRACE takes over the answers of a passing attempt" in note
-    run_suite(shop, fixed, tasks=("alone",), home=home, run="stuck")
+    run(shop, fixed, tasks=("alone",), home=home, run="stuck")
     assert isinstance(outcome("stuck", home), Missing)
     assert promote(failing, shop, WantedCheck(reference=passing), home=home).notes == []
 
@@ -116,13 +116,13 @@ def test_tools_over_mcp_answer_from_what_was_promoted(shop: str, home: Home, tmp
     def sell(count: int, server: Path) -> str:
         return f"cmd: {sys.executable} {SHOP / 'shop_client.py'} pear {count} {proxy} {server}"
 
-    run_suite(shop, sell(3, SHOP / "shop_server.py"), home=home, run="sold")
+    run(shop, sell(3, SHOP / "shop_server.py"), home=home, run="sold")
     made = promote(trace_of("sold", home), shop, WantedCheck(expected="12 pears are left"), home=home)
-    run_suite(shop, sell(3, emptied), tasks=(made.task,), home=home, run="again")
+    run(shop, sell(3, emptied), tasks=(made.task,), home=home, run="again")
     (again,) = home.resolve("again").traces()
     assert "9 of pear" in str(again.answer), "the stock of the day that was recorded, not of this server"
     assert again.head.meta["served_tools"] == 2
-    run_suite(shop, sell(2, emptied), tasks=(made.task,), home=home, run="otherwise")
+    run(shop, sell(2, emptied), tasks=(made.task,), home=home, run="otherwise")
     other = outcome("otherwise", home)
     assert isinstance(other, Missing)
     assert (other.reason, '"count":2' in str(other.detail)) == ("deviation", True)
@@ -139,9 +139,9 @@ def test_a_promoted_task_has_the_files_of_its_own(shop: str, home: Home, tmp_pat
     )
     if not other:
         add_tasks(shop, [], why="a task with a file")
-    run_suite(str(source), "cmd: echo nothing", tasks=("look",), home=home, run="blind")
+    run(str(source), "cmd: echo nothing", tasks=("look",), home=home, run="blind")
     made = promote(trace_of("blind", home), shop, WantedCheck(expected="tea 6"), home=home)
-    run_suite(shop, "cmd: cat list.txt", tasks=(made.task,), home=home, run="seen")
+    run(shop, "cmd: cat list.txt", tasks=(made.task,), home=home, run="seen")
     assert outcome("seen", home) == Scored(1.0, by="contains")
     assert (Path(shop, "files", made.task, "list.txt").exists(), made.lost) == (other, [])
 

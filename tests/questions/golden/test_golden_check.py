@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from ethogram.errors import NotFound
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Task
-from ethogram.questions.golden.question import check_golden
+from ethogram.questions.golden.question import golden
 from ethogram.questions.golden.versions import freeze
 from ethogram.store import Home
 
@@ -40,19 +40,19 @@ def test_a_copied_task_and_a_canary_are_found_in_files(suite: str, tmp_path: Pat
     (corpus / "deep").mkdir(parents=True)
     (corpus / "clean.txt").write_text("nothing of note " * 1000)
     (corpus / "picture.bin").write_bytes(b"\0\1\2" * 100)
-    found = check_golden(suite, corpus=[corpus], home=home)
+    found = golden(suite, corpus=[corpus], home=home)
     assert (found.verdict, verdicts(found)) == ("no alarm", {"kettle": "clean", "lamp": "clean"})
     assert "no text" in found.contamination.looked.skipped[0]
     (corpus / "deep" / "copy.txt").write_text("filler " * 700_000 + KETTLE + " filler" * 100)  # beyond one block
-    found = check_golden(suite, corpus=[corpus], home=home)
+    found = golden(suite, corpus=[corpus], home=home)
     assert (found.verdict, verdicts(found)) == ("alarm", {"kettle": "contaminated", "lamp": "clean"})
     canary = Path(suite, "tasks.yaml").read_text().splitlines()[0].split()[-1]
     (corpus / "leak.md").write_text(f"see {canary.upper()}")
-    found = check_golden(suite, corpus=[corpus], home=home)
+    found = golden(suite, corpus=[corpus], home=home)
     assert [c.where for c in found.contamination.canaries] == [str(corpus / "leak.md")]
-    assert check_golden(suite, corpus=[Path(suite).parent], home=home).contamination.looked.files == 3, "not the suite"
+    assert golden(suite, corpus=[Path(suite).parent], home=home).contamination.looked.files == 3, "not the suite"
     with pytest.raises(NotFound, match="there is no file or folder"):
-        check_golden(suite, corpus=["nowhere"], home=home)
+        golden(suite, corpus=["nowhere"], home=home)
 
 
 def talking(system: str, reply: str) -> Any:
@@ -68,22 +68,22 @@ def talking(system: str, reply: str) -> Any:
 
 
 def test_prompts_and_replies_of_stored_traces_are_looked_through(suite: str, home: Home) -> None:
-    run_suite(suite, talking("Be brief.", "hm"), home=home, run="honest")
-    assert check_golden(suite, home=home).verdict == "no alarm", "a task may stand where it is asked"
-    run_suite(suite, talking(f"For example: {LAMP}. The answer is two.", "hm"), home=home, run="coached")
-    found = check_golden(suite, home=home)
+    run(suite, talking("Be brief.", "hm"), home=home, run="honest")
+    assert golden(suite, home=home).verdict == "no alarm", "a task may stand where it is asked"
+    run(suite, talking(f"For example: {LAMP}. The answer is two.", "hm"), home=home, run="coached")
+    found = golden(suite, home=home)
     assert (found.verdict, verdicts(found)) == ("alarm", {"kettle": "clean", "lamp": "contaminated"})
     canary = Path(suite, "tasks.yaml").read_text().splitlines()[0].split()[-1]
-    run_suite(suite, talking("Be brief.", f"I remember {canary}"), home=home, run="recites")
-    found = check_golden(suite, runs=["recites"], home=home)
+    run(suite, talking("Be brief.", f"I remember {canary}"), home=home, run="recites")
+    found = golden(suite, runs=["recites"], home=home)
     assert [c.kind for c in found.contamination.canaries] == ["reply", "reply"]
 
 
 def test_another_run_counts_as_a_text(suite: str, tmp_path: Path, home: Home) -> None:
     other = tmp_path / "other.yaml"
     other.write_text(f'- {{id: x, prompt: "{KETTLE}", checks: [{{contains: y}}]}}\n')
-    run_suite(str(other), talking("Be brief.", "hm"), home=home, run="production")
-    assert verdicts(check_golden(suite, traces=["production"], home=home))["kettle"] == "contaminated"
+    run(str(other), talking("Be brief.", "hm"), home=home, run="production")
+    assert verdicts(golden(suite, traces=["production"], home=home))["kettle"] == "contaminated"
 
 
 def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home: Home) -> None:
@@ -106,11 +106,11 @@ def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home
 
     with pytest.MonkeyPatch.context() as patch:
         (tmp_path / "heads").touch()
-        run_suite(str(folder), act, k=2, home=home, run="heads")
+        run(str(folder), act, k=2, home=home, run="heads")
         (tmp_path / "heads").unlink()
         patch.setenv("COIN", "0")
-        run_suite(str(folder), act, k=2, home=home, run="tails")
-    coin, word, file = check_golden(str(folder), home=home).health
+        run(str(folder), act, k=2, home=home, run="tails")
+    coin, word, file = golden(str(folder), home=home).health
     assert (coin.findings, coin.advice, coin.attempts, coin.runs) == (["flaky"], "fix the check", 4, 2)
     assert coin.same_end_other_verdict.value == 1.0
     assert (file.findings, file.same_end_other_verdict.value, file.same_end_other_verdict.n) == (["flaky"], 1.0, 2)
@@ -118,11 +118,11 @@ def test_the_same_end_with_another_verdict_is_a_flaky_check(tmp_path: Path, home
 
 
 def test_health_counts_only_attempts_at_the_task_as_it_is_now(suite: str, home: Home) -> None:
-    run_suite(suite, lambda task: "one", k=3, home=home, run="before")
+    run(suite, lambda task: "one", k=3, home=home, run="before")
     path = Path(suite, "tasks.yaml")
     path.write_text(path.read_text().replace("expected: two", "expected: one"))
-    assert check_golden(suite, home=home).verdict == "alarm", "the suite changed without a new version"
+    assert golden(suite, home=home).verdict == "alarm", "the suite changed without a new version"
     freeze(suite, why="one is right")
-    kettle, lamp = check_golden(suite, home=home).health
+    kettle, lamp = golden(suite, home=home).health
     assert (kettle.attempts, lamp.attempts) == (3, 0)
     assert lamp.success.value is None

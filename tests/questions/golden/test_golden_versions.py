@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Task
 from ethogram.questions.compare.question import compare
 from ethogram.questions.divergence.question import divergence
@@ -38,10 +38,10 @@ def two_versions(tmp_path: Path, home: Home) -> str:
     names = [f"t{i}" for i in range(8)]
     folder = suite_at(tmp_path / "coins", dict.fromkeys(names, "yes"))
     freeze(folder)
-    run_suite(folder, agent(0.9), k=8, home=home, run="old")
+    run(folder, agent(0.9), k=8, home=home, run="old")
     suite_at(tmp_path / "coins", dict.fromkeys(names[:6], "yes") | {"t6": "no", "extra": "yes"})
     freeze(folder, why="t6 was wrong, t7 is gone")
-    run_suite(folder, agent(0.3), k=8, home=home, run="new")
+    run(folder, agent(0.3), k=8, home=home, run="new")
     return folder
 
 
@@ -82,11 +82,11 @@ def test_common_tasks_are_those_of_equal_content(two_versions: str, home: Home, 
 def test_an_edited_suite_is_noticed(tmp_path: Path, home: Home) -> None:
     folder = suite_at(tmp_path / "coins", {"a": "yes", "b": "yes", "c": "yes"})
     freeze(folder)
-    assert run_suite(folder, agent(0.9), k=4, home=home, run="clean").warnings == ()
+    assert run(folder, agent(0.9), k=4, home=home, run="clean").warnings == ()
     suite_at(tmp_path / "coins", {"a": "yes", "b": "yes", "c": "no"})
-    (warning,) = run_suite(folder, agent(0.9), k=4, home=home, run="edited").warnings
+    (warning,) = run(folder, agent(0.9), k=4, home=home, run="edited").warnings
     assert "changed checks, files, tools or rules of c" in warning
-    run_suite(folder, agent(0.9), k=4, home=home, run="again")
+    run(folder, agent(0.9), k=4, home=home, run="again")
     assert (
         compare("edited", "again", home=home).suite.base.unrecorded == "changed checks, files, tools or rules of c"
     ), "same digest, but told"
@@ -97,7 +97,7 @@ def test_an_edited_suite_is_noticed(tmp_path: Path, home: Home) -> None:
 
 
 def test_runs_of_another_suite_altogether_have_nothing_in_common(tmp_path: Path, home: Home) -> None:
-    run_suite(suite_at(tmp_path / "one", {"a": "yes"}), agent(1), home=home, run="one")
-    run_suite(suite_at(tmp_path / "two", {"b": "yes"}), agent(1), home=home, run="two")
+    run(suite_at(tmp_path / "one", {"a": "yes"}), agent(1), home=home, run="one")
+    run(suite_at(tmp_path / "two", {"b": "yes"}), agent(1), home=home, run="two")
     with pytest.raises(BadUsage, match="no task is the same in both"):
         compare("one", "two", home=home, common_tasks=True)

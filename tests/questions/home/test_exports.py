@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.questions.home.exports import FORMATS, export_run
-from ethogram.questions.home.maintenance import retain_runs
+from ethogram.questions.home.exports import FORMATS, export
+from ethogram.questions.home.maintenance import retain
 from ethogram.questions.home.queries import sql
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import Home
@@ -55,13 +55,13 @@ def all_of(home: Home, run: str) -> list[tuple[Any, ...]]:
 
 
 def test_a_run_that_is_open_already(rich: str, home: Home, tmp_path: Path) -> None:
-    result = export_run(home.resolve(rich), "jsonl", out=tmp_path / "x.jsonl")
+    result = export(home.resolve(rich), "jsonl", out=tmp_path / "x.jsonl")
     assert (result.run, result.traces) == (rich, 6)
 
 
 @pytest.mark.parametrize("to", ["jsonl", "atif", "otlp", "inspect"])
 def test_what_goes_out_comes_in_again(to: str, rich: str, home: Home, tmp_path: Path) -> None:
-    result = export_run(rich, to, out=tmp_path / "out" / f"x.{to}", home=home)
+    result = export(rich, to, out=tmp_path / "out" / f"x.{to}", home=home)
     assert (result.run, result.format, result.traces) == (rich, to, 6)
     back = import_logs(result.files, home=home, run="back", redact="none")
     assert back.format == to
@@ -72,9 +72,9 @@ def test_what_goes_out_comes_in_again(to: str, rich: str, home: Home, tmp_path: 
 
 
 def test_our_own_lines_lose_nothing_at_all(rich: str, home: Home, tmp_path: Path) -> None:
-    first = export_run(rich, "jsonl", out=tmp_path / "1.jsonl", home=home)
+    first = export(rich, "jsonl", out=tmp_path / "1.jsonl", home=home)
     import_logs(first.files, home=home, run="back", redact="none")
-    export_run("back", "jsonl", out=tmp_path / "2.jsonl", home=home)
+    export("back", "jsonl", out=tmp_path / "2.jsonl", home=home)
     assert first.lost == {}
 
     def bodies(path: Path) -> list[Any]:
@@ -91,7 +91,7 @@ def test_our_own_lines_lose_nothing_at_all(rich: str, home: Home, tmp_path: Path
 
 @pytest.mark.parametrize("to", ["parquet", "csv"])
 def test_tables(to: str, rich: str, home: Home, tmp_path: Path) -> None:
-    result = export_run(rich, to, out=tmp_path / "tables", home=home)
+    result = export(rich, to, out=tmp_path / "tables", home=home)
     assert [Path(f).name for f in result.files] == [f"{n}.{to}" for n in ("episodes", "spans", "texts", "labels")]
     rows = {Path(f).stem: _rows(Path(f)) for f in result.files}
     for name, found in rows.items():
@@ -121,7 +121,7 @@ def test_no_cell_of_a_csv_is_a_formula(logs: Any, home: Home, tmp_path: Path) ->
         run["traj"][1]["tool_calls"] = [call]
         logs.put(f"{i}.json", [run])
     import_logs(logs.root, home=home, run="evil", redact="none")
-    result = export_run("evil", "csv", out=tmp_path / "tables", home=home)
+    result = export("evil", "csv", out=tmp_path / "tables", home=home)
     cells = [v for f in result.files for row in _rows(Path(f)) for v in row.values()]
     assert len(cells) > 100
     assert not [c for c in cells if c[:1] in "=+-@\t\r\n" and c]
@@ -135,7 +135,7 @@ def test_no_cell_of_a_csv_is_a_formula(logs: Any, home: Home, tmp_path: Path) ->
 def test_some_traces_only(to: str, rich: str, home: Home, tmp_path: Path) -> None:
     chosen = [e.head for e in home.resolve(rich).entries if e.head.task == "1"]
     names = [chosen[0].trace_id, chosen[1].trace_id[:20], chosen[0].trace_id]
-    result = export_run(rich, to, traces=names, out=tmp_path / "some", home=home)
+    result = export(rich, to, traces=names, out=tmp_path / "some", home=home)
     assert result.traces == 2
     if to not in ("parquet", "csv"):
         assert import_logs(result.files, home=home, run="some", redact="none").traces == 2
@@ -158,7 +158,7 @@ def test_nothing_that_exists_is_overwritten(to: str, rich: str, home: Home, tmp_
             target.mkdir()
             (target / "precious").write_text("precious")
         with pytest.raises(BadUsage, match="choose another"):
-            export_run(rich, to, out=target, home=home)
+            export(rich, to, out=target, home=home)
     assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "precious").read_text() == "precious"
     assert sorted(
         p.name for p in tmp_path.rglob("*") if p.is_file() and "home" not in p.parts and "logs" not in p.parts
@@ -168,12 +168,12 @@ def test_nothing_that_exists_is_overwritten(to: str, rich: str, home: Home, tmp_
     ]
     (tmp_path / "empty").mkdir()
     if tables:
-        assert export_run(rich, to, out=tmp_path / "empty", home=home).traces == 6
+        assert export(rich, to, out=tmp_path / "empty", home=home).traces == 6
 
 
 def test_names_by_default(rich: str, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = [export_run(rich, to, home=home).files[0] for to in FORMATS]
+    made = [export(rich, to, home=home).files[0] for to in FORMATS]
     assert made == [
         "rich-parquet/episodes.parquet",
         "rich-csv/episodes.csv",
@@ -186,23 +186,23 @@ def test_names_by_default(rich: str, home: Home, tmp_path: Path, monkeypatch: py
 
 def test_what_cannot_be_exported(rich: str, home: Home, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="did you mean 'parquet'"):
-        export_run(rich, "parkett", home=home)
+        export(rich, "parkett", home=home)
     with pytest.raises(NotFound, match="no run named"):
-        export_run("none", "csv", home=home)
+        export("none", "csv", home=home)
     with pytest.raises(NotFound, match="no trace 'ffff'"):
-        export_run(rich, "jsonl", traces=["ffff"], out=tmp_path / "x", home=home)
+        export(rich, "jsonl", traces=["ffff"], out=tmp_path / "x", home=home)
     assert not (tmp_path / "x").exists()
 
 
 def test_forgotten_traces_stay_behind(rich: str, home: Home, tmp_path: Path) -> None:
-    retain_runs([rich], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    retain([rich], keep_all="0s", sample=0.0, dry_run=False, home=home)
     gone = [e for e in home.resolve(rich).entries if e.forgotten]
     assert len(gone) == 3
-    assert export_run(rich, "jsonl", out=tmp_path / "x.jsonl", home=home).traces == 3
+    assert export(rich, "jsonl", out=tmp_path / "x.jsonl", home=home).traces == 3
     with pytest.raises(NotFound, match="no longer kept"):
-        export_run(rich, "jsonl", traces=[gone[0].head.trace_id], out=tmp_path / "y.jsonl", home=home)
+        export(rich, "jsonl", traces=[gone[0].head.trace_id], out=tmp_path / "y.jsonl", home=home)
     assert sorted(p.name for p in tmp_path.glob("*.jsonl*")) == ["x.jsonl"]
-    tables = export_run(rich, "parquet", out=tmp_path / "tables", home=home)
+    tables = export(rich, "parquet", out=tmp_path / "tables", home=home)
     assert [r["task"] for r in _rows(Path(tables.files[0])) if r["forgotten"]] == [e.head.task for e in gone]
 
 
@@ -217,13 +217,13 @@ def test_a_sealed_run_without_its_key_leaves_no_half_of_a_table(
     assert key is not None
     home.keys.drop(key)
     with pytest.raises(Sealed):
-        export_run("sealed", "csv", out=tmp_path / "tables", home=home)
+        export("sealed", "csv", out=tmp_path / "tables", home=home)
     assert list((tmp_path / "tables").iterdir()) == []
 
 
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_run_without_a_trace(to: str, home: Home, tmp_path: Path) -> None:
     home.create("bare", "import")
-    result = export_run("bare", to, out=tmp_path / "bare", home=home)
+    result = export("bare", to, out=tmp_path / "bare", home=home)
     assert result.traces == 0
     assert all(Path(f).is_file() for f in result.files)

@@ -15,14 +15,14 @@ from ethogram.questions.home.maintenance import (
     drop_key,
     list_keys,
     new_key,
-    retain_runs,
+    retain,
     rotate_keys,
-    verify_runs,
+    verify,
 )
 from ethogram.questions.home.queries import sql
 from ethogram.questions.home.runs import load
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.traces import show_trace
+from ethogram.reading.traces import trace as show_trace
 from ethogram.store import Home, Keyring
 from ethogram.store.files import LocalFiles
 
@@ -37,7 +37,7 @@ def folder(home: Home, run: str) -> Path:
 
 def test_a_whole_run_verifies(bells: str, home: Home) -> None:
     told: list[int] = []
-    result = verify_runs(home=home, progress=told.append)
+    result = verify(home=home, progress=told.append)
     assert result.ok
     (found,) = result.runs
     assert (found.run, found.episodes, found.spans) == ("bells", 4, 16)
@@ -46,8 +46,8 @@ def test_a_whole_run_verifies(bells: str, home: Home) -> None:
     assert told
     assert list(result.to_df()["damaged"]) == [0]
     assert json.loads(result.to_json())["ok"] is True
-    assert verify_runs([bells, bells], home=home).ok
-    assert verify_runs(home=Home(LocalFiles(folder(home, "x") / "none"), home.keys)).runs == []
+    assert verify([bells, bells], home=home).ok
+    assert verify(home=Home(LocalFiles(folder(home, "x") / "none"), home.keys)).runs == []
 
 
 @pytest.mark.parametrize("pattern", ["ledger/*", "spans-*", "texts-*", "sources/*", "run.json"])
@@ -56,7 +56,7 @@ def test_any_changed_byte_is_named(pattern: str, bells: str, home: Home) -> None
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(bytes(data))
-    result = verify_runs(home=home)
+    result = verify(home=home)
     assert not result.ok
     assert any(Path(p.where).name in (path.name, "run.json", bells) for p in result.runs[0].damaged), result.runs[
         0
@@ -68,7 +68,7 @@ def test_a_missing_file_is_named_and_a_damaged_run_is_not_swept(bells: str, home
     (path,) = folder(home, bells).glob("texts-*")
     path.unlink()
     (folder(home, bells) / "spans-stranger-000000.parquet").write_bytes(b"left over")
-    result = verify_runs(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep_leftovers=True)
     assert not result.ok
     assert result.swept == []
     assert any(path.name in p.where for p in result.runs[0].damaged)
@@ -78,12 +78,12 @@ def test_a_missing_file_is_named_and_a_damaged_run_is_not_swept(bells: str, home
 
 
 def test_retention_is_a_dry_run_first(bells: str, home: Home) -> None:
-    plan = retain_runs(keep_all="0s", sample=0.0, home=home)
+    plan = retain(keep_all="0s", sample=0.0, home=home)
     assert (plan.dry_run, plan.kept, plan.forgotten) == (True, 1, 3)
     assert [d.why for d in plan.runs[0].forgotten] == ["older than 0 s, not a failure, not in the sample of 0%"] * 3
     assert len(plan.to_df()) == 3
     assert len(list(load(bells, home=home).traces())) == 4, "nothing happened"
-    done = retain_runs(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    done = retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
     assert (done.dry_run, done.kept, done.forgotten) == (False, 1, 3)
     assert json.loads(done.to_json())["runs"][0]["bytes_after"] < plan.runs[0].bytes_before
     (left,) = load(bells, home=home).traces()
@@ -91,8 +91,8 @@ def test_retention_is_a_dry_run_first(bells: str, home: Home) -> None:
     assert left.messages[0].text == "Ring the bell."
     assert sql("SELECT count(*) AS n, sum(spans) AS s FROM episodes", home=home).records == [{"n": 4, "s": 16}]
     assert sql("SELECT count(*) AS n FROM spans", home=home).records == [{"n": 4}]
-    assert verify_runs(home=home).ok
-    again = retain_runs(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    assert verify(home=home).ok
+    again = retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
     assert (again.kept, again.forgotten) == (1, 0)
 
 
@@ -106,18 +106,18 @@ def test_retention_is_a_dry_run_first(bells: str, home: Home) -> None:
     ],
 )
 def test_rules(rule: dict[str, Any], forgotten: int, bells: str, home: Home) -> None:
-    assert retain_runs([bells], home=home, **rule).forgotten == forgotten
+    assert retain([bells], home=home, **rule).forgotten == forgotten
 
 
 @pytest.mark.parametrize("rule", [{"keep_all": "soon"}, {"keep_all": "-1d"}, {"sample": 5}, {"sample": -0.1}])
 def test_rules_that_make_no_sense(rule: dict[str, Any], bells: str, home: Home) -> None:
     with pytest.raises(BadUsage):
-        retain_runs([bells], home=home, dry_run=False, **rule)
+        retain([bells], home=home, dry_run=False, **rule)
     assert len(list(load(bells, home=home).traces())) == 4
 
 
 def test_a_forgotten_log_is_not_imported_again(bells: str, home: Home, logs: Any) -> None:
-    retain_runs(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
     again = import_logs(logs.root / "bells.json", home=home, run=bells, redact="none")
     assert (again.traces, again.unchanged) == (0, 4)
 
@@ -140,7 +140,7 @@ def test_keys_from_the_first_to_forgetting(bells: str, home: Home, logs: Any) ->
     drop_key(str(rotated.active), home=home)
     with pytest.raises(Sealed):
         show_trace(trace, home=home)
-    assert verify_runs(home=home).ok, "what is sealed away is not damaged"
+    assert verify(home=home).ok, "what is sealed away is not damaged"
     with pytest.raises(NotFound):
         drop_key("nonsense", home=home)
     assert json.loads(list_keys(home=home).to_json())["keys"] == []

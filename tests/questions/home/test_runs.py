@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage, Damaged, Locked, NotFound
-from ethogram.questions.home.maintenance import retain_runs
-from ethogram.questions.home.runs import list_runs, load, remove_run, show_run
+from ethogram.questions.home.maintenance import retain
+from ethogram.questions.home.runs import load, rm, runs, show
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.traces import find_trace, show_trace
+from ethogram.reading.traces import find_trace, trace
 from ethogram.store import Home
 from ethogram.store.files import LocalFiles
 
@@ -27,24 +27,24 @@ def damage(home: Home, run: str) -> None:
 
 
 def test_an_empty_home(home: Home) -> None:
-    assert list_runs(home=home).runs == []
-    assert list_runs(home=home).to_df().empty
-    for look in (show_run, load):
+    assert runs(home=home).runs == []
+    assert runs(home=home).to_df().empty
+    for look in (show, load):
         with pytest.raises(NotFound, match=r"there are no runs in .*; begin with: ethogram import PATH"):
             look(home=home)
     with pytest.raises(NotFound, match="no trace 'abc'"):
-        show_trace("abc", home=home)
+        trace("abc", home=home)
 
 
 def test_a_list_of_runs(bells: str, home: Home, logs: Any) -> None:
     import_logs(logs.put("b.jsonl", logs.chat("a", "b")), home=home, run="second")
-    listed = list_runs(home=home)
+    listed = runs(home=home)
     assert [(r.run, r.kind, r.episodes, r.scored, r.missing, r.tags) for r in listed.runs] == [
         ("bells", "import", 4, 4, 0, ("small",)),
         ("second", "import", 1, 0, 1, ()),
     ]
-    assert [r.run for r in list_runs(home=home, tag="small").runs] == ["bells"]
-    assert list_runs(home=home, tag="none").runs == []
+    assert [r.run for r in runs(home=home, tag="small").runs] == ["bells"]
+    assert runs(home=home, tag="none").runs == []
     assert list(listed.to_df()["episodes"]) == [4, 1]
     assert json.loads(listed.to_json())["runs"][0]["tags"] == ["small"]
 
@@ -52,7 +52,7 @@ def test_a_list_of_runs(bells: str, home: Home, logs: Any) -> None:
 def test_one_damaged_run_does_not_hide_the_others(bells: str, home: Home, logs: Any) -> None:
     import_logs(logs.put("b.jsonl", logs.chat("a", "b")), home=home, run="second")
     damage(home, "bells")
-    first, second = list_runs(home=home).runs
+    first, second = runs(home=home).runs
     assert first.problem is not None
     assert "does not match its hash" in first.problem
     assert (second.episodes, second.problem) == (1, None)
@@ -63,14 +63,14 @@ def test_one_damaged_run_does_not_hide_the_others(bells: str, home: Home, logs: 
 
 
 def test_what_is_in_a_run(bells: str, home: Home) -> None:
-    shown = show_run(home=home)
+    shown = show(home=home)
     assert (shown.run, shown.kind, shown.episodes, shown.scored, shown.missing) == ("bells", "import", 4, 4, {})
     assert (shown.formats, shown.tags, shown.redaction, shown.sealed) == ({"tau-bench": 4}, ("small",), "none", False)
     assert [(t.task, t.attempts, t.successes, t.mean) for t in shown.tasks] == [("0", 2, 2, 1.0), ("1", 2, 1, 0.5)]
     assert (shown.totals.spans, shown.totals.steps, shown.totals.tool_calls, shown.totals.errors) == (16, 16, 4, 1)
     assert shown.totals.input_tokens is None
     assert shown.bytes > 0
-    assert show_run("bells", home=home) == shown
+    assert show("bells", home=home) == shown
     frame = shown.to_df()
     assert list(frame["score"]) == [1.0, 1.0, 1.0, 0.0]
     assert int(frame["spans"].sum()) == 16
@@ -80,7 +80,7 @@ def test_what_is_in_a_run(bells: str, home: Home) -> None:
 def test_tasks_are_listed_as_people_count(logs: Any, home: Home) -> None:
     odd = ["10", "9", "²", "b", "a10", "", "9" * 5000, "007"]
     import_logs(logs.put("a.json", [logs.turns(t, 0) for t in odd]), home=home, run="odd", redact="none")
-    listed = [t.task for t in show_run("odd", home=home).tasks]
+    listed = [t.task for t in show("odd", home=home).tasks]
     assert listed[:3] == ["007", "9", "10"]
     assert sorted(t for t in listed if not t.startswith("unknown:")) == sorted(filter(None, odd))
     assert len(listed) == len(odd)
@@ -90,13 +90,13 @@ def test_what_was_skipped_and_lost_stays_known(logs: Any, home: Home) -> None:
     data = logs.chat("a", "b") + b"not json\n"
     result = import_logs(logs.put("a.jsonl", data), home=home, run="r")
     for _ in range(2):
-        assert show_run("r", home=home).skipped == len(result.skipped) == 1
+        assert show("r", home=home).skipped == len(result.skipped) == 1
         import_logs(logs.root, home=home, run="r")
 
 
 def test_a_trace_as_a_tree(bells: str, home: Home) -> None:
     entry = next(e for e in load(bells, home=home).entries if e.totals.errors)
-    tree = show_trace(entry.head.trace_id, home=home)
+    tree = trace(entry.head.trace_id, home=home)
     assert (tree.run, tree.task, tree.attempt, tree.score, tree.missing) == ("bells", "1", 1, 0.0, None)
     assert [(s.depth, s.kind, s.name, s.step) for s in tree.spans] == [
         (0, "user", "user", 0),
@@ -118,13 +118,13 @@ def test_a_trace_as_a_tree(bells: str, home: Home) -> None:
 def test_a_long_trace_is_shown_up_to_a_limit(logs: Any, home: Home) -> None:
     import_logs(logs.put("a.jsonl", logs.session(60)), home=home, run="long")
     for limit, shown in ((5, 5), (0, 0), (None, 60), (400, 60)):
-        tree = show_trace("", run="long", home=home, limit=limit)
+        tree = trace("", run="long", home=home, limit=limit)
         assert (tree.shown, len(tree.spans), tree.of) == (shown, shown, 60)
 
 
 def test_long_words_are_shortened_and_stay_on_one_line(logs: Any, home: Home) -> None:
     import_logs(logs.put("a.jsonl", logs.chat("line\n" * 500, "ok")), home=home, run="r")
-    preview = show_trace("", home=home).spans[0].preview
+    preview = trace("", home=home).spans[0].preview
     assert len(preview) == 160
     assert preview.endswith("…")
     assert "\n" not in preview
@@ -154,22 +154,22 @@ def test_a_start_that_two_runs_share_is_ambiguous(logs: Any, home: Home) -> None
 
 
 def test_a_forgotten_trace_says_why(bells: str, home: Home) -> None:
-    retain_runs([bells], keep_all="0s", sample=0.0, dry_run=False, home=home)
-    shown = show_run(bells, home=home)
+    retain([bells], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    shown = show(bells, home=home)
     assert (shown.episodes, shown.forgotten, shown.scored) == (4, 3, 4)
     gone = next(t for t in shown.traces if t.forgotten)
     with pytest.raises(NotFound, match=f"trace {gone.trace_id} is no longer kept: older than 0 s"):
-        show_trace(gone.trace_id, home=home)
+        trace(gone.trace_id, home=home)
 
 
 def test_removing(bells: str, home: Home) -> None:
     with home.resolve(bells).writer(home.redactor(_none())), pytest.raises(Locked, match="1 writer"):
-        remove_run(bells, home=home)
-    removed = remove_run(bells, home=home)
+        rm(bells, home=home)
+    removed = rm(bells, home=home)
     assert (removed.run, removed.episodes, removed.bytes > 0) == ("bells", 4, True)
     assert home.names() == []
     with pytest.raises(NotFound):
-        remove_run(bells, home=home)
+        rm(bells, home=home)
 
 
 def _none() -> Any:
@@ -180,9 +180,9 @@ def _none() -> Any:
 
 def test_a_run_by_its_directory(bells: str, home: Home) -> None:
     assert isinstance(home.files, LocalFiles)
-    assert show_run(str(Path(home.files.root) / "runs" / bells), home=home).episodes == 4
+    assert show(str(Path(home.files.root) / "runs" / bells), home=home).episodes == 4
     with pytest.raises(NotFound, match="did you mean 'bells'"):
-        show_run("belles", home=home)
+        show("belles", home=home)
 
 
 def test_a_trace_is_opened_by_its_id_or_the_start_of_it(logs: Any, home: Home) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Task
 from ethogram.questions.golden.promotion import WantedCheck, promote
 from ethogram.questions.golden.versions import freeze, remove_task
-from ethogram.questions.incident.closing import close_incident, show_incident
+from ethogram.questions.incident.closing import close_incident, incident
 from ethogram.questions.incident.incident import guard_problem
 from ethogram.questions.incident.opening import open_incident
 from ethogram.questions.incident.records import list_incidents
@@ -45,8 +45,8 @@ def shop(tmp_path: Path, home: Home, monkeypatch: pytest.MonkeyPatch) -> str:
         '- {id: ale, prompt: "What does ale cost?", checks: [{equals: "4"}]}\n'
     )
     freeze(str(folder))
-    run_suite(str(folder), looping, tasks=("tea",), home=home, run="night")
-    run_suite(str(folder), right, tasks=("tea",), home=home, run="day")
+    run(str(folder), looping, tasks=("tea",), home=home, run="night")
+    run(str(folder), right, tasks=("tea",), home=home, run="day")
     return str(folder)
 
 
@@ -80,14 +80,14 @@ def test_events_are_added_and_never_changed(shop: str, home: Home) -> None:
     close_incident(found.id, task=made.task, suite=shop, home=home)
     again = remove_task(shop, made.task, why="the shop is closed", home=home)
     assert again.reopened == [found.id]
-    now = show_incident(found.id, home=home).incident
+    now = incident(found.id, home=home).incident
     assert (now.state, now.guard) == ("open", None)
     assert [e.event for e in now.history] == ["opened", "closed", "reopened"]
     assert "the shop is closed" in now.history[-1].why
     assert (folder / "0001.json").read_bytes() == first
     (folder / "0002.json").write_text("{")
     with pytest.raises(Damaged, match="cannot be read"):
-        show_incident(found.id, home=home)
+        incident(found.id, home=home)
 
 
 def test_closing_takes_a_golden_task_that_fails_the_failure(shop: str, home: Home) -> None:
@@ -114,7 +114,7 @@ def test_closing_takes_a_golden_task_that_fails_the_failure(shop: str, home: Hom
     freeze(shop, why="a check that nothing meets")
     with pytest.raises(BadUsage, match="fails the passing attempt too"):
         close(task="tea", suite=shop)
-    assert show_incident(found.id, home=home).incident.state == "open"
+    assert incident(found.id, home=home).incident.state == "open"
     path.write_text(text)
     freeze(shop, why="the check that was right")
     assert close(task="tea", suite=shop).incident.state == "closed", "the task that failed may be the guard itself"
@@ -138,7 +138,7 @@ def test_what_cannot_be_an_incident_is_refused(shop: str, home: Home) -> None:
     with pytest.raises(BadInput, match="write 'rollback: COMMAND' below each class"):
         open_incident(trace_of("night", home), home=home)
     with pytest.raises(NotFound, match="no incident named '2020-01-01-001'"):
-        show_incident("2020-01-01-001", home=home)
+        incident("2020-01-01-001", home=home)
     assert len(list_incidents(home=home).incidents) == 1
 
 

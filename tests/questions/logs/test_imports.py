@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.questions.home.maintenance import verify_runs
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.maintenance import verify
+from ethogram.questions.home.runs import show
 from ethogram.questions.logs.imports import ImportOptions, import_logs
 from ethogram.questions.logs.watch import watch_logs
 from ethogram.store import Home
@@ -80,8 +80,8 @@ def test_a_mixed_folder_reports_every_file(logs: Any, home: Home, samples: dict[
     assert len(result.skipped) == sum(len(f.skipped) for f in result.files)
     assert json.loads(result.to_json())["traces"] == result.traces
     assert len(result.to_df()) == len(result.files)
-    assert verify_runs(home=home).ok
-    shown = show_run("logs", home=home)
+    assert verify(home=home).ok
+    shown = show("logs", home=home)
     assert shown.episodes == result.traces
     assert shown.lost == dict(sorted(result.lost.items()))
 
@@ -108,7 +108,7 @@ def test_importing_a_damaged_file_again_lists_again_what_is_wrong_with_it(logs: 
     assert [r["skipped"] for r in again.rows()] == [140]
     assert again.skipped == first.skipped
     assert again.lost == first.lost
-    assert show_run("a", home=home).skipped == 140, "counted once"
+    assert show("a", home=home).skipped == 140, "counted once"
 
 
 def test_two_files_of_the_same_content_are_one(logs: Any, home: Home) -> None:
@@ -187,7 +187,7 @@ def test_a_file_that_has_grown_supersedes_its_trace(kind: str, logs: Any, home: 
     path.write_bytes(log(4))
     assert import_logs(path, home=home, run="growing").unchanged == 1
     assert home.resolve("growing").entries == (entry,)
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok
 
 
 def test_watching_a_folder(logs: Any, home: Home) -> None:
@@ -268,10 +268,10 @@ def test_sealing(logs: Any, home: Home) -> None:
     home.keys.new()
     import_logs(path, home=home, run="sealed", redact="none")
     import_logs(path, home=home, run="open", seal=False, redact="none")
-    assert show_run("sealed", home=home).sealed
-    assert not show_run("open", home=home).sealed
+    assert show("sealed", home=home).sealed
+    assert not show("open", home=home).sealed
     assert words(home, "sealed") == words(home, "open") == ["open sesame"]
-    assert verify_runs(home=home).ok
+    assert verify(home=home).ok
 
 
 def test_progress_is_told_in_bytes_of_the_file(logs: Any, home: Home) -> None:
@@ -353,5 +353,5 @@ def test_absurd_numbers_reach_no_column_that_cannot_hold_them(logs: Any, home: H
     result = import_logs(logs.root, home=home)
     assert result.traces == 2
     assert {"seq (out of range)", "attempt (out of range)", "time (out of range)"} <= set(result.lost)
-    assert verify_runs(home=home).ok
-    assert [t.task for t in show_run("logs", home=home).tasks] == ["good", "²"]
+    assert verify(home=home).ok
+    assert [t.task for t in show("logs", home=home).tasks] == ["good", "²"]

@@ -12,11 +12,11 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.faults import NetworkFault
-from ethogram.harness.suites import resume_run, run_suite
+from ethogram.harness.suites import resume_run, run
 from ethogram.plans import Check, Condition, Suite, Task
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.runs import show
 from ethogram.questions.logs.imports import import_logs
-from ethogram.questions.reliability.question import read_k, reliability
+from ethogram.questions.reliability.question import read_k, stats
 from ethogram.reading.outcomes import load_outcomes
 from ethogram.store import Home
 
@@ -44,8 +44,8 @@ def torn(task: Task, episode: Any) -> str:
 
 
 def test_a_run_of_the_harness(home: Home) -> None:
-    run_suite(coins(), flip, k=4, home=home, run="night", meta={"scaffold": "none"})
-    found = reliability("night", [1, 2, 4], home=home)
+    run(coins(), flip, k=4, home=home, run="night", meta={"scaffold": "none"})
+    found = stats("night", [1, 2, 4], home=home)
     successes = {t.task: t.c for t in found.tasks}
     assert successes["t5"] == 4, "a task that always passes"
     assert found.n == 24
@@ -60,19 +60,19 @@ def test_a_run_of_the_harness(home: Home) -> None:
 
 
 def test_missing_attempts_by_reason_and_those_not_yet_run(home: Home) -> None:
-    run_suite(coins(), torn, k=5, home=home, run="night", retries=0)
-    found = reliability("night", home=home)
+    run(coins(), torn, k=5, home=home, run="night", retries=0)
+    found = stats("night", home=home)
     lost = found.episodes.missing["infrastructure.network"]
     assert 0 < lost < 30
     assert found.episodes.scored == 30 - lost
     assert found.bounds.worst < found.bounds.best
-    failed = reliability("night", [1], home=home, missing="failure")
+    failed = stats("night", [1], home=home, missing="failure")
     assert failed.pass_at["1"].value == pytest.approx(found.bounds.worst)
     assert (found.convention, failed.convention) == ("bounds", "failure")
 
 
 def test_a_plan_that_grew_counts_what_is_planned_now(home: Home) -> None:
-    run_suite(coins(), flip, k=1, tasks=("t0", "t1"), home=home, run="night")
+    run(coins(), flip, k=1, tasks=("t0", "t1"), home=home, run="night")
     resume_run("night", k=3, tasks=("t1", "t4"), suite=coins(), agent=flip, home=home)
     found = load_outcomes("night", home=home)
     assert dict(zip(found.tasks, found.planned.tolist(), strict=True)) == {"t0": 1, "t1": 3, "t4": 3}
@@ -81,14 +81,14 @@ def test_a_plan_that_grew_counts_what_is_planned_now(home: Home) -> None:
 
 def test_several_conditions_must_be_chosen_from(home: Home) -> None:
     both = (Condition(), Condition(name="loud", settings={}))
-    run_suite(coins(), flip, k=2, conditions=both, home=home, run="night")
+    run(coins(), flip, k=2, conditions=both, home=home, run="night")
     with pytest.raises(BadUsage, match=r"holds 2 conditions .*condition"):
-        reliability("night", home=home)
-    assert reliability("night", home=home, condition="loud").n == 12
+        stats("night", home=home)
+    assert stats("night", home=home, condition="loud").n == 12
     with pytest.raises(NotFound, match="loud"):
-        reliability("night", home=home, condition="lout")
+        stats("night", home=home, condition="lout")
     with pytest.raises(NotFound, match="agent"):
-        reliability("night", home=home, agent="nobody")
+        stats("night", home=home, agent="nobody")
 
 
 def turns(task: int, trial: int, reward: float) -> dict[str, Any]:
@@ -126,21 +126,21 @@ def test_unrecorded_figures_are_unknown(home: Home, tmp_path: Path) -> None:
     found = load_outcomes("log", home=home)
     assert np.isnan(found.metric("cost")).all()
     assert np.isnan(found.metric("tokens")).all()
-    assert reliability("log", home=home).facts["temperature"] == "unknown"
+    assert stats("log", home=home).facts["temperature"] == "unknown"
 
 
 def test_an_empty_run_has_nothing_to_say(home: Home) -> None:
     home.create("empty", "import")
     with pytest.raises(NotFound, match="no episodes yet"):
-        reliability("empty", home=home)
+        stats("empty", home=home)
 
 
 def test_a_run_that_never_began_is_all_not_run(home: Home) -> None:
     from ethogram.questions.home.kill_switch import kill
 
     kill(why="a test", home=home)
-    run_suite(coins(), flip, k=2, home=home, run="night")
-    found = reliability("night", home=home)
+    run(coins(), flip, k=2, home=home, run="night")
+    found = stats("night", home=home)
     assert (found.n, found.episodes.missing) == (0, {"not_run": 12})
     assert found.pass_at["1"].why == "no attempt has a score"
 
@@ -152,12 +152,12 @@ def test_the_tau_bench_sample_gives_its_published_figures(home: Home) -> None:
     expected = json.loads((DATA / "expected.json").read_text())[TAU]
     with gzip.open(DATA / TAU) as file:
         assert len(json.load(file)) == 20
-    found = reliability("tau", home=home)
+    found = stats("tau", home=home)
     assert {k: e.value for k, e in found.pass_hat.items()} == pytest.approx(expected["pass_hat_k"], rel=1e-9)
     assert {k: e.value for k, e in found.pass_at.items()} == pytest.approx(expected["pass_at_k"], rel=1e-9)
     assert found.pass_hat["4"].method == "wilson-neff fixed-suite"
     assert all(e.low < e.value < e.high for e in found.pass_hat.values())
-    assert reliability("tau", [5], home=home).pass_hat["5"].why == "no task has 5 scored attempts; the most is 4"
+    assert stats("tau", [5], home=home).pass_hat["5"].why == "no task has 5 scored attempts; the most is 4"
 
 
 @pytest.mark.parametrize(
@@ -179,13 +179,13 @@ def test_traces_without_a_task_are_never_attempts_at_one_task(logs: Any, home: H
         logs.put(f"chat-{i}.json", {"trace_id": f"{i:032x}", "spans": [span]})
     logs.put("scores.csv", ("source,outcome\n" + "".join(f"chat-{i},{i % 3 > 0}\n" for i in range(30))).encode())
     import_logs(logs.root, home=home, run="loose", outcome_from=f"csv:{logs.root / 'scores.csv'}")
-    result = reliability("loose", home=home)
+    result = stats("loose", home=home)
     assert len(result.tasks) == 30
     assert {(t.n, t.missing) for t in result.tasks} == {(1, 0)}
     assert list(result.pass_at) == ["1"]  # no second attempt is known, so nothing is said of two
     assert result.pass_hat["1"].value == pytest.approx(20 / 30)
     assert "30 traces name no task" in result.notes[0]
-    shown = show_run("loose", home=home)
+    shown = show("loose", home=home)
     assert (len(shown.tasks), shown.notes) == (30, result.notes)
     assert all(t.task.startswith("unknown:") for t in result.tasks)
 
@@ -198,6 +198,6 @@ def test_samples_of_three_evals_are_three_tasks(logs: Any, home: Home) -> None:
         ]
         logs.put(f"{name}.json", {"version": 2, "status": "success", "eval": spec, "samples": samples})
     import_logs(logs.root, home=home, run="three")
-    assert [(t.task, t.n) for t in reliability("three", home=home).tasks] == [
+    assert [(t.task, t.n) for t in stats("three", home=home).tasks] == [
         *(("add/1", 5), ("divide/1", 5), ("multiply/1", 5))
     ]

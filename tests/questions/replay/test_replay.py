@@ -14,10 +14,10 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.handle import EpisodeHandle
 from ethogram.harness.options import AllCaps
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps
-from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult, replay_trace
+from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult, replay
 from ethogram.store import Home
 from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.redact import policy_from
@@ -156,7 +156,7 @@ def offline(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 def recorded(home: Home, agent: Any, **more: Any) -> str:
-    result = run_suite(suite(), agent, home=home, run="rec", **more)
+    result = run(suite(), agent, home=home, run="rec", **more)
     assert result.scored == 1
     return home.run("rec").entries[0].head.trace_id
 
@@ -174,14 +174,14 @@ def test_an_agent_in_python_does_the_same_again(
     spec = f"{agent}:{way}"
     trace = recorded(home, spec)
     calls = offline(server, monkeypatch)
-    found = replay_trace(trace, spec, suite=suite(), home=home)
+    found = replay(trace, spec, suite=suite(), home=home)
     check_same(found, 3)
     assert len(server.calls) == calls == 3
     run = home.run(found.run)
     assert (run.info.kind, run.info.plan[REPLAYED]) == (REPLAY, "rec")
     # the agent is found again by itself, the suite of a program is not
     with pytest.raises(NotFound, match="suite"):
-        replay_trace(trace, home=home)
+        replay(trace, home=home)
 
 
 @pytest.mark.parametrize("way", ["streamed"])
@@ -191,7 +191,7 @@ def test_a_command_does_the_same_again_in_a_clean_environment_too(
     spec = f"cmd: {sys.executable} {agent} {way}"
     trace = recorded(home, spec)
     offline(server, monkeypatch)
-    check_same(replay_trace(trace, spec, suite=suite(), home=home), 3)
+    check_same(replay(trace, spec, suite=suite(), home=home), 3)
 
 
 @pytest.mark.parametrize("way", ["chat", "messages"])
@@ -203,7 +203,7 @@ def test_one_changed_prompt_deviates_at_its_step(
     calls = offline(server, monkeypatch)
     changed = agent.with_name("changed.py")
     changed.write_text(AGENT.replace('int(os.environ.get("CHANGED", "-1"))', str(turn)))
-    found = replay_trace(trace, f"{changed}:{way}", suite=suite(), home=home)
+    found = replay(trace, f"{changed}:{way}", suite=suite(), home=home)
     assert (found.same, found.first_divergence, found.missing, found.served) == (False, turn, "deviation", turn)
     assert found.t_star == turn
     assert found.deviation is not None
@@ -220,7 +220,7 @@ def test_results_of_an_agent_s_own_tools_take_part(
     offline(server, monkeypatch)
     changed = agent.with_name("changed.py")
     changed.write_text(AGENT.replace('int(os.environ.get("CHANGED", "-1"))', str(turn)))
-    found = replay_trace(trace, f"{changed}:tools", suite=suite(), home=home)
+    found = replay(trace, f"{changed}:tools", suite=suite(), home=home)
     assert (found.own_tools, found.recorded_tools) == (4, 0)
     # steps: model, tool, tool, model, tool, tool, model
     assert found.first_divergence == {-1: None, 0: 3, 1: 6}[turn]
@@ -233,7 +233,7 @@ def test_a_lenient_replay_goes_live_and_says_where(home: Home, server: ModelServ
     changed.write_text(AGENT.replace('int(os.environ.get("CHANGED", "-1"))', "1"))
     before = len(server.calls)
     options = ReplayOptions(mode="lenient")
-    found = replay_trace(trace, f"{changed}:chat", suite=suite(), home=home, options=options)
+    found = replay(trace, f"{changed}:chat", suite=suite(), home=home, options=options)
     assert (found.first_divergence, found.served, found.score, found.answer) == (1, 1, 1.0, "answer 2")
     assert len(server.calls) - before == 2
     assert (found.same, found.answer_changed, found.d_norm) == (False, False, 0.0)
@@ -253,7 +253,7 @@ def test_calls_that_failed_fail_again(home: Home, agent: Path, monkeypatch: pyte
             monkeypatch.setenv(name, value)
         trace = recorded(home, f"{agent}:chat")
         offline(running, monkeypatch)
-        check_same(replay_trace(trace, f"{agent}:chat", suite=suite(), home=home), 4)
+        check_same(replay(trace, f"{agent}:chat", suite=suite(), home=home), 4)
 
 
 def test_answers_that_redaction_changed_are_named_and_refused(
@@ -268,10 +268,10 @@ def test_answers_that_redaction_changed_are_named_and_refused(
             monkeypatch.setenv(name, value)
         trace = recorded(home, f"{agent}:chat")
         with pytest.raises(BadInput, match="step 1: redaction changed its answer"):
-            replay_trace(trace, f"{agent}:chat", suite=suite(), home=home)
+            replay(trace, f"{agent}:chat", suite=suite(), home=home)
         before = len(running.calls)
         options = ReplayOptions(mode="lenient")
-        found = replay_trace(trace, f"{agent}:chat", suite=suite(), home=home, options=options)
+        found = replay(trace, f"{agent}:chat", suite=suite(), home=home, options=options)
         assert [(one.step, one.why) for one in found.unusable] == [(1, "redaction changed its answer")]
         assert (found.first_divergence, found.served, len(running.calls) - before) == (1, 1, 2)
 
@@ -283,13 +283,13 @@ def test_an_agent_that_stops_early_or_goes_on_deviates(
     offline(server, monkeypatch)
     shorter = agent.with_name("shorter.py")
     shorter.write_text(AGENT.replace("TURNS, CHANGED = 3", "TURNS, CHANGED = 2"))
-    found = replay_trace(trace, f"{shorter}:chat", suite=suite(), home=home)
+    found = replay(trace, f"{shorter}:chat", suite=suite(), home=home)
     assert (found.first_divergence, found.missing, found.answer) == (2, "deviation", "answer 1")
     assert found.deviation is not None
     assert "ended without the model call of step 2" in found.deviation.why
     longer = agent.with_name("longer.py")
     longer.write_text(AGENT.replace("TURNS, CHANGED = 3", "TURNS, CHANGED = 4"))
-    found = replay_trace(trace, f"{longer}:chat", suite=suite(), home=home)
+    found = replay(trace, f"{longer}:chat", suite=suite(), home=home)
     assert found.first_divergence == 3
     assert found.deviation is not None
     assert "once more after all 3 recorded calls" in found.deviation.why
@@ -306,7 +306,7 @@ print(json.load(urlopen(sent))["choices"][0]["message"]["content"], end="")
 """)
     trace = recorded(home, f"cmd: sh -c 'exec {sys.executable} {program} $OPENAI_BASE_URL'")
     around = f"cmd: {sys.executable} {program} {server.variables()['OPENAI_BASE_URL']}"
-    found = replay_trace(trace, around, suite=suite(), home=home)
+    found = replay(trace, around, suite=suite(), home=home)
     assert (found.same, found.first_divergence, found.missing) == (False, 0, "deviation")
     assert found.deviation is not None
     assert "no call came to the gateway" in found.deviation.why
@@ -316,11 +316,11 @@ def test_a_trace_that_was_cut_short_says_so(
     home: Home, server: ModelServer, agent: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = f"{agent}:chat"
-    run_suite(suite(), spec, home=home, run="rec", caps=AllCaps(episode=Caps(steps=2)))
+    run(suite(), spec, home=home, run="rec", caps=AllCaps(episode=Caps(steps=2)))
     (entry,) = home.run("rec").entries
     offline(server, monkeypatch)
     # the cap of the record holds in the replay too, so that it ends in the same place
-    same = replay_trace(entry.head.trace_id, spec, suite=suite(), home=home)
+    same = replay(entry.head.trace_id, spec, suite=suite(), home=home)
     assert (same.deviation, same.d_norm, same.served) == (None, 0.0, 2)
     trace = home.run("rec").trace(entry)
     policy = EpisodeReplay(trace, home.redactor(policy_from("default"))).playback
@@ -332,10 +332,10 @@ def test_a_trace_that_was_cut_short_says_so(
 
 
 def test_a_trace_without_model_calls_is_refused(home: Home, agent: Path) -> None:
-    run_suite(suite(), lambda task: "answer 2", home=home, run="rec", capture="off")
+    run(suite(), lambda task: "answer 2", home=home, run="rec", capture="off")
     (entry,) = home.run("rec").entries
     with pytest.raises(BadInput, match="no model calls, so there is nothing to serve"):
-        replay_trace(entry.head.trace_id, f"{agent}:chat", suite=suite(), home=home)
+        replay(entry.head.trace_id, f"{agent}:chat", suite=suite(), home=home)
 
 
 def test_tools_of_the_suite_and_the_user_answer_from_the_trace(
@@ -359,7 +359,7 @@ def test_tools_of_the_suite_and_the_user_answer_from_the_trace(
     trace = recorded(home, act)
     assert happened == ["ann"]
     offline(server, monkeypatch)
-    found = replay_trace(trace, act, suite=suite(), home=home)
+    found = replay(trace, act, suite=suite(), home=home)
     assert (found.same, found.served, found.served_tools, found.recorded_tools) == (True, 1, 1, 1)
     assert happened == ["ann"], "nothing was sent again"
 
@@ -367,12 +367,12 @@ def test_tools_of_the_suite_and_the_user_answer_from_the_trace(
 def test_bad_input_is_one_sentence(home: Home, server: ModelServer, agent: Path) -> None:
     trace = recorded(home, f"{agent}:chat")
     with pytest.raises(NotFound, match="no trace"):
-        replay_trace("0000", f"{agent}:chat", home=home)
+        replay("0000", f"{agent}:chat", home=home)
     with pytest.raises(BadUsage, match="process of its own"):
-        replay_trace(trace, "http://127.0.0.1:9/agent", suite=suite(), home=home)
+        replay(trace, "http://127.0.0.1:9/agent", suite=suite(), home=home)
     other = Suite(name="other", tasks=(Task(id="else", prompt="?"),))
     with pytest.raises(NotFound, match="no task named 't' in suite other"):
-        replay_trace(trace, f"{agent}:chat", suite=other, home=home)
+        replay(trace, f"{agent}:chat", suite=other, home=home)
 
 
 def test_parameters_take_part(home: Home, server: ModelServer, agent: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,7 +380,7 @@ def test_parameters_take_part(home: Home, server: ModelServer, agent: Path, monk
     offline(server, monkeypatch)
     changed = agent.with_name("changed.py")
     changed.write_text(AGENT.replace("temperature=0.5", "temperature=0.6"))
-    found = replay_trace(trace, f"{changed}:chat", suite=suite(), home=home)
+    found = replay(trace, f"{changed}:chat", suite=suite(), home=home)
     assert found.first_divergence == 0
     assert found.deviation is not None
     assert "-temperature = 0.5" in found.deviation.diff
@@ -404,8 +404,8 @@ def test_calls_that_are_not_read_are_not_forwarded(
 
     trace = recorded(home, act)
     calls = offline(server, monkeypatch)
-    check_same(replay_trace(trace, act, suite=suite(), home=home), 1)
-    found = replay_trace(trace, lambda task: act(task, embed=True), suite=suite(), home=home)
+    check_same(replay(trace, act, suite=suite(), home=home), 1)
+    found = replay(trace, lambda task: act(task, embed=True), suite=suite(), home=home)
     assert found.deviation is not None
     assert "POST /v1/embeddings is not a call whose answers are recorded" in found.deviation.why
     assert len(server.calls) == calls
@@ -425,8 +425,8 @@ def test_a_command_needs_no_suite(home: Home, agent: Path, monkeypatch: pytest.M
     (entry,) = home.run("imported").entries
     agent.write_text(AGENT.replace("TURNS, CHANGED = 3", "TURNS, CHANGED = 1"))
     with pytest.raises(BadUsage, match="give it with suite"):
-        replay_trace(entry.head.trace_id, f"{agent}:chat", home=home)
+        replay(entry.head.trace_id, f"{agent}:chat", home=home)
     with pytest.raises(BadUsage, match="does not name its agent"):
-        replay_trace(entry.head.trace_id, home=home)
-    found = replay_trace(entry.head.trace_id, spec, home=home, options=ReplayOptions(given="Find it"))
+        replay(entry.head.trace_id, home=home)
+    found = replay(entry.head.trace_id, spec, home=home, options=ReplayOptions(given="Find it"))
     assert (found.same, found.d_norm, found.score, found.missing) == (True, 0.0, None, "unscored")

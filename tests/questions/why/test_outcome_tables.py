@@ -16,17 +16,17 @@ from ethogram.capture.columns import OutcomeColumn, find_columns, outcome_in, pa
 from ethogram.capture.rows import RowSample
 from ethogram.errors import BadUsage, EthogramError, Refused, Unreadable
 from ethogram.questions.compare.question import compare
-from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.question import cost
 from ethogram.questions.divergence.diff import diff
 from ethogram.questions.divergence.question import divergence
-from ethogram.questions.field.question import field_of
-from ethogram.questions.gate.planning import plan_runs
+from ethogram.questions.field.question import field
+from ethogram.questions.gate.planning import plan
 from ethogram.questions.gate.question import gate
-from ethogram.questions.home.exports import export_run
-from ethogram.questions.home.runs import show_run
+from ethogram.questions.home.exports import export
+from ethogram.questions.home.runs import show
 from ethogram.questions.judging.buying.runs import judge_run
 from ethogram.questions.logs.imports import import_logs
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.reliability.question import stats
 from ethogram.questions.why.question import why
 from ethogram.reading.outcomes import load_outcomes
 from ethogram.store import Home, Policy
@@ -77,9 +77,9 @@ def test_csv_lines_and_parquet_say_the_same(home: Home, tmp_path: Path) -> None:
         assert (result.format, result.traces, result.spans, result.skipped) == ("table", len(rows), 0, [])
         line = "--columns task=case,score=passed,attempt=trial,cost=usd,seconds=latency_ms/1000"
         assert result.files[0].columns == line
-        answers.append(reliability(ending, home=home).pass_at["1"])
+        answers.append(stats(ending, home=home).pass_at["1"])
         assert answers[-1].value == pytest.approx(truth)
-        assert show_run(ending, home=home).traces[1].seconds == 0.501
+        assert show(ending, home=home).traces[1].seconds == 0.501
     assert answers[0] == answers[1] == answers[2]
 
 
@@ -88,7 +88,7 @@ def test_an_index_of_pandas_and_a_comma_at_the_end_have_no_name(home: Home, tmp_
     (tmp_path / "r.csv").write_text(data)
     result = import_logs(tmp_path / "r.csv", home=home)
     assert (result.traces, result.files[0].columns) == (2, "--columns task=task,score=score")
-    assert {t.task: t.score for t in show_run("r", home=home).traces} == {"a": 1.0, "b": 0.0}
+    assert {t.task: t.score for t in show("r", home=home).traces} == {"a": 1.0, "b": 0.0}
 
 
 def test_the_same_rows_again_change_nothing(home: Home, tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ def test_a_wrong_guess_is_corrected_by_reading_again(home: Home, tmp_path: Path)
     rows = [{"name": f"row{i}", "group": f"g{i % 3}", "score": i % 2} for i in range(12)]
     path = as_csv(rows, tmp_path / "r.csv")
     assert "task=name" in import_logs(path, home=home).files[0].columns
-    assert len(show_run("r", home=home).tasks) == 12
+    assert len(show("r", home=home).tasks) == 12
     result = import_logs(path, home=home, columns="task=group")
-    assert (result.superseded, show_run("r", home=home).episodes) == (12, 12)
-    assert [t.task for t in show_run("r", home=home).tasks] == ["g0", "g1", "g2"]
+    assert (result.superseded, show("r", home=home).episodes) == (12, 12)
+    assert [t.task for t in show("r", home=home).tasks] == ["g0", "g1", "g2"]
     assert import_logs(path, home=home, columns="task=group").unchanged == 12
 
 
@@ -125,7 +125,7 @@ def test_bad_rows_are_listed_and_good_ones_kept(home: Home, tmp_path: Path) -> N
         ("r.csv: line 5", "task is empty"),
         ("r.csv: line 7", "the row has 2 fields where the header has 3"),
     ]
-    found = {t.task: t.missing or t.score for t in show_run("r", home=home).traces}
+    found = {t.task: t.missing or t.score for t in show("r", home=home).traces}
     assert found == {"a": 1.0, "c": "unscored", "e": "unscored", "f": 0.0}
 
 
@@ -266,15 +266,15 @@ def test_compare_gate_plan_and_cost_work(home: Home, tmp_path: Path) -> None:
         import_logs(as_csv(results(rate, 3, 20, 6), tmp_path / f"{name}.csv"), home=home)
     assert compare("base", "worse", home=home).verdict == "regression"
     assert gate("base", "worse", home=home).verdict == "regression"
-    assert plan_runs("base", home=home, drop=0.2).price == pytest.approx(0.035)
-    costs = cost_of("base", home=home)
+    assert plan("base", home=home, drop=0.2).price == pytest.approx(0.035)
+    costs = cost("base", home=home)
     assert costs.cost_usd == pytest.approx(20 * 0.21)
-    assert show_run("base", home=home).cost_usd == costs.cost_usd
+    assert show("base", home=home).cost_usd == costs.cost_usd
     assert costs.per_run.value == pytest.approx(0.035)
     # what nobody counted is unknown, never 0
     for metric in ("steps", "tool_calls", "errors", "tokens"):
         assert compare("base", "worse", home=home, metric=metric).difference.value is None
-    totals = show_run("base", home=home).totals
+    totals = show("base", home=home).totals
     assert (totals.spans, totals.steps, totals.tool_calls, totals.errors, totals.model_calls) == (0, *[None] * 4)
 
 
@@ -288,9 +288,9 @@ def test_two_agents_in_one_table(home: Home, tmp_path: Path) -> None:
 
 def test_what_needs_traces_says_so(home: Home, tmp_path: Path) -> None:
     import_logs(as_csv(results(0.5), tmp_path / "r.csv"), home=home)
-    first, second = (t.trace_id for t in show_run("r", home=home).traces[:2])
+    first, second = (t.trace_id for t in show("r", home=home).traces[:2])
     questions: list[Callable[[], object]] = [
-        lambda: field_of("r", home=home),
+        lambda: field("r", home=home),
         lambda: divergence("r", home=home),
         lambda: why("r", home=home),
         lambda: diff(first, second, home=home),
@@ -323,17 +323,17 @@ def test_an_export_can_be_imported_again(home: Home, tmp_path: Path, to: str) ->
     rows = results(0.6)
     rows[3]["passed"] = rows[7]["passed"] = "skipped"
     import_logs(as_csv(rows, tmp_path / "r.csv"), home=home, run="there")
-    export_run("there", to, out=tmp_path / "out", home=home)
+    export("there", to, out=tmp_path / "out", home=home)
     result = import_logs(tmp_path / "out", home=home, run="back")
     assert (result.format, result.traces) == ("episodes", len(rows))
-    there, back = (reliability(run, home=home) for run in ("there", "back"))
+    there, back = (stats(run, home=home) for run in ("there", "back"))
     assert (there.pass_at, there.pass_hat, there.episodes) == (back.pass_at, back.pass_hat, back.episodes)
     assert [t.task for t in there.tasks] == [t.task for t in back.tasks]
     for metric in ("cost", "seconds"):
         one, two = (load_outcomes(run, home=home, metrics=[metric]).figures[metric] for run in ("there", "back"))
         assert one.tolist() == pytest.approx(two.tolist())
     other = "parquet" if to == "csv" else "csv"
-    export_run("there", other, out=tmp_path / "other", home=home)
+    export("there", other, out=tmp_path / "other", home=home)
     assert import_logs(tmp_path / "other", home=home, run="back").traces == 0
 
 
@@ -341,12 +341,12 @@ def test_runs_with_traces_come_back_without_them(home: Home, tmp_path: Path) -> 
     chat = {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]}
     (tmp_path / "chat.json").write_text(json.dumps(chat))
     import_logs(tmp_path / "chat.json", home=home, task_from="name:(.*)")
-    export_run("chat", "csv", out=tmp_path / "out", home=home)
+    export("chat", "csv", out=tmp_path / "out", home=home)
     result = import_logs(tmp_path / "out", home=home, run="back")
     assert result.traces == 1
     assert sum("--to jsonl" in s.why for s in result.skipped) == 3
     with pytest.raises(EthogramError):
-        field_of("back", home=home)
+        field("back", home=home)
 
 
 def test_many_rows_are_read_in_groups(home: Home, tmp_path: Path) -> None:

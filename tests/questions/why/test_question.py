@@ -11,7 +11,7 @@ import pytest
 
 import ethogram as eth
 from ethogram.errors import BadInput, BadUsage, NotFound
-from ethogram.questions.calibration.labels import label_run
+from ethogram.questions.calibration.labels import label
 from ethogram.questions.home.runs import load
 from ethogram.questions.logs.imports import import_logs
 from ethogram.questions.why.causes import find_causes
@@ -234,7 +234,7 @@ def test_a_label_on_another_scale_is_no_way_to_score(home: Home, tmp_path: Path)
     put(home, tmp_path, "open", [attempt(t, 0, None, GOOD) for t in range(3)])
     for number, entry in enumerate(load("open", home=home).entries):
         trace = entry.head.trace_id
-        label_run("open", trace, str(number + 1), name="quality", by="ada", home=home)
-        label_run("open", trace, str(number % 2), name="solved", by="ada", home=home)
+        label("open", trace, str(number + 1), name="quality", by="ada", home=home)
+        label("open", trace, str(number % 2), name="solved", by="ada", home=home)
     ways = why("open", home=home).score_with
     assert [way.rpartition(" ")[2] for way in ways if "label:" in way] == ["label:solved"]

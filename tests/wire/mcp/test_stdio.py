@@ -231,7 +231,7 @@ def test_what_was_recorded_survives_a_kill(tmp_path: Path) -> None:
 
 
 def test_secrets_are_redacted_and_the_run_is_sound(tmp_path: Path) -> None:
-    from ethogram.store import verify
+    from ethogram.store import verify_run
 
     key = "sk-ant-api03-" + "Zq8vT1" * 16
     talk = Talk("--home", str(tmp_path), "--run", "r", "--", sys.executable, str(EXAMPLE), key)
@@ -242,7 +242,7 @@ def test_secrets_are_redacted_and_the_run_is_sound(tmp_path: Path) -> None:
     stored = b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
     assert key.encode() not in stored
     run = open_home(str(tmp_path)).run("r")
-    assert verify(run).ok
+    assert verify_run(run).ok
     trace = only_trace(tmp_path, "r")
     texts = [trace.text(ref) for span in trace.spans for ref in span.refs]
     assert not any(key in text for text in texts)

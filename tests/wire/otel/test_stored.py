@@ -18,7 +18,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 
 from ethogram.errors import BadUsage, EthogramError
-from ethogram.harness.suites import run_suite
+from ethogram.harness.suites import run
 from ethogram.plans import Suite, Task
 from ethogram.store import Home, open_home
 from ethogram.traces import Trace
@@ -160,7 +160,7 @@ def test_an_episode_keeps_its_own_spans(home: Home) -> None:
         with tracer.start_as_current_span("work"):
             return "6"
 
-    run_suite(Suite(name="s", tasks=(Task(id="t", prompt="q"),)), solve, home=home, run="tests")
+    run(Suite(name="s", tasks=(Task(id="t", prompt="q"),)), solve, home=home, run="tests")
     provider.shutdown()
     assert traces(home, "production") == []
     assert shape(traces(home, "tests")[0]) == [(0, "other", "work")]

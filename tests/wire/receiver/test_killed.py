@@ -18,11 +18,11 @@ import pytest
 
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import file_source
-from ethogram.questions.home.exports import export_run
+from ethogram.questions.home.exports import export
 from ethogram.questions.home.queries import sql
 from ethogram.questions.logs.imports import import_logs
 from ethogram.store import open_home
-from ethogram.store.verify import verify
+from ethogram.store.verify import verify_run
 from ethogram.wire.receiver.writing import episode_of
 
 KEY = "sk-proj-" + "9hTq2LmZ7vXc4RbN1wYk8sDf5gJp3aEu6oKi0tQxWzBnMrVy"
@@ -89,13 +89,13 @@ def test_nothing_acknowledged_is_lost_by_sigkill(tmp_path: Path, wire: Any, sett
     assert lost == []
     by_size = Counter(len(t.spans) for t in run.traces())
     assert by_size.keys() <= {2, 4}, "a request is there whole or not at all"
-    checked = verify(run)
+    checked = verify_run(run)
     assert (checked.damaged, checked.unproven) == ([], [])
     assert not list((home / "runs/live").glob("spool/*.jsonl"))
     rows = sql("SELECT count(*) AS n FROM spans WHERE kind = 'tool'", runs=["live"], home=str(home)).records
     assert rows[0]["n"] >= sum(span.endswith("12") for _, span in acknowledged)
 
-    export_run("live", to="otlp", out=tmp_path / "out.jsonl", home=str(home))
+    export("live", to="otlp", out=tmp_path / "out.jsonl", home=str(home))
     again, report = read_traces(file_source(tmp_path / "out.jsonl", "out.jsonl"))
     assert not report.skipped
     assert Counter(len(t.spans) for t in again) == by_size

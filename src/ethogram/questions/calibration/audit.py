@@ -15,7 +15,7 @@ from ethogram.result import Result
 from ethogram.store import Home, Run, home_of, run_of
 
 from . import drift
-from .judge_accuracy import Paired, calibrate
+from .judge_accuracy import Paired, calibration_of
 from .question import JudgeReading
 from .samples import number_of
 from .verdicts import Item, Unit, Wanted, people_say, read_items
@@ -125,7 +125,11 @@ def audit_run(
 
 def _audited(run: Run, other: Run, item: Item, base: Item | None, share: float, alpha: float) -> ItemAudit:
     reading = JudgeReading(other)
-    first = calibrate(reading.paired(base)[1]).agreement if base is not None else Estimate(value=None, why="no verdict")
+    first = (
+        calibration_of(reading.paired(base)[1]).agreement
+        if base is not None
+        else Estimate(value=None, why="no verdict")
+    )
     used = set(reading.drawn(base)) if base is not None and other.name == run.name else set()
     here = JudgeReading(run)
     theirs = [u for u, v in item.verdicts.items() if v is not None and u[0] in here.entries]
@@ -144,7 +148,7 @@ def _audited(run: Run, other: Run, item: Item, base: Item | None, share: float, 
         limit=seen.limit if seen is not None else None,
         audited=len(done),
         due=[u[0].removeprefix("b2:")[:12] for u in theirs if people_say(item, u) is None],
-        now=calibrate(_paired(here, item, done)).agreement,
+        now=calibration_of(_paired(here, item, done)).agreement,
         periods=_periods(here, item, done),
         e_value=float(np.exp(seen.log_e.max())) if seen is not None and seen.log_e.size else None,
         alarm=fallen,
@@ -199,7 +203,7 @@ def _periods(here: JudgeReading, item: Item, done: list[Unit]) -> list[Period]:
         last.append(unit)
     made = []
     for units in stretches:
-        found = calibrate(_paired(here, item, units))
+        found = calibration_of(_paired(here, item, units))
         times = [item.at_ns.get(u, 0) for u in units]
         made.append(
             Period(

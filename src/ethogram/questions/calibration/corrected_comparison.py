@@ -63,7 +63,7 @@ def compare_corrected(
 ) -> CorrectedComparison:
     """Compare two judged runs by their corrected rates, each with labels of its own.
 
-    `items`, `judge` and `score` are those of `calibrate_run`. Runs of different versions of a suite are refused, unless
+    `items`, `judge` and `score` are those of `calibrate`. Runs of different versions of a suite are refused, unless
     `common_tasks` keeps only tasks that are the same in both. Raises `NotFound` where the runs share no judged item.
 
     Example: `compare_corrected("candidate", "main", score="quality").items[0].difference`

@@ -132,7 +132,7 @@ class LabelsForWidth(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def calibrate(paired: Paired, level: float = 0.95) -> Calibration:
+def calibration_of(paired: Paired, level: float = 0.95) -> Calibration:
     """All that labels say of a judge. Without labels the verdicts are there and every figure says why it is not."""
     f, y = paired.verdict[paired.place], paired.truth
     w, task = 1 / paired.probability, paired.task[paired.place]

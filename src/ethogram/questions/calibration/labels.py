@@ -16,18 +16,18 @@ from ethogram.errors import BadUsage
 from ethogram.findings.classes_by_hand import CLASS_LABEL, NO_CLASS, named_classes, step_of_label
 from ethogram.findings.findings import FAILURE_CLASSES
 from ethogram.reading.label_rows import OUTCOME, csv_rows, trace_finder
-from ethogram.reading.scoring import redactor_of
 from ethogram.reading.task_names import task_name
 from ethogram.reading.traces import split_place
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, home_of, run_of
+from ethogram.store.lake import redactor_of
 from ethogram.store.rescore import append_outcomes
 from ethogram.traces import Label, Param, Ref, Scored, SpanId, short_id
 
 from .samples import Sample, draw_audit, draw_sample, sampled_items
 from .verdicts import RUBRIC
 
-__all__ = ["CLASS_LABEL", "HandLabel", "LabelResult", "label_run", "label_trace", "labeller"]
+__all__ = ["CLASS_LABEL", "HandLabel", "LabelResult", "label", "label_trace", "labeller"]
 
 SHEET = ("trace", "task", "attempt", "source", "name", "value", "by", "why")
 """The columns of a sheet to fill in; `value` is empty."""
@@ -84,7 +84,7 @@ class _Said(msgspec.Struct, frozen=True):
     step: int | None
 
 
-def label_run(
+def label(
     run: str | Run = "latest",
     trace: str | None = None,
     value: str | None = None,
@@ -109,7 +109,7 @@ def label_run(
     `audit` draws the standing audit, a share of all judged traces. Raises `BadUsage` for a value that cannot be,
     `NotFound` for a run or a trace that does not exist.
 
-    Example: `label_run("night", "4f1c22:10", "loop", why="the same search three times")`
+    Example: `label("night", "4f1c22:10", "loop", why="the same search three times")`
     """
     lake = home_of(home)
     found = run_of(run, lake)
@@ -163,7 +163,7 @@ def label_trace(
     by: str | None = None,
     home: Home | str | None = None,
 ) -> Label:
-    """Add one label by hand, as `label_run` does, without reading what stands in the run; gives the label.
+    """Add one label by hand, as `label` does, without reading what stands in the run; gives the label.
 
     Raises `BadUsage` for a value that cannot be, `NotFound` for a run or a trace that does not exist.
 

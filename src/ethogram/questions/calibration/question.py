@@ -26,7 +26,7 @@ from .judge_accuracy import (
     Graded,
     LabelsForWidth,
     Paired,
-    calibrate,
+    calibration_of,
     corrected_rate,
     labels_for_width,
     raw_rate,
@@ -100,7 +100,7 @@ class CalibrationResult(Result, kw_only=True):
         return [msgspec.to_builtins(i) for i in self.items]
 
 
-def calibrate_run(
+def calibrate(
     run: str | Run = "latest",
     *,
     labels: str | Path | None = None,
@@ -121,7 +121,7 @@ def calibrate_run(
     how many labels give an interval that narrow. Labels that no sample drew are counted and do not enter. Raises
     `NotFound` where no judge has said anything.
 
-    Example: `calibrate_run("night", score="model_graded_qa").items[0].corrected`
+    Example: `calibrate("night", score="model_graded_qa").items[0].corrected`
     """
     check_level(level)
     if half_width is not None:
@@ -131,10 +131,10 @@ def calibrate_run(
     wanted = Wanted(items=tuple(items), judge=judge, score=score, steps=steps)
     notes = []
     if labels is not None:
-        from .labels import label_run
+        from .labels import label
 
         only = sorted(wanted.names())
-        added = label_run(found.name, name=only[0] if len(only) == 1 else "outcome", csv_file=labels, home=lake)
+        added = label(found.name, name=only[0] if len(only) == 1 else "outcome", csv_file=labels, home=lake)
         notes.append(f"{added.labelled} labels added from {Path(labels).name}")
         notes += [f"skipped {s.where}: {s.why}" for s in added.skipped[:5]]
         found = lake.resolve(found.name)
@@ -168,7 +168,7 @@ class JudgeReading:
         units, paired, outside = self.paired(item)
         drawn = self.drawn(item)
         waiting = [u for u in units if u[0] in drawn and not item.people.get(u)]
-        made = calibrate(paired, level)
+        made = calibration_of(paired, level)
         if not drawn and not paired.truth.size:
             made = msgspec.structs.replace(made, why="no sample was drawn")
         return ItemCalibration(

@@ -16,7 +16,7 @@ from ethogram.result import Result
 from ethogram.store import Home, Run, home_of, run_of
 from ethogram.traces import Missing, Scored
 
-from .judge_accuracy import calibrate
+from .judge_accuracy import calibration_of
 from .question import JudgeReading
 from .variance_ledger import ScoreRow, VarianceLedger, variance_ledger
 from .variance_ledger import UnitPrices as UnitPrices
@@ -37,7 +37,7 @@ class VarianceResult(Result, kw_only=True):
         return [msgspec.to_builtins(e) for e in self.ledger.entries]
 
 
-def variance_of(
+def variance(
     runs: Sequence[str | Run],
     *,
     item: str | None = None,
@@ -54,7 +54,7 @@ def variance_of(
     measured where it can be. Of different versions of a suite only `common_tasks` are taken. Raises `BadUsage` where
     there is nothing to divide, or where versions differ.
 
-    Example: `variance_of(["monday", "tuesday"]).ledger.buy`
+    Example: `variance(["monday", "tuesday"]).ledger.buy`
     """
     check_level(level)
     prices = prices or UnitPrices()
@@ -119,7 +119,7 @@ def _correction(runs: Sequence[Run], name: str | None) -> tuple[float, int] | No
     found: list[tuple[float, int]] = []
     for run in runs:
         for item in _items(run, name):
-            made = calibrate(JudgeReading(run).paired(item)[1])
+            made = calibration_of(JudgeReading(run).paired(item)[1])
             if made.corrected.value is not None and made.labels:
                 rate = made.corrected.value
                 found.append((rate * (1 - rate) * (1 - (made.phi or 0.0) ** 2), made.labels))

@@ -92,10 +92,10 @@ def assumed_cost(
     resolution: float | None = _DEFAULTS.resolution,
     routed_resolution: tuple[float, ...] = _DEFAULTS.routed_resolution,
 ) -> CostReport:
-    """The report of `cost_of` from assumptions, without a run.
+    """The report of `cost` from assumptions, without a run.
 
     `model` is where steps go unless they are routed; by default the first of your own prices. The other keywords are
-    those of `cost_of`. Raises `BadUsage` where no model is named, `NotFound` for one that has no price.
+    those of `cost`. Raises `BadUsage` where no model is named, `NotFound` for one that has no price.
 
     Example: `assumed_cost("steps=20,input=12000,output=700,cached=0.6", model="gpt-4o").per_run`
     """

@@ -47,7 +47,7 @@ from .records import (
 )
 from .routing import parse_route, routed_calls
 
-__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost_of"]
+__all__ = ["CostOptions", "CostReport", "assumed_cost", "cost"]
 
 WORST = 10
 """How many prefix breaks are listed."""
@@ -56,7 +56,7 @@ WORST = 10
 _DEFAULTS = CostOptions()
 
 
-def cost_of(
+def cost(
     run: str | Run = "latest",
     *,
     home: Home | str | None = None,
@@ -79,7 +79,7 @@ def cost_of(
     resolved tasks where the run has no outcomes. `condition` and `agent` choose episodes. What nothing prices is listed
     under `unpriced`, never taken as free. Raises `BadUsage` for a value that makes no sense.
 
-    Example: `costs("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000).per_resolved`
+    Example: `cost("night", prices={"m": {"fresh": 3, "output": 15}}, volume=10_000).per_resolved`
     """
     options = CostOptions(
         reprice=reprice,

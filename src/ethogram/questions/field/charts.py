@@ -194,7 +194,7 @@ def _along(rows: Rows, title: str, words: str, domain: Sequence[float] | None = 
 
 
 OneField = Field | FieldMetrics | FieldResult
-"""A field, its metrics, or what `ethogram.lab` answered about it."""
+"""A field, its metrics, or what `field` answered about it."""
 
 
 Stages = Rows | Field | FieldResult | Mapping[str, Field]

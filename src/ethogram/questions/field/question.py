@@ -68,7 +68,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         at_least("seed", self.seed)
 
 
-def field_of(
+def field(
     run: str | Run = "latest",
     *,
     home: Home | str | None = None,

@@ -302,7 +302,7 @@ class _Staged:
         return one, without_fresh(two, asked_again(self.home.resolve(self.candidate)))
 
     def _judge(self) -> Judgement:
-        return decided.judge(*self._looked(), self.plan, self.settings)
+        return decided.judgement(*self._looked(), self.plan, self.settings)
 
     def _try_again(self, result: GateResult, found: Judgement) -> None:
         """Attempt what moved for the worse again; what is fresh is noted before the first of it runs."""

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from ethogram.estimate import Estimate
-from ethogram.questions.calibration.judge_accuracy import MIN_J, MIN_LABELS, Calibration, calibrate
+from ethogram.questions.calibration.judge_accuracy import MIN_J, MIN_LABELS, Calibration, calibration_of
 from ethogram.questions.calibration.question import JudgeReading
 from ethogram.questions.calibration.verdicts import RUBRIC, Wanted, read_items
 from ethogram.store import Run
@@ -51,7 +51,7 @@ def leaning_of(runs: Sequence[Run], metric: str) -> Leaning | None:
     best: tuple[str, str, Calibration] | None = None
     for run in runs:
         for item in read_items(run, _wanted(score)) if _judged_score(run) == score else ():
-            made = calibrate(JudgeReading(run).paired(item)[1])
+            made = calibration_of(JudgeReading(run).paired(item)[1])
             if best is None or made.labels > best[2].labels:
                 best = run.name, item.judge, made
     assert best is not None

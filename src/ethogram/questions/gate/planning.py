@@ -45,7 +45,7 @@ class PlanResult(ComparisonPlan, kw_only=True):
 _DEFAULTS = PlanSettings()
 
 
-def plan_runs(
+def plan(
     pilot: str | Run | None = None,
     *,
     home: Home | str | None = None,
@@ -70,7 +70,7 @@ def plan_runs(
     looks, `usd_per_run` what one attempt costs (by default what those of the pilot cost), `seed` that of the simulation
     which checks the plan. Raises `BadUsage` for a value that makes no sense.
 
-    Example: `plan_runs(drop=0.1, stored=20, usd_per_run=0.05).runs`
+    Example: `plan(drop=0.1, stored=20, usd_per_run=0.05).runs`
     """
     at_least("seed", seed)
     settings = PlanSettings(

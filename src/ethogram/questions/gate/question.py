@@ -162,7 +162,7 @@ def gate_runs(
         plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
         asked = {t: n for t, n in asked_again(two).items() if t in tasks}
         looked = without_fresh(after, asked)
-        found = decided.judge(
+        found = decided.judgement(
             before, looked, plan, settings, closed=_closed(two), take_all=begun is None, absent=absent
         )
         result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)

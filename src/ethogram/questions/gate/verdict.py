@@ -152,7 +152,7 @@ class _Arms:
         return min(worst, 1.0) if self.kind.unit == "rate" else worst
 
 
-def judge(
+def judgement(
     base: Outcomes,
     candidate: Outcomes,
     plan: GatePlan,

@@ -55,7 +55,7 @@ def known_goldens(*, home: Home | str | None = None, level: float = 0.95) -> Kno
     """The golden sets that runs of the home ran, with their history and the health of each task.
 
     Health counts attempts at tasks as they are frozen now. Verdicts that contradict each other need the suite itself:
-    `check_golden` looks for them.
+    `golden` looks for them.
 
     Example: `known_goldens().sets[0].version`
     """

@@ -16,8 +16,9 @@ from ethogram.plans import Check, Task
 from ethogram.plans.golden import GoldenSet
 from ethogram.questions.incident.closing import PROMOTED
 from ethogram.questions.incident.incident import guard_problem
-from ethogram.reading.scoring import own_suite, score_trace
+from ethogram.questions.scoring.question import score_trace
 from ethogram.reading.stored_checks import final_words, typed_check
+from ethogram.reading.suite_versions import own_suite
 from ethogram.reading.task_names import task_name
 from ethogram.reading.traces import find_trace
 from ethogram.result import Result

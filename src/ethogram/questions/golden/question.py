@@ -54,7 +54,7 @@ class GoldenCheck(Result, kw_only=True):
         return [msgspec.to_builtins(task) for task in self.health]
 
 
-def check_golden(
+def golden(
     suite: str,
     *,
     corpus: Sequence[str | Path] = (),
@@ -71,7 +71,7 @@ def check_golden(
     that ran a task as it is now. Gives an answer for every task, or what it takes to have one. Raises `BadUsage` for a
     suite that is not frozen, `NotFound` for a file or a run that does not exist.
 
-    Example: `check_golden("suite", corpus=["prompts/"]).verdict`
+    Example: `golden("suite", corpus=["prompts/"]).verdict`
     """
     lake, say = home_of(home), progress or (lambda _: None)
     loaded = known_golden(suite)

@@ -33,7 +33,7 @@ class ExportResult(Result, kw_only=True):
     lost: dict[str, int] = {}
 
 
-def export_run(
+def export(
     run: str | Run = "latest",
     to: str = "parquet",
     *,
@@ -47,7 +47,7 @@ def export_run(
     after the run), `traces` ids or starts of ids. Gives what was written and what the format could not hold. Raises
     `NotFound` for a format, run or trace that does not exist, `BadUsage` for a place that is taken.
 
-    Example: `export_run("night", "csv", out="night-csv")`
+    Example: `export("night", "csv", out="night-csv")`
     """
     writer = None if to in FORMATS else _plugged(to)
     found = run_of(run, home)

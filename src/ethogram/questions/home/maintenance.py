@@ -27,11 +27,11 @@ from ethogram.store import (
     Verification,
     age_seconds,
     home_of,
-    retain,
+    retain_run,
     rewrite,
     sweep,
-    verify,
     verify_home,
+    verify_run,
 )
 from ethogram.store.files import LocalFiles
 
@@ -63,7 +63,7 @@ class VerifyResult(Result, kw_only=True):
         ]
 
 
-def verify_runs(
+def verify(
     runs: Sequence[str] = (),
     *,
     home: Home | str | None = None,
@@ -73,7 +73,7 @@ def verify_runs(
     """Re-derive every hash of some runs (by default all), and name what is damaged."""
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else lake.folders()
-    checked = [_advised(run, verify(run, progress)) for run in chosen]
+    checked = [_advised(run, verify_run(run, progress)) for run in chosen]
     swept: list[str] = []
     for run, found in zip(chosen, checked, strict=True):
         if sweep_leftovers and found.ok:  # what a damaged ledger names may be all that is left of it
@@ -117,7 +117,7 @@ class RetainResult(Result, kw_only=True):
         return [{"run": r.run, **msgspec.to_builtins(d)} for r in self.runs for d in r.forgotten]
 
 
-def retain_runs(
+def retain(
     runs: Sequence[str] = (),
     *,
     keep_all: str = "14d",
@@ -132,7 +132,7 @@ def retain_runs(
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
     rule = RetentionRule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)
-    done = [retain(run, rule, dry_run=dry_run) for run in chosen]
+    done = [retain_run(run, rule, dry_run=dry_run) for run in chosen]
     return RetainResult(
         dry_run=dry_run, kept=sum(r.kept for r in done), forgotten=sum(len(r.forgotten) for r in done), runs=done
     )

@@ -10,11 +10,11 @@ import msgspec
 
 from ethogram.display import Drawing, Presentation
 from ethogram.reading.episode_costs import EpisodeCost, kept_costs, run_cost
-from ethogram.reading.task_names import natural, task_name, without_task
-from ethogram.reading.task_rows import TaskRow
+from ethogram.reading.task_names import without_task
+from ethogram.reading.task_rows import TaskRow, task_rows
 from ethogram.result import Result
-from ethogram.store import Batch, Entry, Home, Run, home_of, run_of
-from ethogram.store.batch import SCORED, SUCCESS, tally, traceless
+from ethogram.store import Entry, Home, Run, home_of, run_of
+from ethogram.store.batch import SCORED, tally, traceless
 from ethogram.store.lake import EXPLORED, SOURCES
 from ethogram.traces import Missing, Scored, Totals, metered
 
@@ -135,12 +135,12 @@ def load(run: str = "latest", *, home: Home | str | None = None) -> Run:
     return run_of(run, home)
 
 
-def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunList:
+def runs(*, home: Home | str | None = None, tag: str | None = None) -> RunList:
     """All runs of a home, or those with a tag: what was scored and what is missing.
 
     A damaged run is listed with its problem instead of raising.
 
-    Example: `[row.run for row in list_runs(tag="nightly").runs]`
+    Example: `[row.run for row in runs(tag="nightly").runs]`
     """
     lake = home_of(home)
     rows = []
@@ -166,7 +166,7 @@ def list_runs(*, home: Home | str | None = None, tag: str | None = None) -> RunL
     return RunList(home=lake.files.address, runs=rows)
 
 
-def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> RunSummary:
+def show(run: str | Run = "latest", *, home: Home | str | None = None) -> RunSummary:
     """What is in a run: tasks, episodes, totals, and what could not be imported."""
     found = run_of(run, home)
     entries = found.entries
@@ -174,7 +174,7 @@ def show_run(run: str | Run = "latest", *, home: Home | str | None = None) -> Ru
     scored = reasons.pop(SCORED, 0)
     formats = Counter(e.head.origin.format for e in entries if e.head.origin)
     lost, skipped = _losses(found)
-    tasks = _tasks(entries, found.batches, found.success_at)
+    tasks = task_rows(entries, found.batches, found.success_at)
     note = without_task(t.task for t in tasks)
     costs = kept_costs(found)
     return RunSummary(
@@ -249,31 +249,6 @@ def _row(entry: Entry, cost: EpisodeCost) -> EpisodeRow:
     )
 
 
-def _tasks(entries: tuple[Entry, ...], batches: tuple[Batch, ...], success_at: float) -> list[TaskRow]:
-    rows: dict[str, TaskRow] = {}
-    sums: Counter[str] = Counter()
-    for batch in batches:
-        row, found = rows.setdefault(batch.task, TaskRow(task=batch.task)), tally([batch])
-        row.attempts += len(batch)
-        row.scored += found.pop(SCORED)
-        row.successes += batch.outcomes.count(SUCCESS)
-        row.mean = row.successes / row.scored if row.scored else None
-        row.missing = dict(found + Counter(row.missing))
-        sums[batch.task] = row.successes
-    for entry in entries:
-        task, outcome = task_name(entry.head), entry.head.outcome
-        row = rows.setdefault(task, TaskRow(task=task))
-        row.attempts += 1
-        if isinstance(outcome, Scored):
-            row.scored += 1
-            row.successes += outcome.success(success_at)
-            sums[task] += outcome.value  # type: ignore[assignment]
-            row.mean = sums[task] / row.scored
-        else:
-            row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
-    return [rows[t] for t in sorted(rows, key=natural)]
-
-
 def _sum(totals: Iterator[Totals]) -> Totals:
     sums: dict[str, Any] = dict.fromkeys(Totals.__struct_fields__)
     uncounted: set[str] = set()
@@ -299,7 +274,7 @@ class Removed(Result, kw_only=True):
     bytes: int
 
 
-def remove_run(run: str, *, home: Home | str | None = None) -> Removed:
+def rm(run: str, *, home: Home | str | None = None) -> Removed:
     """Remove a run with everything in it."""
     from ethogram.errors import Locked
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.plans import Task
+from ethogram.questions.scoring.question import score_trace
 from ethogram.reading.dates import now, person
-from ethogram.reading.scoring import score_trace
 from ethogram.reading.traces import find_trace
 from ethogram.store import Home, home_of
 from ethogram.store.incidents import append_event
@@ -21,19 +21,16 @@ PROMOTED = "promoted_from"
 """Where a task keeps the trace that it was made of."""
 
 
-def show_incident(incident: str = "latest", *, home: Home | str | None = None) -> IncidentResult:
+def incident(incident: str = "latest", *, home: Home | str | None = None) -> IncidentResult:
     """One incident with its whole history.
 
-    Example: `show_incident("2026-01-02-001").incident.facts.rollback`
+    Example: `incident("2026-01-02-001").incident.facts.rollback`
     """
-    found = read_incident(home_of(home), incident)
-    if found.guard is None:
-        return IncidentResult(incident=found, next=what_next(found.facts, found.id))
-    return IncidentResult(incident=found, next=f"ethogram run SUITE --task {found.guard.task} tells whether it holds")
+    return _result(read_incident(home_of(home), incident))
 
 
 def close_incident(
-    incident: str,
+    name: str,
     *,
     task: str | None,
     suite: str | None,
@@ -50,7 +47,7 @@ def close_incident(
     Example: `close_incident("2026-01-02-001", task="wrong-price", suite="suite").incident.state`
     """
     lake = home_of(home)
-    found = read_incident(lake, incident)
+    found = read_incident(lake, name)
     if found.state == "closed":
         guard = found.guard.task if found.guard else "a task"
         raise BadUsage(f"incident {found.id!r} is closed already, guarded by {guard!r}")
@@ -79,7 +76,14 @@ def close_incident(
         ),
     )
     append_event(lake, found.id, stored_event(lake, event))
-    return show_incident(found.id, home=lake)
+    return _result(read_incident(lake, found.id))
+
+
+def _result(stored: Incident) -> IncidentResult:
+    """An incident with what to do next."""
+    if stored.guard is None:
+        return IncidentResult(incident=stored, next=what_next(stored.facts, stored.id))
+    return IncidentResult(incident=stored, next=f"ethogram run SUITE --task {stored.guard.task} tells whether it holds")
 
 
 def _guarding(home: Home, found: Incident, task: Task, loaded: LoadedSuite) -> tuple[float, str]:

@@ -52,7 +52,7 @@ class ReliabilityResult(Reliability, kw_only=True):
         ]
 
 
-def reliability(
+def stats(
     run: str | Run = "latest",
     ks: Sequence[int] = (),
     *,
@@ -74,7 +74,7 @@ def reliability(
     does not exist, `BadUsage` for a bad value, and where `condition` or
     `agent` must choose.
 
-    Example: `reliability("night", [1, 4]).pass_hat["4"].low`
+    Example: `stats("night", [1, 4]).pass_hat["4"].low`
     """
     check_level(level)
     choice_of("missing", missing, measured.CONVENTIONS)

@@ -13,7 +13,7 @@ from ethogram.capture.verdicts import outcome_of
 from ethogram.findings.rubric import is_rubric_label
 from ethogram.findings.verifier_messages import less_is_better
 from ethogram.measures.outcomes import UNJUDGED
-from ethogram.reading.scoring import own_suite
+from ethogram.reading.suite_versions import own_suite
 from ethogram.store import Entry, Home, Run, open_home
 from ethogram.traces import Missing, Param
 

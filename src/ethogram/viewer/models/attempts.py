@@ -10,7 +10,7 @@ import msgspec
 from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.questions.home.filters import FieldKind, FilterValue, parse_filter
-from ethogram.questions.home.runs import EpisodeRow, show_run
+from ethogram.questions.home.runs import EpisodeRow, show
 from ethogram.reading.task_names import NO_TASK, natural
 from ethogram.store import Run
 from ethogram.viewer.library import Library
@@ -166,7 +166,7 @@ def run_attempts(library: Library, run: str) -> HeldAttempts:
 
 def attempts_of(run: Run) -> HeldAttempts:
     """The attempts of a run by task and number."""
-    rows = sorted(show_run(run).traces, key=lambda r: (natural(r.task), r.condition, r.attempt))
+    rows = sorted(show(run).traces, key=lambda r: (natural(r.task), r.condition, r.attempt))
     return HeldAttempts(rows, run.success_at, {row.trace_id: row for row in rows})
 
 

@@ -9,7 +9,7 @@ from ethogram.measures.standard import PRESETS
 from ethogram.questions.field.chain import Chain
 from ethogram.questions.field.cloud import Cloud, CloudPoint, field_cloud
 from ethogram.questions.field.horizon import MembershipRule
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.questions.field.results import CorridorCheck, DimensionRow, FieldResult, HorizonRow
 from ethogram.questions.field.rulers import run_corridor
 from ethogram.store import Run
@@ -61,7 +61,7 @@ def _field_view(library: Library, run: Run, query: FieldQuery) -> FieldView:
     ruler = None
     if query.against:
         ruler = run_corridor(library.run(query.against), preset=query.preset, home=library.home)
-    found: FieldResult = field_of(run, home=library.home, rule=query.rule, preset=query.preset, corridor=ruler)
+    found: FieldResult = field(run, home=library.home, rule=query.rule, preset=query.preset, corridor=ruler)
     return FieldView(
         run=found.run,
         field=found.field,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from ethogram.questions.golden.known_sets import KnownGolden, known_goldens
-from ethogram.questions.incident.closing import show_incident
+from ethogram.questions.incident.closing import incident as show_incident
 from ethogram.questions.incident.records import Incident, list_incidents
 from ethogram.viewer.library import Library
 

@@ -10,7 +10,7 @@ from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.calibration.audit import ItemAudit, audit_run
 from ethogram.questions.calibration.label_queue import LabelQueue, QueueQuestion, label_queue, queue_question
 from ethogram.questions.calibration.labels import label_trace
-from ethogram.questions.calibration.question import ItemCalibration, calibrate_run
+from ethogram.questions.calibration.question import ItemCalibration, calibrate
 from ethogram.store import Run
 from ethogram.viewer.library import Library
 
@@ -142,7 +142,7 @@ def judge_view(library: Library, query: JudgeQuery) -> JudgeView:
 
 def _judge_view(library: Library, run: Run, base: Run | None) -> JudgeView:
     try:
-        found = calibrate_run(run, home=library.home)
+        found = calibrate(run, home=library.home)
         audit = audit_run(run, against=base, home=library.home)
     except NotFound:
         return JudgeView(

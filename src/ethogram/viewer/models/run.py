@@ -8,10 +8,10 @@ import msgspec
 
 from ethogram.estimate import Estimate, json_number
 from ethogram.measures.reliability import Bounds, Compounding, EpisodeCounts
-from ethogram.questions.cost.question import cost_of
+from ethogram.questions.cost.question import cost
 from ethogram.questions.cost.records import CostStep, CostTool
 from ethogram.questions.home.overview import RunOverview, run_overview
-from ethogram.questions.reliability.question import reliability
+from ethogram.questions.reliability.question import stats
 from ethogram.questions.why.question import why
 from ethogram.questions.why.reading_order import ReadFirst, read_first
 from ethogram.questions.why.results import Cause, ClassRow, Example, SettledCause, SettlingExperiment, WhyResult
@@ -180,7 +180,7 @@ def reliability_view(library: Library, query: RunQuery) -> ReliabilityView:
 
 def reliability_answer(run: Run) -> ReliabilityView:
     """What the page shows of how reliable a run is."""
-    found = reliability(run, condition=clean_condition(run))
+    found = stats(run, condition=clean_condition(run))
     return ReliabilityView(
         episodes=found.episodes,
         scored=found.n,
@@ -216,7 +216,7 @@ def cost_view(library: Library, query: RunQuery) -> CostView:
 
 def cost_answer(run: Run) -> CostView:
     """What the page shows of what a run cost."""
-    found = cost_of(run, condition=clean_condition(run))
+    found = cost(run, condition=clean_condition(run))
     return CostView(
         cost_usd=found.cost_usd,
         per_run=found.per_run,

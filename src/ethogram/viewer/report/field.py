@@ -13,7 +13,7 @@ from ethogram.questions.field.charts import dimension_rows, gap_rows, stage_rows
 from ethogram.questions.field.cloud import Cloud, field_cloud
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.horizon import MembershipRule
-from ethogram.questions.field.question import field_of
+from ethogram.questions.field.question import field
 from ethogram.questions.field.results import FieldResult
 from ethogram.store import Run
 
@@ -39,7 +39,7 @@ class FieldReading(msgspec.Struct, frozen=True, kw_only=True):
 def field_part(how: FieldReading, run: Run) -> tuple[Section, list[Card]] | None:
     """The summary in words, its tables and its pictures."""
     clean = clean_condition(run)
-    found = field_of(run, condition=clean, **msgspec.structs.asdict(how))
+    found = field(run, condition=clean, **msgspec.structs.asdict(how))
     cloud = field_cloud(run, condition=clean, field=how.field, reading=how.reading, preset=how.preset or "standard")
     notes = [
         "Standardised log features, within tasks; the plain metrics are in the JSON of ethogram field.",

@@ -51,9 +51,9 @@ class ReportPart(NamedTuple):
 
 def cost_part(run: Run) -> tuple[Section, list[Card]] | None:
     """The section about cost."""
-    from ethogram.questions.cost.question import cost_of
+    from ethogram.questions.cost.question import cost
 
-    report = cost_of(run, condition=clean_condition(run))
+    report = cost(run, condition=clean_condition(run))
     title = "What does it cost?"
     if report.per_run.value is None:
         why = report.per_run.why or "nothing in this run has a price"

@@ -11,7 +11,7 @@ from ethogram.display import charts as marks
 from ethogram.display.chart import Chart
 from ethogram.estimate import Estimate
 from ethogram.measures import reliability as measured
-from ethogram.questions.reliability.question import ReliabilityResult, reliability
+from ethogram.questions.reliability.question import ReliabilityResult, stats
 from ethogram.reading.metric_means import MetricMeans
 from ethogram.reading.outcomes import clean_condition as clean_condition
 from ethogram.reading.outcomes import load_outcomes
@@ -119,7 +119,7 @@ class ReportView(msgspec.Struct, frozen=True, kw_only=True):
 
 def reliability_part(run: Run) -> tuple[Section, list[Card]] | None:
     """Is it reliable?"""
-    found = reliability(run, condition=clean_condition(run))
+    found = stats(run, condition=clean_condition(run))
     if found.n == 0:
         note = f"no episode has a score yet; the ways to score the run are listed by: ethogram why {run.name}"
         return Section(id="reliability", title="Is it reliable?", notes=[note]), []

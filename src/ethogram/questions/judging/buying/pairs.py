@@ -39,7 +39,7 @@ def judge_pairs(
 ) -> PairwiseResult:
     """Which of two runs a judge prefers on the same tasks, each pair shown in both orders.
 
-    Attempts of a task are paired in their order. Arguments are those of `judge_run` without `environment`, the second
+    Attempts of a task are paired in their order. Arguments are those of `judge` without `environment`, the second
     run, and `common_tasks`, which takes the tasks that are the same in two versions of a suite. Raises `BadUsage` where
     the runs share no task, or ran different versions.
 

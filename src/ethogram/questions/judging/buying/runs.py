@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -14,7 +15,8 @@ from ethogram.capture.intake import Skipped
 from ethogram.display.money import dollars
 from ethogram.errors import BadUsage, EthogramError
 from ethogram.estimate import Estimate
-from ethogram.findings.rubric import Coverage, TraceVerdict, verdict_labels
+from ethogram.findings.rubric import Coverage, Rubric, TraceVerdict, verdict_labels
+from ethogram.prices import Metering
 from ethogram.prices.budget import CapReached
 from ethogram.questions.judging.guards import JudgeGuard
 from ethogram.questions.judging.judges import FixedJudge, Judge
@@ -45,6 +47,61 @@ class _Judged(NamedTuple):
     verdict: TraceVerdict | None
     removed: Mapping[JudgeGuard, int]
     problem: str = ""
+
+
+_DEFAULTS = JudgeOptions()
+
+
+def judge(
+    run: str | Run = "latest",
+    *,
+    judge: str = _DEFAULTS.judge,
+    rubric: str | Path | Rubric = _DEFAULTS.rubric,
+    guards: str = _DEFAULTS.guards,
+    task: str | None = _DEFAULTS.task,
+    limit: int | None = _DEFAULTS.limit,
+    repeat: int = _DEFAULTS.repeat,
+    measure: int = _DEFAULTS.measure,
+    max_usd: float | None = _DEFAULTS.max_usd,
+    max_calls: int | None = _DEFAULTS.max_calls,
+    temperature: float = _DEFAULTS.temperature,
+    seed: int = _DEFAULTS.seed,
+    window: int = _DEFAULTS.window,
+    workers: int = _DEFAULTS.workers,
+    retries: int = _DEFAULTS.retries,
+    again: bool = _DEFAULTS.again,
+    metering: Metering = _DEFAULTS.metering,
+    home: Home | str | None = None,
+    progress: Tell | None = None,
+) -> JudgeResult:
+    """Judge the traces of a run by a rubric, and say what share of attempts is yes on each item.
+
+    `judge` is `rule`, a model with its provider, or a panel. Keywords are those of `JudgeOptions`, `progress` is called
+    with one sentence now and then. Raises `BadUsage` for a judge that makes no sense or is of the agent's family, and
+    for a cap that cannot be kept, `NotFound` for a run or a task that is not there, `Refused` for outcomes without
+    traces.
+
+    Example: `judge("night", judge="rule").items[0].yes`
+    """
+    options = JudgeOptions(
+        judge=judge,
+        rubric=rubric,
+        guards=guards,
+        task=task,
+        limit=limit,
+        repeat=repeat,
+        measure=measure,
+        max_usd=max_usd,
+        max_calls=max_calls,
+        temperature=temperature,
+        seed=seed,
+        window=window,
+        workers=workers,
+        retries=retries,
+        again=again,
+        metering=metering,
+    )
+    return judge_run(run, options, home=home, progress=progress)
 
 
 def judge_run(

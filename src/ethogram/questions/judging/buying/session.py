@@ -25,10 +25,10 @@ from ethogram.questions.judging.rubric_files import read_rubric
 from ethogram.questions.judging.windows import WINDOW_CHARACTERS
 from ethogram.reading.expected_calls import facts_for
 from ethogram.reading.samples import sampled_run
-from ethogram.reading.scoring import redactor_of
 from ethogram.reading.task_names import natural, task_name
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.store.batch import traceless
+from ethogram.store.lake import redactor_of
 from ethogram.traces import Ref, Trace, digest
 
 from .calls import (

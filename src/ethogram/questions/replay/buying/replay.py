@@ -116,7 +116,7 @@ class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
 _DEFAULTS = ReplayOptions()
 
 
-def replay_trace(
+def replay(
     trace: str,
     agent: AgentSpec | None = None,
     *,

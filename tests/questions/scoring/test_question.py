@@ -13,11 +13,11 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.harness.faults import NetworkFault
-from ethogram.harness.suites import run_suite
-from ethogram.questions.home.runs import load, show_run
+from ethogram.harness.suites import run
+from ethogram.questions.home.runs import load, show
 from ethogram.questions.logs.imports import import_logs
-from ethogram.reading.scoring import rescore
-from ethogram.store import Home, Lake, Policy, Run, verify
+from ethogram.questions.scoring.question import score
+from ethogram.store import Home, Lake, Policy, Run, verify_run
 from ethogram.suites.load import load_suite
 from ethogram.traces import Message, Missing, Origin, Outcome, Scored, Text, ToolCall, TraceId
 
@@ -65,7 +65,7 @@ def act(task: Any, episode: Any) -> str:
 @pytest.fixture
 def native(suite: Path, home: Home) -> Run:
     """A run of the suite, two attempts each."""
-    done = run_suite(str(suite), act, home=home, k=2, retries=0, redact="default")
+    done = run(str(suite), act, home=home, k=2, retries=0, redact="default")
     return home.resolve(done.run)
 
 
@@ -93,7 +93,7 @@ def test_scoring_again_by_the_same_suite_changes_nothing(native: Run, home: Home
     assert before["file", 0] == Scored(1.0, "files")
     assert isinstance(before["world", 0], Missing)
     assert before["crash", 0] == Scored(0.0, "contains")
-    result = rescore(native.name, home=home)
+    result = score(native.name, home=home)
     assert (result.changed, result.labels) == (0, 0)
     assert (result.scored, result.missing, result.successes) == (6, {"infrastructure.network": 2}, 2)
     assert outcomes(native) == before
@@ -103,7 +103,7 @@ def test_scoring_again_by_the_same_suite_changes_nothing(native: Run, home: Home
 def test_a_changed_suite_gives_new_outcomes_and_keeps_every_old_byte(native: Run, suite: Path, home: Home) -> None:
     files = ledger_bytes(native)
     change(suite, "expected: 42", "expected: 43")
-    result = rescore(native.name, suite=suite, home=home)
+    result = score(native.name, suite=suite, home=home)
     assert result.changed == 2
     after = outcomes(native)
     assert after["sum", 0] == Scored(0.0, "numeric")
@@ -114,7 +114,7 @@ def test_a_changed_suite_gives_new_outcomes_and_keeps_every_old_byte(native: Run
     grown = ledger_bytes(native)
     assert all(grown[name] == data for name, data in files.items())
     assert len(grown) > len(files)
-    assert verify(native).ok
+    assert verify_run(native).ok
     rows = {t.task: (t.attempts, t.scored, t.successes) for t in result.tasks}
     assert rows == {"crash": (2, 2, 0), "file": (2, 2, 1), "sum": (2, 2, 1), "world": (2, 0, 0)}
     assert [r["task"] for r in result.rows()] == ["crash", "file", "sum", "world"]
@@ -122,7 +122,7 @@ def test_a_changed_suite_gives_new_outcomes_and_keeps_every_old_byte(native: Run
 
 def test_labels_tell_the_story_of_a_trace(native: Run, suite: Path, home: Home) -> None:
     change(suite, "expected: 42", "expected: 43")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     native.forget_cache()
     entry = next(e for e in native.entries if (e.head.task, e.head.attempt) == ("sum", 0))
     trace = native.trace(entry)
@@ -141,15 +141,15 @@ def test_scoring_back_and_forth_takes_the_newest(native: Run, suite: Path, home:
     before = outcomes(native)
     for old, new in (("42", "43"), ("43", "44"), ("44", "42")):
         change(suite, f"expected: {old}", f"expected: {new}")
-        rescore(native.name, suite=suite, home=home)
+        score(native.name, suite=suite, home=home)
     assert outcomes(native) == before
-    assert show_run(native.name, home=home).episodes == 8
-    assert verify(native).ok
+    assert show(native.name, home=home).episodes == 8
+    assert verify_run(native).ok
 
 
 def test_a_changed_check_of_the_workspace_cannot_be_told(native: Run, suite: Path, home: Home) -> None:
     change(suite, "out.txt", "other.txt")
-    result = rescore(native.name, suite=suite, home=home)
+    result = score(native.name, suite=suite, home=home)
     outcome = outcomes(native)["file", 0]
     assert isinstance(outcome, Missing)
     assert outcome.reason == "unscored"
@@ -159,22 +159,22 @@ def test_a_changed_check_of_the_workspace_cannot_be_told(native: Run, suite: Pat
 
 def test_the_rule_of_blame_holds_here_too(native: Run, suite: Path, home: Home) -> None:
     change(suite, "name: asked", "name: asked\non_crash: missing")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     assert isinstance(outcomes(native)["crash", 0], Missing)
     change(suite, "on_crash: missing", "on_crash: zero")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     assert outcomes(native)["crash", 0] == Scored(0.0, "blame")
 
 
 def test_answers_are_compared_as_they_were_redacted(native: Run, suite: Path, home: Home) -> None:
     change(suite, "expected: 42", "expected: joe@example.org")
     change(suite, "- numeric", "- contains")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     assert outcomes(native)["sum", 1] == Scored(1.0, "contains")
     stored = b"".join(ledger_bytes(native).values())
     assert b"joe@example.org" not in stored
     change(suite, "joe@example.org", "ann@example.org")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     assert outcomes(native)["sum", 1] == Scored(0.0, "contains")
     trace = native.trace(next(e for e in native.entries if e.head.task == "sum"))
     words = [trace.text(x.why) for x in trace.labels if x.why is not None]
@@ -184,10 +184,10 @@ def test_answers_are_compared_as_they_were_redacted(native: Run, suite: Path, ho
 def test_a_check_that_crashes_is_not_the_agents_fault(native: Run, suite: Path, home: Home) -> None:
     (suite / "checks.py").write_text("def grade(evidence):\n    raise KeyError('x')\n")
     change(suite, "- numeric", "- custom: checks.py:grade")
-    result = rescore(native.name, suite=suite, home=home)
+    result = score(native.name, suite=suite, home=home)
     assert result.missing == {"infrastructure.network": 2, "infrastructure.verifier": 2}
     (suite / "checks.py").write_text("def grade(evidence):\n    return evidence.trace.head.attempt == 0\n")
-    rescore(native.name, suite=suite, home=home)
+    score(native.name, suite=suite, home=home)
     assert outcomes(native)["sum", 0] == Scored(1.0, "custom")
 
 
@@ -195,7 +195,7 @@ def test_tasks_that_the_suite_lacks_stay_as_they_are(native: Run, tmp_path: Path
     before = outcomes(native)
     other = tmp_path / "other.yaml"
     other.write_text("- {id: sum, checks: [{contains: says}]}\n")
-    result = rescore(native.name, suite=other, home=home)
+    result = score(native.name, suite=other, home=home)
     after = outcomes(native)
     assert after["sum", 1] == Scored(1.0, "contains")
     assert {k: v for k, v in after.items() if k[0] != "sum"} == {k: v for k, v in before.items() if k[0] != "sum"}
@@ -217,7 +217,7 @@ def test_labels_from_a_csv(native: Run, tmp_path: Path, home: Home) -> None:
         ",file,,pass,\n"
         ",file,0,perhaps,\n"
     )
-    result = rescore(native.name, labels=path, home=home)
+    result = score(native.name, labels=path, home=home)
     after = outcomes(native)
     assert after["world", 0] == Scored(0.75, "hand.csv")
     assert after["sum", 0] == Scored(0.0, "hand.csv")
@@ -230,21 +230,21 @@ def test_labels_from_a_csv(native: Run, tmp_path: Path, home: Home) -> None:
     labels = [x for x in native.labels() if x.source == "hand"]
     assert {x.name for x in labels} == {"outcome"}
     assert len(labels) == 3
-    assert rescore(native.name, labels=path, home=home).labels == 0
+    assert score(native.name, labels=path, home=home).labels == 0
 
 
 def test_a_label_becomes_the_outcome(native: Run, home: Home, tmp_path: Path) -> None:
-    result = rescore(native.name, score="looked", home=home)
+    result = score(native.name, score="looked", home=home)
     after = outcomes(native)
     assert after["sum", 0] == Scored(1.0, "looked")
     assert after["sum", 1] == Scored(0.0, "looked")
     assert isinstance(after["file", 0], Missing)
     assert result.missing == {"infrastructure.network": 2, "unscored": 4}
     with pytest.raises(NotFound, match="did you mean 'looked'"):
-        rescore(native.name, score="lookd", home=home)
+        score(native.name, score="lookd", home=home)
     path = tmp_path / "many.csv"
     path.write_text("task,attempt,name,by,value\nsum,0,style,ann,0.25\nsum,0,speed,ann,1\n")
-    rescore(native.name, labels=path, score="style", home=home)
+    score(native.name, labels=path, score="style", home=home)
     assert outcomes(native)["sum", 0] == Scored(0.25, "style")
 
 
@@ -253,12 +253,12 @@ def test_what_cannot_be_labels_is_refused(native: Run, home: Home, tmp_path: Pat
     for text, said in (("a,b\n1,2\n", "labels need"), ("task\n1\n", "labels need"), ("", "labels need")):
         path.write_text(text)
         with pytest.raises(BadUsage, match=said):
-            rescore(native.name, labels=path, home=home)
+            score(native.name, labels=path, home=home)
     path.write_bytes(b"task,value\n\xff\xfe,1\n")
     with pytest.raises(BadUsage, match="not a CSV file"):
-        rescore(native.name, labels=path, home=home)
+        score(native.name, labels=path, home=home)
     with pytest.raises(NotFound, match="no CSV file"):
-        rescore(native.name, labels=tmp_path / "none.csv", home=home)
+        score(native.name, labels=tmp_path / "none.csv", home=home)
 
 
 # ---- imported runs ----
@@ -289,8 +289,8 @@ def imported(home: Home) -> Run:
 
 def test_imported_logs_are_scored_by_what_they_show(imported: Run, suite: Path, home: Home) -> None:
     with pytest.raises(BadUsage, match="has no suite of its own"):
-        rescore(imported.name, home=home)
-    result = rescore(imported.name, suite=suite, home=home)
+        score(imported.name, home=home)
+    result = score(imported.name, suite=suite, home=home)
     after = outcomes(imported)
     assert after["sum", 0] == Scored(1.0, "numeric")
     assert after["sum", 1] == Scored(1.0, "numeric")
@@ -298,7 +298,7 @@ def test_imported_logs_are_scored_by_what_they_show(imported: Run, suite: Path, 
     assert result.scored == 2
     looked = [x.value for x in imported.labels() if x.name == "looked"]
     assert looked == [1.0, 1.0, 1.0], "where no tool was run, what was asked for counts"
-    assert rescore(imported.name, score="looked", home=home).scored == 3
+    assert score(imported.name, score="looked", home=home).scored == 3
 
 
 def test_a_run_directory_somewhere_else_brings_its_own_key(native: Run, suite: Path, tmp_path: Path) -> None:
@@ -306,7 +306,7 @@ def test_a_run_directory_somewhere_else_brings_its_own_key(native: Run, suite: P
     change(suite, "- numeric", "- contains")
     other = Home(type(native.files)(tmp_path / "other"), native.keys)  # type: ignore[call-arg]
     place = Path(native.files.address) / native.path
-    result = rescore(str(place), suite=suite, home=other)
+    result = score(str(place), suite=suite, home=other)
     assert result.successes == 3
     assert not (tmp_path / "other" / "redaction.key").exists()
 
@@ -317,7 +317,7 @@ def test_a_run_that_is_open_already_brings_its_own_key(
     change(suite, "expected: 42", "expected: joe@example.org")
     change(suite, "- numeric", "- contains")
     monkeypatch.setenv("ETHOGRAM_HOME", str(tmp_path / "other"))
-    result = rescore(native, suite=suite)
+    result = score(native, suite=suite)
     assert (result.run, result.successes) == (native.name, 3)
     assert not (tmp_path / "other" / "redaction.key").exists()
 
@@ -349,9 +349,9 @@ def test_a_busy_writer_does_not_stop_scoring(
     change(suite, "expected: 42", "expected: 43")
     with native.writer(home.redactor(Policy(kinds=()))) as writer:
         write_trace(writer, "meanwhile", task="other")
-        assert rescore(native.name, suite=suite, home=home).changed == 2
+        assert score(native.name, suite=suite, home=home).changed == 2
     assert len(outcomes(native)) == 9
-    assert verify(native).ok
+    assert verify_run(native).ok
 
 
 @pytest.fixture
@@ -372,9 +372,9 @@ def told(home: Home, tmp_path: Path) -> str:
 
 
 def test_checks_need_no_suite(told: str, home: Home) -> None:
-    found = rescore(told, checks=["regex=(?i)refunded"], home=home)
+    found = score(told, checks=["regex=(?i)refunded"], home=home)
     assert (found.scored, found.successes) == (3, 2)
-    both = rescore(told, checks=["contains=refunded", 'regex={"pattern": "It is"}'], home=home)
+    both = score(told, checks=["contains=refunded", 'regex={"pattern": "It is"}'], home=home)
     assert both.successes == 1
     for wrong, said in (
         ("regexp=x", "no kind of check"),
@@ -382,47 +382,47 @@ def test_checks_need_no_suite(told: str, home: Home) -> None:
         ('files=["x"]', "workspace"),
     ):
         with pytest.raises(EthogramError, match=said):
-            rescore(told, checks=[wrong], home=home)
+            score(told, checks=[wrong], home=home)
 
 
 def test_another_scale_and_traces_without_a_score_are_said(told: str, home: Home, tmp_path: Path) -> None:
     first, second, third = (e.head.trace_id for e in load(told, home=home).entries)
     (tmp_path / "said.csv").write_text(f"trace,value\n{first},4\n{second},1\n{third},0.2\n")
-    found = rescore(told, labels=tmp_path / "said.csv", home=home)
+    found = score(told, labels=tmp_path / "said.csv", home=home)
     (note,) = found.notes
     assert (found.successes, note.startswith("scores go up to 4, and 0.5 or more counts as a success")) == (2, True)
     silent = {"messages": [{"role": "user", "content": "Refund it."}], "metadata": {}}
     (tmp_path / "silent.jsonl").write_text(json.dumps(silent))
     import_logs(tmp_path / "silent.jsonl", home=home, run="silent", redact="none")
-    nothing = rescore("silent", checks=["contains=refunded"], home=home)
+    nothing = score("silent", checks=["contains=refunded"], home=home)
     assert (nothing.scored, nothing.notes) == (
         0,
         ["traces that got no score: 1, e.g.: contains: the log has no final answer"],
     )
-    assert rescore("silent", checks=["contains=refunded"], home=home).changed == 0, "it said the same twice"
+    assert score("silent", checks=["contains=refunded"], home=home).changed == 0, "it said the same twice"
 
 
 def test_outcomes_from_a_label_and_from_a_csv(told: str, home: Home, tmp_path: Path) -> None:
     entries = load(told, home=home).entries
     rows = [f"{e.head.trace_id},{'pass' if i else 'maybe'}" for i, e in enumerate(entries[:2])]
     (tmp_path / "said.csv").write_text("\n".join(["trace,verdict", *rows]))
-    found = rescore(told, outcome_from=f"csv:{tmp_path / 'said.csv'}:verdict", home=home)
+    found = score(told, outcome_from=f"csv:{tmp_path / 'said.csv'}:verdict", home=home)
     assert (found.scored, found.successes) == (1, 1)
     assert [s.why for s in found.skipped] == ["'maybe' is neither a number nor a word like pass or fail"]
     assert found.unmatched == []
-    rescore(told, checks=["regex=(?i)refunded"], home=home)
-    assert rescore(told, outcome_from="label:regex", home=home).scored == 3
+    score(told, checks=["regex=(?i)refunded"], home=home)
+    assert score(told, outcome_from="label:regex", home=home).scored == 3
     with pytest.raises(BadUsage, match="does not say where to take the outcome from"):
-        rescore(told, outcome_from="nowhere", home=home)
+        score(told, outcome_from="nowhere", home=home)
 
 
 def test_a_table_has_one_meaning_under_both_names(told: str, home: Home, tmp_path: Path) -> None:
     table = tmp_path / "said.csv"
     first, *_ = load(told, home=home).entries
     table.write_text(f"trace,value,why\n{first.head.trace_id},fail,it was rude\n")
-    by_labels = rescore(told, labels=table, home=home)
+    by_labels = score(told, labels=table, home=home)
     assert (by_labels.scored, by_labels.successes, by_labels.labels) == (1, 0, 1)
-    by_form = rescore(told, outcome_from=f"csv:{table}", home=home)
+    by_form = score(told, outcome_from=f"csv:{table}", home=home)
     assert (by_form.scored, by_form.changed, by_form.labels) == (1, 0, 0), "it added the same label and outcome"
     for more, words in (
         ({"labels": table, "outcome_from": f"csv:{table}"}, "labels and outcome_from csv: say the same"),
@@ -430,7 +430,7 @@ def test_a_table_has_one_meaning_under_both_names(told: str, home: Home, tmp_pat
         ({"outcome_from": f"csv:{table}:grade"}, "labels need either 'trace', or 'source', .* 'grade'"),
     ):
         with pytest.raises(BadUsage, match=words):
-            rescore(told, home=home, **more)  # type: ignore[arg-type]
+            score(told, home=home, **more)  # type: ignore[arg-type]
 
 
 def test_rows_name_a_trace_by_its_file(logs: Any, home: Home, tmp_path: Path) -> None:
@@ -438,5 +438,5 @@ def test_rows_name_a_trace_by_its_file(logs: Any, home: Home, tmp_path: Path) ->
         import_logs(logs.put(f"{name}.json", [logs.turns(len(name) + ord(name[0]), 0, None)]), home=home, run="files")
     table = tmp_path / "said.csv"
     table.write_text("source,outcome\none.json,pass\ntwo,fail\nthree,pass\n")
-    found = rescore("files", labels=table, home=home)
+    found = score("files", labels=table, home=home)
     assert (found.scored, found.successes, found.unmatched) == (2, 1, ["said.csv line 4"])

@@ -20,20 +20,19 @@ from ethogram.display import Drawing, Presentation
 from ethogram.errors import BadUsage, EthogramError, NotFound
 from ethogram.measures.outcomes import UNJUDGED
 from ethogram.plans import Suite, Task
+from ethogram.reading.label_rows import OUTCOME, csv_rows, trace_finder
+from ethogram.reading.stored_checks import StoredChecks, typed_check
+from ethogram.reading.suite_versions import own_suite
+from ethogram.reading.task_names import task_name
+from ethogram.reading.task_rows import TaskRow, task_rows
+from ethogram.reading.value_source import value_source
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Redactor, Run, home_of, run_of
-from ethogram.store.files import LocalFiles
-from ethogram.store.redact import policy_from
+from ethogram.store.lake import redactor_of
 from ethogram.store.rescore import append_outcomes
 from ethogram.suites.blame import outcome_after_stop
 from ethogram.suites.load import LoadedSuite, load_suite
 from ethogram.traces import Label, Missing, Outcome, Ref, Scored, TraceId
-
-from .label_rows import OUTCOME, csv_rows, trace_finder
-from .stored_checks import StoredChecks, typed_check
-from .task_names import natural, task_name
-from .task_rows import TaskRow
-from .value_source import value_source
 
 
 class ScoreResult(Result, kw_only=True):
@@ -59,7 +58,7 @@ class ScoreResult(Result, kw_only=True):
         return [msgspec.to_builtins(t) for t in self.tasks]
 
 
-def rescore(
+def score(
     run: str | Run = "latest",
     *,
     suite: str | Path | LoadedSuite | None = None,
@@ -78,7 +77,7 @@ def rescore(
     of every trace, all of which must hold. Gives what was scored, changed and skipped. Raises `BadUsage` where the run
     has no suite and nothing is named, `NotFound` for a label, file or run that does not exist.
 
-    Example: `rescore("night", suite="suite/").scored`
+    Example: `score("night", suite="suite/").scored`
     """
     lake = home_of(home)
     found = run_of(run, lake)
@@ -125,26 +124,6 @@ def score_trace(task: Task, loaded: LoadedSuite, run: Run, entry: Entry, home: H
     outcome = _blamed(loaded.suite, entry, known, crashed or combine(results, task.outcome))
     said = "; ".join(f"{r.name}: {r.verdict.why}" for r in results if r.verdict.why)
     return outcome, said
-
-
-def own_suite(run: Run) -> str | None:
-    """The suite that a run was made with, as it was typed; from another folder, where it lies beside the home."""
-    suite = run.info.plan.get("suite")
-    if not isinstance(suite, str):
-        return None
-    near = [*run.files.root.parents[:2]] if isinstance(run.files, LocalFiles) else []
-    return next((str(place) for place in (Path(suite), *(p / suite for p in near)) if place.exists()), suite)
-
-
-def redactor_of(run: Run, home: Home) -> Redactor:
-    """The redactor that a run's texts passed through: its policy, and the key of the home that it lies in."""
-    policy = policy_from(run.info.redaction)
-    if run.files is not home.files and "/" in run.path:  # opened in another home
-        home = Home(run.files, run.keys)
-    elif run.files is not home.files and isinstance(run.files, LocalFiles):  # opened as a folder
-        own = Home(LocalFiles(run.files.root.parent), run.keys)
-        home = own if own.files.exists("redaction.key") else home
-    return home.redactor(policy)
 
 
 class _Scoring:
@@ -286,7 +265,7 @@ class _Scoring:
         append_outcomes(self.run, changed, fresh, self.redactor, success_at=self.success_at if another else None)
         entries = self.run.entries
         missing = Counter(e.head.outcome.reason for e in entries if isinstance(e.head.outcome, Missing))
-        tasks = _task_rows(entries, self.run.success_at)
+        tasks = task_rows(entries, (), self.run.success_at)
         return ScoreResult(
             run=self.run.name,
             scored=len(entries) - missing.total(),
@@ -346,19 +325,3 @@ def _blamed(suite: Suite, entry: Entry, known: Mapping[tuple[str, str], Label], 
 def _is_spoiled(entry: Entry) -> bool:
     """Whether the world, the experiment's cap or the kill switch ended the episode: no check scores it."""
     return isinstance(entry.head.outcome, Missing) and entry.head.outcome.reason not in UNJUDGED
-
-
-def _task_rows(entries: Sequence[Entry], threshold: float) -> list[TaskRow]:
-    rows: dict[str, TaskRow] = {}
-    for entry in entries:
-        outcome = entry.head.outcome
-        task = task_name(entry.head)
-        row = rows.setdefault(task, TaskRow(task=task))
-        row.attempts += 1
-        if isinstance(outcome, Missing):
-            row.missing[outcome.reason] = row.missing.get(outcome.reason, 0) + 1
-            continue
-        row.scored += 1
-        row.successes += outcome.success(threshold)
-        row.mean = ((row.mean or 0.0) * (row.scored - 1) + outcome.value) / row.scored
-    return [rows[t] for t in sorted(rows, key=natural)]
