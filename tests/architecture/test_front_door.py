@@ -9,10 +9,12 @@ import pkgutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import ethogram
+from ethogram import extend
 from ethogram.cli.main import VERBS
 
 HEAVY = ("numpy", "scipy", "pyarrow", "duckdb", "pandas", "msgspec", "typer", "rich", "click", "ijson", "opentelemetry")
@@ -97,9 +99,10 @@ def test_what_is_shown_is_what_is_promised() -> None:
     assert set(ethogram._NAMES) | {"__version__"} == set(ethogram.__all__)
 
 
-def test_editors_complete_every_name() -> None:
+@pytest.mark.parametrize("module", [ethogram, extend], ids=["ethogram", "extend"])
+def test_editors_complete_every_name(module: Any) -> None:
     """What stands under TYPE_CHECKING is the table of names, each from the same module."""
-    source = Path(ethogram.__file__).read_text(encoding="utf-8")
+    source = Path(module.__file__).read_text(encoding="utf-8")
     block = next(n for n in ast.parse(source).body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")
     typed = {
         alias.asname: node.module
@@ -108,7 +111,10 @@ def test_editors_complete_every_name() -> None:
         for alias in node.names
         if alias.asname == alias.name  # `as` makes it a name of this module for type checkers
     }
-    assert typed == ethogram._NAMES
+    assert typed == module._NAMES
+    assert set(typed) <= set(dir(module)) == set(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
 
 
 def test_an_unknown_name_is_refused() -> None:

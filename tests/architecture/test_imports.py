@@ -51,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worlds": {"traces", "plans", "loading", "store", "wire", "harness", "reading", "questions"},
     "agent_fields": {"measures", "questions"},
     "cli": {"prices", "store", "capture", "wire", "harness", "reading", "questions", "worlds", "viewer"},
+    "extend": {"traces", "store", "checks", "measures", "perturbations", "capture", "viewer"},
     "__main__": {"cli"},
 }
 """From below to above; what stands higher is imported by nothing that stands lower. Questions are told apart below."""

@@ -41,6 +41,11 @@ def module_of(noun: str) -> str:
     return str(code)
 
 
+def test_authors_import_from_one_module() -> None:
+    imports = set(re.findall(r"^from (ethogram[\w.]*) import", PAGE, re.MULTILINE))
+    assert imports == {"ethogram.extend"}
+
+
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Any) -> Path:
     """A folder with a home in which every module of the page is installed, and a log that its reader reads."""

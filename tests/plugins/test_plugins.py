@@ -85,7 +85,7 @@ def test_a_package_installed_later_is_seen(install, tmp_path, monkeypatch: pytes
 
 def test_all_that_is_installed(install, monkeypatch: pytest.MonkeyPatch) -> None:
     made = "Metric(name='m', unit='s', better='less', formula='', needs=('steps',))"
-    code = f"from ethogram.measures.metrics import Metric\nM = {made}\n"
+    code = f"from ethogram.extend import Metric\nM = {made}\n"
     install(
         "meters", code, "[ethogram.metrics]\nm = meters:M\nrepeats = meters:M\n[ethogram.metric]\nlost = meters:M\n"
     )

@@ -267,9 +267,9 @@ def plugged_checks() -> Plugged[CheckKind]:
 
 def _checked(loaded: Any, name: str) -> CheckKind:
     if not isinstance(loaded, CheckKind) or not callable(loaded.check):
-        raise BadInput("it is not an ethogram.checks.CheckKind with the settings and the function of a check")
+        raise BadInput("it is not an ethogram.extend.CheckKind with the settings and the function of a check")
     if not isinstance(loaded.settings, type) or not issubclass(loaded.settings, CheckSettings):
-        raise BadInput("its settings are not a subclass of ethogram.checks.CheckSettings")
+        raise BadInput("its settings are not a subclass of ethogram.extend.CheckSettings")
     if loaded.settings.layer == "L3":
         raise BadInput("its layer is L3, and only Ethogram runs checks in a workspace; look at evidence.workspace")
     return loaded

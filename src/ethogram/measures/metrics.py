@@ -172,7 +172,7 @@ def plugged_metrics() -> Plugged[Metric]:
 
 def _checked(loaded: Any, name: str) -> Metric:
     if not isinstance(loaded, Metric):
-        raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.measures.metrics.Metric")
+        raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.extend.Metric")
     if loaded.name != name:
         raise BadInput(
             f"its entry point is named {name!r} and the metric {loaded.name!r}; give both one name",

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 GROUP = "ethogram.dimensions"
 
 
-class Standard(msgspec.Struct, frozen=True):
+class StepDimension(msgspec.Struct, frozen=True):
     """One standard dimension: what it is called, what it counts in, and how it is computed.
 
     `of` takes the steps of some traces and gives one number per trace, NaN where a trace does not record it. Those of
@@ -84,58 +84,60 @@ NOT_A_CHANGE = ("todo", "think", "plan", "memory", "final_answer", "finish")
 ALL = tuple(PRESETS)
 
 
-def _metric(name: str) -> Standard:
+def _metric(name: str) -> StepDimension:
     """A metric of the catalogue as a dimension."""
     kind = METRICS[name]
-    return Standard(kind.name, kind.unit, kind.formula, ALL)
+    return StepDimension(kind.name, kind.unit, kind.formula, ALL)
 
 
 _ANY, _CODE, _TALK, _WEB = ("standard",), ("coding",), ("service",), ("web",)
 
-DIMENSIONS: tuple[Standard, ...] = (
+DIMENSIONS: tuple[StepDimension, ...] = (
     _metric("steps"),
-    Standard("model_calls", "steps", "steps of kind model", ALL),
+    StepDimension("model_calls", "steps", "steps of kind model", ALL),
     _metric("tool_calls"),
-    Standard("distinct_tools", "tools", "different tools called", ALL),
+    StepDimension("distinct_tools", "tools", "different tools called", ALL),
     _metric("errors"),
-    Standard("reads", "calls", "calls of tools that read, by name", (*_ANY, *_TALK)),
-    Standard("writes", "calls", "calls of tools that change something, by name", (*_ANY, *_TALK)),
-    Standard("failed_writes", "calls", "writes that ended in an error", _TALK),
-    Standard("unconfirmed_writes", "calls", "writes with no user turn since the tool call before", _TALK),
-    Standard("transfers", "calls", "calls of tools that hand over to a person, by name", _TALK),
-    Standard("file_reads", "calls", "calls of tools that show files, by name", _CODE),
-    Standard("file_edits", "calls", "calls of tools that change files, by name", _CODE),
-    Standard("searches", "calls", "calls of tools that search, by name", (*_CODE, *_WEB)),
-    Standard("commands", "calls", "calls of a shell or an interpreter, by name", _CODE),
-    Standard("test_runs", "calls", "calls of tools that run tests, by name (not tests run by a shell)", _CODE),
-    Standard("looks_before_edit", "calls", "file reads and searches before the first edit, or all of them", _CODE),
-    Standard("page_visits", "calls", "calls of tools that open a page, by name", _WEB),
-    Standard("clicks", "calls", "calls of tools that click, by name", _WEB),
-    Standard("entries", "calls", "calls of tools that type into a page, by name", _WEB),
-    Standard("scrolls", "calls", "calls of tools that scroll, by name", _WEB),
-    Standard("returns", "calls", "calls of tools that go back, by name", _WEB),
-    Standard("page_reads", "calls", "calls of tools that extract or photograph a page, by name", _WEB),
-    Standard("user_turns", "steps", "steps of kind user", (*_ANY, *_TALK, *_WEB)),
-    Standard("handoffs", "steps", "steps of kind handoff", (*_ANY, *_TALK)),
-    Standard("retrievals", "steps", "steps of kind retrieval", (*_ANY, *_TALK, *_WEB)),
-    Standard("memory_steps", "steps", "steps of kind memory", _ANY),
-    Standard("error_streak", "steps", "most tool calls in a row, within a lane, that ended in an error", ALL),
-    Standard("repeats", "calls", "tool calls with the tool and the arguments of an earlier one", ALL),
-    Standard("backtracks", "calls", "tool calls A after B after A, within a lane", ALL),
-    Standard("longest_streak", "calls", "most calls of one tool in a row, within a lane", ALL),
-    Standard("longest_loop", "calls", "longest stretch that repeats a cycle of 1 to 3 equal calls, within a lane", ALL),
-    Standard("length_stops", "steps", "model steps that stopped at a length limit", ALL),
-    Standard("ended_on_tool", "0 or 1", "the last step is a tool call", ALL),
-    Standard("ended_on_error", "0 or 1", "the last step ended in an error", ALL),
-    Standard("input_tokens", "tokens", "fresh input of leaf model spans", ALL),
-    Standard("cache_read_tokens", "tokens", "input read from a cache", (*_ANY, *_CODE)),
-    Standard("cache_write_tokens", "tokens", "input written to a cache", (*_ANY, *_CODE)),
-    Standard("output_tokens", "tokens", "output, reasoning included", ALL),
-    Standard("reasoning_tokens", "tokens", "reasoning, a part of output", ALL),
-    Standard("cost_usd", METRICS["cost"].unit, METRICS["cost"].formula, ALL),
+    StepDimension("reads", "calls", "calls of tools that read, by name", (*_ANY, *_TALK)),
+    StepDimension("writes", "calls", "calls of tools that change something, by name", (*_ANY, *_TALK)),
+    StepDimension("failed_writes", "calls", "writes that ended in an error", _TALK),
+    StepDimension("unconfirmed_writes", "calls", "writes with no user turn since the tool call before", _TALK),
+    StepDimension("transfers", "calls", "calls of tools that hand over to a person, by name", _TALK),
+    StepDimension("file_reads", "calls", "calls of tools that show files, by name", _CODE),
+    StepDimension("file_edits", "calls", "calls of tools that change files, by name", _CODE),
+    StepDimension("searches", "calls", "calls of tools that search, by name", (*_CODE, *_WEB)),
+    StepDimension("commands", "calls", "calls of a shell or an interpreter, by name", _CODE),
+    StepDimension("test_runs", "calls", "calls of tools that run tests, by name (not tests run by a shell)", _CODE),
+    StepDimension("looks_before_edit", "calls", "file reads and searches before the first edit, or all of them", _CODE),
+    StepDimension("page_visits", "calls", "calls of tools that open a page, by name", _WEB),
+    StepDimension("clicks", "calls", "calls of tools that click, by name", _WEB),
+    StepDimension("entries", "calls", "calls of tools that type into a page, by name", _WEB),
+    StepDimension("scrolls", "calls", "calls of tools that scroll, by name", _WEB),
+    StepDimension("returns", "calls", "calls of tools that go back, by name", _WEB),
+    StepDimension("page_reads", "calls", "calls of tools that extract or photograph a page, by name", _WEB),
+    StepDimension("user_turns", "steps", "steps of kind user", (*_ANY, *_TALK, *_WEB)),
+    StepDimension("handoffs", "steps", "steps of kind handoff", (*_ANY, *_TALK)),
+    StepDimension("retrievals", "steps", "steps of kind retrieval", (*_ANY, *_TALK, *_WEB)),
+    StepDimension("memory_steps", "steps", "steps of kind memory", _ANY),
+    StepDimension("error_streak", "steps", "most tool calls in a row, within a lane, that ended in an error", ALL),
+    StepDimension("repeats", "calls", "tool calls with the tool and the arguments of an earlier one", ALL),
+    StepDimension("backtracks", "calls", "tool calls A after B after A, within a lane", ALL),
+    StepDimension("longest_streak", "calls", "most calls of one tool in a row, within a lane", ALL),
+    StepDimension(
+        "longest_loop", "calls", "longest stretch that repeats a cycle of 1 to 3 equal calls, within a lane", ALL
+    ),
+    StepDimension("length_stops", "steps", "model steps that stopped at a length limit", ALL),
+    StepDimension("ended_on_tool", "0 or 1", "the last step is a tool call", ALL),
+    StepDimension("ended_on_error", "0 or 1", "the last step ended in an error", ALL),
+    StepDimension("input_tokens", "tokens", "fresh input of leaf model spans", ALL),
+    StepDimension("cache_read_tokens", "tokens", "input read from a cache", (*_ANY, *_CODE)),
+    StepDimension("cache_write_tokens", "tokens", "input written to a cache", (*_ANY, *_CODE)),
+    StepDimension("output_tokens", "tokens", "output, reasoning included", ALL),
+    StepDimension("reasoning_tokens", "tokens", "reasoning, a part of output", ALL),
+    StepDimension("cost_usd", METRICS["cost"].unit, METRICS["cost"].formula, ALL),
     _metric("seconds"),
-    Standard("seconds_per_step", "seconds", "seconds / steps", ALL),
-    Standard("tool_time_share", "share", "seconds in tool steps / seconds in all steps", ALL),
+    StepDimension("seconds_per_step", "seconds", "seconds / steps", ALL),
+    StepDimension("tool_time_share", "share", "seconds in tool steps / seconds in all steps", ALL),
 )
 """Ethogram's own standard dimensions: presets choose from them, screens and pages print them; the plainest first."""
 
@@ -169,25 +171,25 @@ class Standards(NamedTuple):
         return np.stack([self.values[n] for n in names], axis=1)
 
 
-def dimensions() -> dict[str, Standard]:
+def dimensions() -> dict[str, StepDimension]:
     """Every standard dimension by its name: Ethogram's own, those of installed packages, and every other metric."""
     found = {d.name: d for d in (*DIMENSIONS, *plugged_dimensions().values().values())}
     for kind in metrics().values():
         if kind.is_dimension:
-            found.setdefault(kind.name, Standard(kind.name, kind.unit, kind.formula, ALL))
+            found.setdefault(kind.name, StepDimension(kind.name, kind.unit, kind.formula, ALL))
     return found
 
 
-def plugged_dimensions() -> Plugged[Standard]:
+def plugged_dimensions() -> Plugged[StepDimension]:
     """The dimensions of installed packages."""
     own = {d.name for d in DIMENSIONS}
     others = {name: "metric" for name in METRICS if name not in own}
     return plugged(GROUP, _checked, taken={*own, *others}, nouns=others)
 
 
-def _checked(loaded: Any, name: str) -> Standard:
-    if not isinstance(loaded, Standard):
-        raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.measures.standard.Standard")
+def _checked(loaded: Any, name: str) -> StepDimension:
+    if not isinstance(loaded, StepDimension):
+        raise BadInput(f"it is a {type(loaded).__name__}, not an ethogram.extend.StepDimension")
     if loaded.name != name:
         raise BadInput(
             f"its entry point is named {name!r} and the dimension {loaded.name!r}; give both one name",

@@ -12,7 +12,7 @@ from ethogram.arrays import plain_numbers
 from ethogram.traces import is_length_stop
 
 from .columns import Bools, Floats, Ints, as_floats
-from .standard import Standard, plugged_dimensions, tool_classes
+from .standard import StepDimension, plugged_dimensions, tool_classes
 from .standard_stream import CHUNK, coded, codes_of, encoded, whole_traces
 
 COLUMNS = (
@@ -148,7 +148,7 @@ def together(parts: Iterable[tuple[Ints, StandardValues]], n: int) -> StandardVa
     return StandardValues(values, told, tools, broken)
 
 
-def _tallied(table: Any, starts: Ints, added: Sequence[Standard]) -> StandardValues:
+def _tallied(table: Any, starts: Ints, added: Sequence[StepDimension]) -> StandardValues:
     """The tally of whole traces, whose rows begin at `starts`; `added` are dimensions of installed packages."""
     steps = _steps_of(table, starts)
     calls = _calls_of(table, steps)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from .resolved import per_resolved
 
 _LATE = {
-    "CallPrices": "metering",
-    "Metering": "metering",
-    "OwnPrice": "prices",
-    "PriceList": "prices",
-    "Rates": "prices",
-    "own_rates": "prices",
-    "per_resolved": "resolved",
-    "read_prices": "prices",
+    "CallPrices": "prices.metering",
+    "Metering": "prices.metering",
+    "OwnPrice": "prices.prices",
+    "PriceList": "prices.prices",
+    "Rates": "prices.prices",
+    "own_rates": "prices.prices",
+    "per_resolved": "prices.resolved",
+    "read_prices": "prices.prices",
 }
 """Imported on use: a recorder needs budgets, and neither arrays nor prices."""
 __getattr__ = names_in(__name__, _LATE)

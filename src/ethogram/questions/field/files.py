@@ -200,9 +200,7 @@ def field_class(wanted: str | type[Field]) -> type[Field]:
         found = wanted
     if not isinstance(found, type) or not issubclass(found, Field):
         kind = found.__name__ if isinstance(found, type) else type(found).__name__
-        raise BadUsage(
-            f"{wanted!r} is {kind}, not a subclass of ethogram.questions.field.field.Field; name one that is"
-        )
+        raise BadUsage(f"{wanted!r} is {kind}, not a subclass of ethogram.Field; name one that is")
     return found
 
 

@@ -136,9 +136,7 @@ def _added_parts() -> list[ReportPart]:
 
 def _checked(loaded: Any, name: str) -> ReportPart:
     if not isinstance(loaded, ReportPart) or not callable(loaded.make):
-        raise BadInput(
-            "it is not an ethogram.viewer.report.parts.ReportPart with an id, a title and a function of a run"
-        )
+        raise BadInput("it is not an ethogram.extend.ReportPart with an id, a title and a function of a run")
     if loaded.id != name:
         raise BadInput(
             f"its entry point is named {name!r} and the part {loaded.id!r}; give both one name",
