@@ -45,7 +45,7 @@ SEEDED = {
 """What makes its own generator from a seed, and why; each answers the same for the same input."""
 OPTIMIZES = {
     "questions.field.rate_contrasts": "profile likelihoods have no closed form",
-    "questions.explore.threads": "",
+    "questions.explore.surface": "names the libraries whose threads it counts",
 }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ethogram.checks.settings import KINDS
-from ethogram.reading.verdict_layers import layer_of_label, layer_of_score
+from ethogram.reading.layers import layer_of_label, layer_of_score
 from ethogram.traces import Label, SpanId, TraceId
 
 LAYERS = {

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as peer
 
-from ethogram.questions.field import contrast
+from ethogram.questions.field import features
 from ethogram.statistics import interval, spread
 
 
@@ -173,9 +173,9 @@ def test_class_difference_is_welch_with_one_task() -> None:
     rng = np.random.default_rng(4)
     x, y = rng.normal(size=(9, 2)), rng.normal(size=(9, 2))
     label = np.array([0, 1, 0, 1, 1, 1, 0, 1, 0])
-    found = contrast.class_difference(spread.cells(x + y, label, 2))
+    found = features.class_difference(spread.cells(x + y, label, 2))
     reference = peer.ttest_ind((x + y)[label == 1], (x + y)[label == 0], equal_var=False)
-    assert contrast.contrast_test(found) == pytest.approx(reference.pvalue)
+    assert features.contrast_test(found) == pytest.approx(reference.pvalue)
     low, high = interval.student(found.value, found.variance, found.df, 0.95)
     theirs = reference.confidence_interval(0.95)
     assert low == pytest.approx(theirs.low)
@@ -186,10 +186,10 @@ def test_class_difference_stays_within_tasks() -> None:
     group = np.repeat([0, 1, 2], 4)
     label = np.array([0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1])
     x = (10.0 * group + label)[:, None] + 1e-3 * np.arange(12)[:, None] % 2e-3
-    found = contrast.class_difference(spread.cells(x, group * 2 + label, 6))
+    found = features.class_difference(spread.cells(x, group * 2 + label, 6))
     assert found.groups == 2
     assert found.value == pytest.approx([1.0], abs=2e-3)
-    nothing = contrast.class_difference(spread.cells(x[8:], label[8:], 2))
+    nothing = features.class_difference(spread.cells(x[8:], label[8:], 2))
     assert nothing.groups == 0
     assert np.isnan(nothing.value[0])
 
@@ -198,14 +198,14 @@ def test_correlation_within_groups() -> None:
     rng = np.random.default_rng(5)
     group = np.repeat([0, 1, 2], 6)
     x, y = rng.normal(size=(18, 2)) + 5 * group[:, None], rng.normal(size=18) - 3 * group
-    r, variance, df = contrast.correlation_left_out(x, y, group, 3)
+    r, variance, df = features.correlation_left_out(x, y, group, 3)
     centred = [v - np.array([v[group == g].mean(axis=0) for g in range(3)])[group] for v in (x, y)]
     assert r[1] == pytest.approx(np.corrcoef(centred[0][:, 1], centred[1])[0, 1])
     assert df == 14
     assert np.all(variance > 0)
-    low, high = contrast.bounded_interval(r, variance, df, 0.95)
+    low, high = features.bounded_interval(r, variance, df, 0.95)
     assert np.all((low < r) & (r < high) & (low > -1) & (high < 1))
-    assert np.isnan(contrast.correlation_left_out(x, x[:, 0], group, 3)[1][0])
+    assert np.isnan(features.correlation_left_out(x, x[:, 0], group, 3)[1][0])
 
 
 def test_scores_and_products_are_sums() -> None:

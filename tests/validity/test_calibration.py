@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ethogram.questions.calibration import agreement, drift
+from ethogram.questions.calibration import agreement, judge_accuracy
 from ethogram.questions.calibration.components import LEVELS, components
 from ethogram.questions.calibration.corrected import JudgedSample, Labels, corrected_mean
 from ethogram.questions.calibration.judge_accuracy import (
@@ -214,8 +214,8 @@ def test_the_audit_raises_few_false_alarms_and_finds_drift() -> None:
     after: list[int] = []
     for _ in range(2 * REPLICATES):
         first = (rng.random(100) < 0.92).sum()
-        false += drift.watch_fall(first, 100, rng.random(400) < 0.92, 0.05).alarm is not None
-        seen = drift.watch_fall(first, 100, rng.random(400) < 0.70, 0.05).alarm
+        false += judge_accuracy.watch_fall(first, 100, rng.random(400) < 0.92, 0.05).alarm is not None
+        seen = judge_accuracy.watch_fall(first, 100, rng.random(400) < 0.70, 0.05).alarm
         found += seen is not None
         after += [seen] if seen is not None else []
     runs = 2 * REPLICATES

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ethogram.questions.explore.acquisition import next_round
-from ethogram.questions.explore.levelset import chance_above, expected_scores, score_calls
+from ethogram.questions.explore.levels import chance_above, expected_scores, score_calls
 from ethogram.questions.explore.problem import (
     Bools,
     ExploreProgress,

@@ -12,10 +12,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from ethogram.errors import BadUsage
 from ethogram.perturbations import ToolPerturbation
 from ethogram.store import Run
 from ethogram.store.stop import POLL_SECONDS, pulled
+from ethogram.wire.certificates import trusted
 from ethogram.wire.fixture import FixturePlayer
 from ethogram.wire.gateway.attribution import ASIDE, EPISODE_HEADER, Attribution, marked
 from ethogram.wire.gateway.call import KILLED, CallPolicy
@@ -33,7 +36,6 @@ from .options import ReplayOf, RunOptions
 from .outside_agents import CommandAgent, HttpAgent
 from .scratch import new_folder
 from .threads import in_thread
-from .user_gateway import UserGateway
 from .workspace import Door
 
 _lock = threading.RLock()
@@ -344,3 +346,50 @@ def live_capture(agent: Agent, options: RunOptions, run: Run) -> LiveCapture:
     return LiveCapture(
         options.environment, in_process=in_process, run=run, replay=options.replay, records_itself=itself
     )
+
+
+SECONDS = 10.0
+
+
+class UserGateway:
+    """A gateway in another process of this machine."""
+
+    def __init__(self, address: str) -> None:
+        """`address` is the one that it printed."""
+        self.address = address.rstrip("/")
+
+    def upstreams(self) -> dict[str, Upstream]:
+        """Where it forwards to, by provider; raises `BadUsage` if no gateway answers."""
+        import httpx
+
+        try:
+            reply = httpx.get(f"{self.address}/_ethogram/upstreams", timeout=SECONDS, trust_env=False, verify=trusted())
+            known = reply.raise_for_status().json()
+            return {name: Upstream.at(name, address) for name, address in known.items()}
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError) as error:
+            raise BadUsage(
+                f"no gateway answers at {self.address} ({type(error).__name__}); start the agent's service under "
+                "'ethogram gateway' and give the address that it prints with --capture"
+            ) from None
+
+    async def register(self, token: str, bases: Mapping[str, str]) -> None:
+        """Have calls of an episode forwarded to these base URLs, by provider; raises `BadUsage` if it is not done."""
+        await self._ask("PUT", token, json=dict(bases))
+
+    async def forget(self, token: str) -> None:
+        """Undo `register`."""
+        await self._ask("DELETE", token)
+
+    async def _ask(self, method: str, token: str, **body: Any) -> None:
+        import httpx
+
+        try:
+            # a client for each request: the next one may be in another event loop
+            async with httpx.AsyncClient(timeout=SECONDS, trust_env=False, verify=trusted()) as client:
+                reply = await client.request(method, f"{self.address}/_ethogram/routes/{token}", **body)
+            reply.raise_for_status()
+        except httpx.HTTPError as error:
+            raise BadUsage(
+                f"the gateway at {self.address} does not take episodes any more ({type(error).__name__}); start it "
+                "again, then resume the run"
+            ) from None

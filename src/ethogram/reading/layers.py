@@ -1,8 +1,13 @@
 """Which layer says what of the episodes of a run: from the labels of its checks, the reference in its logs, and the
-score that the logs came with."""
+score that the logs came with.
+
+L0 is the answer, L1 single tool calls, L2 the steps taken, L3 the state at the end. A kind of check declares its layer
+with its settings, and the label of a check names its kind, so labels of any age have a layer. The score of a foreign
+log has the layer of what its harness verifies, where that is known."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -10,22 +15,24 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from ethogram.checks.settings import KINDS
 from ethogram.errors import EthogramError
 from ethogram.estimate import Estimate
 from ethogram.findings.facts import HOLDS_CALLS, known_facts
-from ethogram.findings.finding import Category
+from ethogram.findings.finding import Category, Facts
+from ethogram.findings.reference import category_of, reference_findings
 from ethogram.findings.rubric import RUBRIC_LABEL
+from ethogram.findings.step_words import TraceWords
 from ethogram.measures.layers import LayerGap, LayerScores, layer_gaps, layer_rates, look_in_one_run
 from ethogram.measures.outcomes import Outcomes
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run
 from ethogram.store.head_texts import fact_names
-from ethogram.traces import LAYERS, Label, Layer, Scored, TraceId
+from ethogram.traces import LAYERS, Label, Layer, Scored, Trace, TraceId
 
 from .outcomes import chosen_entries, load_outcomes
 from .samples import sampled_run
 from .task_names import task_name
-from .verdict_layers import calls_category, layer_of_label, layer_of_score
 
 REFERENCE = "reference"
 """Who speaks where calls are compared with the expected ones that a log keeps."""
@@ -155,3 +162,51 @@ def _calls(run: Run, entry: Entry) -> Category | None:
         trace = run.trace(entry)
         return calls_category(trace, known_facts(trace))
     return None
+
+
+_HARNESS: dict[str, Layer] = {
+    "tau-bench": "L3",
+    "tau2": "L3",
+    "agentdojo": "L3",
+    "openhands": "L3",
+    "who-and-when": "L0",
+}
+"""What the harness of a format verifies: the state of its environment, or the answer."""
+
+
+_ANSWER_SCORERS = frozenset(
+    ("match", "includes", "pattern", "answer", "exact", "f1", "choice", "model_graded_qa", "model_graded_fact")
+)
+"""Scorers of Inspect that look at the answer; those with other names may look at anything."""
+
+
+_SUPPLIED = re.compile(r"(csv|label|meta):")
+
+
+def layer_of_label(label: Label) -> Layer | None:
+    """The layer of a label that a check gave, or of a judge's score by a rubric (L2); None where it is neither, or the
+    kind of the check is not installed here."""
+    if label.source == "judge":
+        return "L2" if label.name == RUBRIC_LABEL and label.span_id is None else None
+    kind, at, _ = label.by.partition("@")
+    if label.source != "verifier" or label.span_id is not None or not at:
+        return None
+    shape = KINDS.get(kind)
+    return shape.layer if shape is not None else None
+
+
+def layer_of_score(format: str, by: str) -> Layer | None:
+    """The layer of a score that came with a foreign log; None where nobody says what was verified.
+
+    Example: `layer_of_score("tau-bench", "reward")` is `"L3"`: the reward compares states of its database.
+    """
+    if _SUPPLIED.match(by):
+        return None
+    if format == "inspect":
+        return "L0" if by in _ANSWER_SCORERS else "L3" if by.startswith("swe_bench") else None
+    return _HARNESS.get(format)
+
+
+def calls_category(trace: Trace, facts: Facts) -> Category | None:
+    """How the calls of a trace differ from the expected ones; None where nothing is expected of them."""
+    return category_of(reference_findings(TraceWords(trace), facts)) if facts.expected is not None else None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.questions.calibration import corrected, draws, drift
+from ethogram.questions.calibration import corrected, draws, judge_accuracy
 from ethogram.questions.calibration.corrected import JudgedSample, Labels, corrected_mean
 from ethogram.statistics import interval
 
@@ -111,10 +111,10 @@ def test_sizes_of_samples() -> None:
 
 
 def test_the_alarm_by_hand() -> None:
-    calm = drift.watch_fall(95, 100, np.ones(200), 0.05)
+    calm = judge_accuracy.watch_fall(95, 100, np.ones(200), 0.05)
     assert calm.alarm is None
     assert np.all(np.diff(calm.log_e) < 0)
-    bad = drift.watch_fall(95, 100, np.tile([1.0, 0.0], 30), 0.05)
+    bad = judge_accuracy.watch_fall(95, 100, np.tile([1.0, 0.0], 30), 0.05)
     assert bad.alarm is not None
     assert bad.alarm < 30
-    assert drift.watch_fall(9, 10, [], 0.05).alarm is None
+    assert judge_accuracy.watch_fall(9, 10, [], 0.05).alarm is None

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.questions.explore.lone import LOOKS, chance_to_miss, looks_needed, looks_to_come, ruled_out
+from ethogram.questions.explore.levels import LOOKS, chance_to_miss, looks_needed, looks_to_come, ruled_out
 
 
 def test_the_fewest_looks_by_hand():

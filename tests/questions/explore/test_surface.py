@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ethogram.questions.explore.axis_effects import level_means, shares
-from ethogram.questions.explore.levelset import chance_above, expected_scores, score_calls
-from ethogram.questions.explore.lookahead import expected_gain, most_gain, straddle, wrong
+from ethogram.questions.explore.levels import chance_above, expected_scores, score_calls
+from ethogram.questions.explore.strategies import expected_gain, most_gain, straddle, wrong
 from ethogram.questions.explore.surface import (
     Axis,
     Belief,
@@ -23,8 +22,10 @@ from ethogram.questions.explore.surface import (
     fit,
     kernel_axes,
     kernel_features,
+    level_means,
     one_thread,
     renewed_variances,
+    shares,
     spread,
 )
 
@@ -227,7 +228,7 @@ def test_effects_of_an_additive_surface():
 
 
 def test_one_thread_gives_the_threads_back():
-    from ethogram.questions.explore.threads import _controls
+    from ethogram.questions.explore.surface import _controls
 
     before = [read() for read, _ in _controls()]
     with one_thread():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadInput, BadUsage
-from ethogram.questions.field import standardised as twin
+from ethogram.questions.field import standardised
 from ethogram.questions.field.ablation import Ablation, ablate, conditions_of
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.fieldtests import FieldComparison, compare_fields

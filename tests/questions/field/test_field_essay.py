@@ -102,7 +102,7 @@ def test_drift_is_a_difference_of_widths(field: Field) -> None:
 
 
 def aft_walk(field: Field) -> Any:
-    from ethogram.questions.field.stages import walk
+    from ethogram.questions.field.chain import walk
 
     return walk(field)
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measures.dimension import Dimension
+from ethogram.questions.field.chain import walk
 from ethogram.questions.field.field import Field
 from ethogram.questions.field.horizon import NotMonotone, order_of, terminal_of
-from ethogram.questions.field.stages import walk
 
 LABELS = "abcd"
 

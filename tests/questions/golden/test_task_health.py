@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import pearsonr
 
-from ethogram.questions.golden.correlation import fisher, negative
-from ethogram.questions.golden.task_health import LEAST_RUNS, TaskRuns, needed_to_be_sure, task_health
+from ethogram.questions.golden.task_health import LEAST_RUNS, TaskRuns, fisher, needed_to_be_sure, negative, task_health
 
 DRAWN = 400 if os.environ.get("ETHOGRAM_LONG") else 40
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ethogram.questions.why.branching import branching
+from ethogram.questions.why.decisions import branching
 
 
 def test_attempts_share_a_stem_until_they_part() -> None:

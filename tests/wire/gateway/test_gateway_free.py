@@ -14,7 +14,7 @@ import pytest
 
 from ethogram.prices import Budget, Caps
 from ethogram.traces import Message, ToolCall
-from ethogram.wire.gateway import deferred as later
+from ethogram.wire.gateway import deferred
 from ethogram.wire.gateway.gateway import Gateway
 from ethogram.wire.gateway.registered_episode import Joined
 from ethogram.wire.gateway.upstreams import upstreams_of

@@ -14,7 +14,7 @@ from ethogram.estimate import Estimate
 from ethogram.result import Result
 from ethogram.store import Home, Run, home_of, run_of
 
-from . import drift
+from . import judge_accuracy
 from .judge_accuracy import Paired, calibration_of
 from .question import JudgeReading
 from .samples import number_of
@@ -139,7 +139,7 @@ def _audited(run: Run, other: Run, item: Item, base: Item | None, share: float, 
     seen = None
     if first.value is not None and first.n:
         worth = float(first.n) if first.low is None else _worth(first)
-        seen = drift.watch_fall(first.value * worth, worth, later, alpha)
+        seen = judge_accuracy.watch_fall(first.value * worth, worth, later, alpha)
     fallen = seen is not None and seen.alarm is not None
     return ItemAudit(
         item=item.name,
@@ -157,7 +157,7 @@ def _audited(run: Run, other: Run, item: Item, base: Item | None, share: float, 
     )
 
 
-def _why(first: Estimate, seen: drift.Watched | None, done: int, alpha: float) -> str:
+def _why(first: Estimate, seen: judge_accuracy.Watched | None, done: int, alpha: float) -> str:
     if seen is None:
         return f"nothing to hold the judge to: {first.why}; calibrate it first"
     if not done:

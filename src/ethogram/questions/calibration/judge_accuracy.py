@@ -9,7 +9,9 @@ import msgspec
 import numpy as np
 
 from ethogram.estimate import Estimate
-from ethogram.statistics.interval import known_ends, mover
+from ethogram.statistics._numeric import Numbers, floats
+from ethogram.statistics.anytime import geometric_bets, log_e, mean_capital
+from ethogram.statistics.interval import known_ends, mover, wilson_edge
 
 from . import agreement
 from .agreement import AgreementFigure
@@ -312,3 +314,25 @@ def _estimate(figure: AgreementFigure, method: str, level: float) -> Estimate:
         of="labels",
         why=figure.why,
     )
+
+
+class Watched(NamedTuple):
+    """The limit that is watched, after every label the logarithm of the e-value, and the first label above `at`."""
+
+    limit: float
+    log_e: Floats
+    at: float
+    alarm: int | None
+
+
+def watch_fall(good: Numbers, n: Numbers, later: Numbers, alpha: float) -> Watched:
+    """Test for a fall: first `good` of `n` (effective counts), then 1 or 0 in order of time."""
+    y = floats(later)
+    limit = float(wilson_edge(good, n, 1 - alpha).low)  # two-sided 1 - alpha: alpha / 2 below
+    bets = geometric_bets(0.05, 0.95, 16)
+    worse = np.arange(1, y.size + 1) - np.cumsum(y)
+    counts = np.stack([np.cumsum(y), worse], axis=-1)
+    e = log_e(mean_capital([limit - 1, limit], counts, bets), bets) if y.size else np.zeros(0)
+    at = float(np.log(2 / alpha))
+    over = np.flatnonzero(e >= at)
+    return Watched(limit, floats(e), at, int(over[0]) if over.size else None)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from .lone import chance_to_miss, looks_needed
+from .levels import chance_to_miss, looks_needed
 from .problem import (
     KEPT,
     ExploreProgress,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from .lone import chance_to_miss, looks_needed, looks_to_come
+from .levels import chance_to_miss, looks_needed, looks_to_come
 from .problem import KEPT, Posterior, Problem, Tally, may_hide, unproven
 
 LOWER = 0.6

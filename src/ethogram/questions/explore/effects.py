@@ -15,9 +15,9 @@ from ethogram.estimate import Estimate
 from ethogram.result import Result
 from ethogram.store import Home
 
-from .axis_effects import level_means, shares
 from .grid import Settings
 from .posterior import KnownMap, PointRow, drawn
+from .surface import level_means, shares
 
 DRAWS = 400
 NEAR_DRAWS = 4000

@@ -31,11 +31,11 @@ from .documents import (
     PRE,
     RESULTS,
     TABLES,
+    arrays_of,
     compact_json,
     held_documents,
 )
 from .grid import Grid
-from .grid_file import arrays_of
 from .point_outcomes import PointOutcomes, bought
 from .problem import Proposal, Tally
 from .tube import AgainstTruth, Certainty, RoundStatus, TubeMetrics

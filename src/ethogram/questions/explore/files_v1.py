@@ -23,6 +23,7 @@ from ethogram.store.lake import DOCUMENTS
 
 from .documents import (
     GRID,
+    GRID_JSON,
     METADATA,
     METRICS,
     PLAN,
@@ -38,7 +39,6 @@ from .documents import (
 )
 from .exploration import ROUNDS, STATE, SUMMARY, Metadata, RoundMetrics, Rounds, csv_value, round_id, tally_digest
 from .grid import Grid
-from .grid_file import GRID_JSON
 from .point_outcomes import PointOutcomes
 from .problem import Proposal, Tally
 

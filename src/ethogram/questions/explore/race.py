@@ -15,7 +15,7 @@ from ethogram.result import Result
 from ethogram.statistics.interval import wilson
 
 from .acquisition import next_round
-from .levelset import score_calls
+from .levels import score_calls
 from .problem import ExploreProgress, Floats, Problem, StopRule, Strategy, Tally, is_enough, progress
 from .strategies import SEEDS_OWN, RoundSizes, make_strategy
 from .tube import MISLEADS, tube_metrics

@@ -3,20 +3,24 @@
 Both models are logit p = Z w + u: features Z with a prior on their weights, and an effect u of each point's own, so
 that a point's own data can always overrule its neighbours. They differ only in their features: a Gaussian process
 whose kernel is a product over the axes (Saatçi 2011), cut to its leading features, or main effects and two-way
-interactions with one variance per effect (MacKay 1992). Fits are Laplace's (Breslow & Clayton 1993).
+interactions with one variance per effect (MacKay 1992). Fits are Laplace's (Breslow & Clayton 1993), on one thread: a
+BLAS that wakes every core for small matrices spends its time waiting. Only OpenBLAS, which the wheels of numpy and
+scipy carry, needs to be told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ctypes
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ethogram.statistics._numeric import Floats, Ints, floats
-
-from .threads import one_thread as one_thread
 
 SETTLED = 0.003
 """Newton's steps end when no logit moves by more; the next one would move by about the square of it."""
@@ -220,3 +224,77 @@ def average(beliefs: Sequence[Belief], shares: Sequence[float]) -> Belief:
     mean = floats(sum(share * b.mean for share, b in zip(shares, beliefs, strict=True)))
     spread = (share * (b.variance + (b.mean - mean) ** 2) for share, b in zip(shares, beliefs, strict=True))
     return Belief(mean, floats(sum(spread)))
+
+
+PREFIXES = ("scipy_openblas", "openblas")
+
+
+SUFFIXES = ("64_", "")
+
+
+Control = tuple[Callable[[], int], Callable[[int], None]]
+
+
+@cache
+def _controls() -> tuple[Control, ...]:
+    """How to read and set the number of threads of each BLAS that is loaded; none if there is no OpenBLAS."""
+    found = []
+    for name in ("numpy.linalg._umath_linalg", "scipy.linalg._fblas"):
+        with suppress(ImportError, OSError, TypeError):
+            library = ctypes.CDLL(import_module(name).__file__ or "")
+            for prefix, suffix in ((p, s) for p in PREFIXES for s in SUFFIXES):
+                with suppress(AttributeError):
+                    found.append(
+                        (
+                            getattr(library, f"{prefix}_get_num_threads{suffix}"),
+                            getattr(library, f"{prefix}_set_num_threads{suffix}"),
+                        )
+                    )
+    return tuple(found)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Linear algebra on one thread within this block."""
+    before = [read() for read, _ in _controls()]
+    for _, write in _controls():
+        write(1)
+    try:
+        yield
+    finally:
+        for (_, write), count in zip(_controls(), before, strict=True):
+            write(count)
+
+
+def level_means(rates: Floats, cells: Ints, count: int) -> Floats:
+    """Mean rate of each cell, per draw: `rates` (draws × points), `cells` says in which cell a point lies.
+
+    An empty cell has the mean of all points: it says nothing.
+    """
+    sizes = np.bincount(cells, minlength=count)
+    order = np.argsort(cells, kind="stable")
+    edges = np.concatenate([[0], np.cumsum(sizes)])
+    sums = np.add.reduceat(np.hstack([rates[:, order], np.zeros((len(rates), 1))]), edges[:-1], axis=1)
+    means = np.where(sizes > 0, sums / np.maximum(sizes, 1), rates.mean(axis=1, keepdims=True))
+    return floats(means)
+
+
+def shares(rates: Floats, levels: Ints, sizes: Sequence[int], effect: Sequence[int]) -> Floats:
+    """The share of the variance over the grid that an effect alone explains, per draw (Sobol 1993).
+
+    One axis: the variance of its level means. Two axes: that of their cell means, less what each explains alone.
+    """
+    total = np.maximum(rates.var(axis=1), 1e-12)
+    if len(effect) == 1:
+        return floats(_between(rates, levels[:, effect[0]], sizes[effect[0]]) / total)
+    first, second = effect
+    cells = levels[:, first] * sizes[second] + levels[:, second]
+    both = _between(rates, cells, sizes[first] * sizes[second])
+    alone = sum(_between(rates, levels[:, d], sizes[d]) for d in (first, second))
+    return floats(np.maximum(both - alone, 0.0) / total)
+
+
+def _between(rates: Floats, cells: Ints, count: int) -> Floats:
+    weights = np.bincount(cells, minlength=count) / len(cells)
+    means = level_means(rates, cells, count)
+    return floats((means**2 @ weights) - (means @ weights) ** 2)

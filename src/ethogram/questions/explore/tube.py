@@ -11,7 +11,7 @@ from ethogram.estimate import Estimate
 from ethogram.statistics.interval import wilson
 
 from .certificate import Certificate
-from .levelset import Scores, score_calls
+from .levels import Scores, score_calls
 from .problem import FEW, POCKET, Floats, Posterior, Problem, Tally, progress
 
 RoundStatus = Literal["FIRST_ROUND", "IMPROVED", "REGRESSED", "NO_CHANGE"]

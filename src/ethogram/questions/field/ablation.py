@@ -19,8 +19,8 @@ from ethogram.estimate import Estimate
 from ethogram.measures.columns import Floats
 from ethogram.statistics import interval, multiplicity, spread
 
-from . import contrast
-from . import standardised as twin
+from . import features
+from . import standardised
 from .field import Field
 from .rate_contrasts import convergence_contrast, pass_rate_contrast
 
@@ -171,7 +171,7 @@ def _on_one_scale(fields: Sequence[Field], shared: list[str]) -> tuple[list[_Cel
         parts.append(part)
         indices.append(index)
         moments.append(spread.cells(part.points, index, len(shared), spread.log_features))
-    scale = twin.scale_from(*moments)
+    scale = standardised.scale_from(*moments)
     if not scale.alive.any():
         raise BadInput("no dimension varies within a task and condition; measure something that does, or run more")
     sd, alive = scale.sd, scale.alive
@@ -291,8 +291,8 @@ def _width_effect(used: Sequence[tuple[float, _Cell]], level: float, count: int)
     if any(not np.isfinite(w.log_variance) for w in widths):
         why = "some condition has too few attempts per task; it needs 3 of every task, or 2 of each of 5 tasks"
         return Estimate(value=value, why=why, **common), None
-    if any(w.log_variance > twin.MOST_LOG_VARIANCE for w in widths):
-        return Estimate(value=value, why=f"in some condition {twin.ONE_RUN}", **common), None
+    if any(w.log_variance > standardised.MOST_LOG_VARIANCE for w in widths):
+        return Estimate(value=value, why=f"in some condition {standardised.ONE_RUN}", **common), None
     variances = [w * w * p.width.log_variance for w, p in used]
     df = spread.welch_df(variances, [p.width.df for _, p in used])
     low, high = spread.log_interval(value, sum(variances), df, level)
@@ -317,9 +317,9 @@ def _centre_effect(
         return Estimate(value=None, why=why, method=distance, **common), plain, None
     found = spread.Shift(vector, covariance * reach, df, square, 0)
     ends = [float(np.sqrt(max(float(e), 0.0) / unit)) for e in spread.norm_interval(found, level)]
-    each_one = contrast.Contrast(vector, np.diag(covariance) * reach, np.full(vector.size, df), 0)
+    each_one = features.Contrast(vector, np.diag(covariance) * reach, np.full(vector.size, df), 0)
     low, high = interval.student(each_one.value, each_one.variance, each_one.df, level)
-    p = float(multiplicity.holm(contrast.contrast_test(each_one)).min())
+    p = float(multiplicity.holm(features.contrast_test(each_one)).min())
     place = np.cumsum(alive) - 1
     dimensions = {
         name: Estimate(
@@ -339,9 +339,9 @@ def _cell(settings: dict[str, str], cell: _Cell, level: float) -> AblationCell:
         settings=settings,
         K=cell.part.K,
         seed_width=cell.part.metrics().width(),
-        width=twin.width_as_estimate(cell.width, level, kind),
-        pass_rate=twin.pass_rate(cell.part, level),
-        convergence=twin.convergence(cell.part, level),
+        width=standardised.width_as_estimate(cell.width, level, kind),
+        pass_rate=standardised.pass_rate(cell.part, level),
+        convergence=standardised.convergence(cell.part, level),
     )
 
 

@@ -15,12 +15,12 @@ from ethogram.errors import BadUsage, Refused
 from ethogram.estimate import Estimate
 from ethogram.traces import SUCCESS_AT
 
+from .chain import walk
 from .field import Field
 from .horizon import MembershipRule
 from .metrics import DimensionReading, FieldMetrics
 from .projection import centres, project
 from .results import CorridorCheck, FieldResult
-from .stages import walk
 
 
 def compare_variance_bar(

@@ -20,7 +20,7 @@ from ethogram.measures.dimension import Dimension
 from ethogram.statistics import permutation, spread
 
 from . import fieldtests
-from . import standardised as twin
+from . import standardised
 from .field import Field
 from .horizon import MembershipRule
 
@@ -205,7 +205,7 @@ class Corridor:
         """
         self._same_dimensions(field)
         outside = sum(a.inside is False for a in self.adherence(field, alpha))
-        draws = twin.fewer_draws(draws, self.K + field.K)
+        draws = standardised.fewer_draws(draws, self.K + field.K)
         known = set(self.field.tasks)
         shared = np.array([t in known for t in field.tasks], dtype=bool)
         tested = int(np.sum(shared[field.task_index]))
@@ -232,7 +232,7 @@ class Corridor:
         """Both on the scale of all their runs together: a scale that knows who is new would spoil the level."""
         rough = fieldtests.paired(self.field, field)
         both = np.concatenate([p.points for p in rough.parts])
-        scale = twin.scale_from(spread.cells(both, rough.task, len(rough.tasks), spread.log_features))
+        scale = standardised.scale_from(spread.cells(both, rough.task, len(rough.tasks), spread.log_features))
         return fieldtests.paired(self.field, field, scale)
 
     def _gap(self, state: str, rule: MembershipRule, part: Field, level: float, draws: int, seed: int) -> CorridorGap:

@@ -20,7 +20,7 @@ from ethogram.measures.dimension import Dimension
 from ethogram.traces import Trace
 
 from . import horizon as horizons
-from . import intent as intents_
+from .horizon import Program, Split, families, first_seen, has_motif, program
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -278,14 +278,14 @@ class Field(Generic[T]):
         return list(dict.fromkeys(label for path in self._held.paths("intents") for label, _ in path))
 
     @property
-    def programs(self) -> list[intents_.Program]:
+    def programs(self) -> list[Program]:
         """Every program that occurs, by first appearance."""
-        return intents_.first_seen(self._programs)
+        return first_seen(self._programs)
 
     def regime(self, pattern: str | Sequence[str]) -> Field:
         """The trajectories whose program contains the pattern in one piece; regimes overlap."""
         motif = (pattern,) if isinstance(pattern, str) else tuple(pattern)
-        mask = np.array([intents_.has_motif(p, motif) for p in self._programs], dtype=bool)
+        mask = np.array([has_motif(p, motif) for p in self._programs], dtype=bool)
         return self.subset(mask, f"regime {' → '.join(motif)}")
 
     def program_family(self, prefix: str | Sequence[str]) -> Field:
@@ -294,14 +294,14 @@ class Field(Generic[T]):
         mask = np.array([p[: len(start)] == start for p in self._programs], dtype=bool)
         return self.subset(mask, f"family {' → '.join(start)}")
 
-    def width_split(self, depth: int | None = None) -> intents_.Split:
+    def width_split(self, depth: int | None = None) -> Split:
         """Width within families and between their centres; families share the first `depth` intents, or all."""
-        own = intents_.families(self._programs, depth)
-        names = intents_.first_seen(own)
+        own = families(self._programs, depth)
+        names = first_seen(own)
         from .metrics import split_of_width
 
         within, between = split_of_width(self.points, np.array([names.index(f) for f in own], dtype=np.int64))
-        return intents_.Split(within + between, within, between, {f: own.count(f) for f in names})
+        return Split(within + between, within, between, {f: own.count(f) for f in names})
 
     @classmethod
     def _part(cls, dimensions: tuple[Dimension, ...], held: Columns) -> Field:
@@ -314,8 +314,8 @@ class Field(Generic[T]):
         return Columns(self.d)
 
     @property
-    def _programs(self) -> list[intents_.Program]:
-        return [intents_.program(path) for path in self._held.paths("intents")]
+    def _programs(self) -> list[Program]:
+        return [program(path) for path in self._held.paths("intents")]
 
     @cached_property
     def _order(self) -> tuple[str, ...]:

@@ -18,8 +18,8 @@ from ethogram.statistics import interval, multiplicity, permutation, spread, str
 from ethogram.statistics.permutation import MaxT
 from ethogram.traces.outcome import SUCCESS_AT
 
-from . import contrast
-from . import standardised as twin
+from . import standardised
+from .features import Contrast, class_difference, contrast_test
 from .field import Field
 
 
@@ -100,27 +100,25 @@ def generator(seed: int, purpose: str) -> np.random.Generator:
 
 def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
     """Outcome classes permuted within tasks; refused below three of a class."""
-    sides, scale = twin.counts(field), twin.scale_of(field)
-    why = twin.too_few_per_side(sides)
-    if sides.tasks == 0 or min(sides.plus, sides.minus) < twin.LEAST_PER_SIDE or not scale.alive.any():
+    sides, scale = standardised.counts(field), standardised.scale_of(field)
+    why = standardised.too_few_per_side(sides)
+    if sides.tasks == 0 or min(sides.plus, sides.minus) < standardised.LEAST_PER_SIDE or not scale.alive.any():
         return SeparationTest({}, {}, 0, 1.0, why or "no dimension varies within a task")
-    kinds = twin.classes(field)
+    kinds = standardised.classes(field)
     part = field.subset(kinds < 2, "scored") if (kinds == 2).any() else field
     success = (kinds[kinds < 2] == 1).astype(np.float64)
     groups, rng = len(part.tasks), generator(seed, "field separation")
     ways = permutation.log_arrangements(part.task_index, success > 0, groups)
-    if part.K > twin.LARGE:
-        whole = spread.merged(twin.log_cells(part), twin.CLASSES)
+    if part.K > standardised.LARGE:
+        whole = spread.merged(standardised.log_cells(part), standardised.CLASSES)
         score, covariance = spread.scores(part.points, success, part.task_index, whole.mean, spread.log_features)
         kept = np.flatnonzero(scale.alive)
         draws = max(draws, 9999)
         found = permutation.max_t_normal(score[kept], covariance[np.ix_(kept, kept)], draws, rng)
-        method = (
-            f"normal limit of outcomes permuted within tasks ({part.K} attempts, above {twin.LARGE}), {draws} draws"
-        )
+        method = f"normal limit of outcomes permuted within tasks ({part.K} attempts, above {standardised.LARGE}), {draws} draws"
     else:
         method = f"outcomes permuted within tasks, {draws} draws"
-        x = twin.standardised(part, scale)
+        x = standardised.standardised(part, scale)
         found = permutation.association(x, success, part.task_index, groups, draws, rng)
     names = [n for n, alive in zip(field.names, scale.alive, strict=True) if alive]
     return SeparationTest(
@@ -149,7 +147,7 @@ def compare_fields(
         tasks=len(pair.tasks),
         K=(pair.parts[0].K, pair.parts[1].K),
         widths=(pair.parts[0].metrics().width(), pair.parts[1].metrics().width()),
-        convergences=(twin.convergence(pair.parts[0], level), twin.convergence(pair.parts[1], level)),
+        convergences=(standardised.convergence(pair.parts[0], level), standardised.convergence(pair.parts[1], level)),
         width_ratio=ratio,
         centre_shift=moved,
         pass_rate_difference=passes,
@@ -162,7 +160,7 @@ def compare_fields(
     )
 
 
-def paired(first: Field, second: Field, scale: twin.Scale | None = None) -> Pair:
+def paired(first: Field, second: Field, scale: standardised.Scale | None = None) -> Pair:
     """Both fields on the tasks that they share, on the scale of the spread within task and field."""
     if first.names != second.names:
         raise BadUsage("two fields can be compared only with the same dimensions in the same order; measure both alike")
@@ -177,12 +175,12 @@ def paired(first: Field, second: Field, scale: twin.Scale | None = None) -> Pair
     place = {t: i for i, t in enumerate(shared)}
     index = [np.array([place[t] for t in f.tasks], dtype=np.int64)[f.task_index] for f in parts]
     found = [spread.cells(f.points, g, len(shared), spread.log_features) for f, g in zip(parts, index, strict=True)]
-    used = twin.scale_from(*found) if scale is None else scale
+    used = standardised.scale_from(*found) if scale is None else scale
     if used.df == 0:
         # one run per task and side: the spread within tasks over both sides is all there is
         both = np.concatenate([f.points for f in parts])
-        used = twin.scale_from(spread.cells(both, np.concatenate(index), len(shared), spread.log_features))
-    x = np.concatenate([twin.standardised(f, used) for f in parts])
+        used = standardised.scale_from(spread.cells(both, np.concatenate(index), len(shared), spread.log_features))
+    x = np.concatenate([standardised.standardised(f, used) for f in parts])
     second_arm = np.repeat([False, True], [parts[0].K, parts[1].K])
     return Pair(x, second_arm, np.concatenate(index), shared, used.alive, used.sd, (parts[0], parts[1]))
 
@@ -203,9 +201,9 @@ def width_ratio(pair: Pair, level: float) -> tuple[Estimate, Test]:
     if not np.isfinite(found.log_variance):
         why = f"{found.rows} trajectories in {found.groups} tasks are too few; it needs 3 on each side of every task"
         return Estimate(value=found.value, why=why, **common), Test(of="width", p=None, method=method, why=why)
-    if found.log_variance > twin.MOST_LOG_VARIANCE:
-        return Estimate(value=found.value, why=twin.ONE_RUN, **common), Test(
-            of="width", p=None, method=method, why=twin.ONE_RUN
+    if found.log_variance > standardised.MOST_LOG_VARIANCE:
+        return Estimate(value=found.value, why=standardised.ONE_RUN, **common), Test(
+            of="width", p=None, method=method, why=standardised.ONE_RUN
         )
     low, high = spread.log_interval(found.value, found.log_variance, found.df, level)
     p = spread.log_test(found.value, found.log_variance, found.df)
@@ -229,10 +227,10 @@ def centre(pair: Pair, level: float, draws: int, seed: int) -> tuple[Estimate, l
     found = spread.shift(arms[0][0], arms[1][0], cross[0], cross[1])
     least = -permutation.log_arrangements(pair.task, pair.second, groups)
     # a scale that knows the arms would favour the observed labels: here the spread within tasks over both
-    whole = twin.scale_from(spread.cells(pair.x, pair.task, groups)).sd
-    many = pair.second.size > twin.LARGE and pair.second.size / groups >= twin.LARGE_TASK
+    whole = standardised.scale_from(spread.cells(pair.x, pair.task, groups)).sd
+    many = pair.second.size > standardised.LARGE and pair.second.size / groups >= standardised.LARGE_TASK
     test = permutation.centre_tests_normal if many else permutation.centre_tests
-    draws = draws if many else twin.fewer_draws(draws, pair.second.size)
+    draws = draws if many else standardised.fewer_draws(draws, pair.second.size)
     tested = test(
         pair.x / np.where(whole > 0, whole, 1.0), pair.second, pair.task, groups, draws, generator(seed, "field centre")
     )
@@ -291,7 +289,7 @@ def _pass_difference(pair: Pair, level: float) -> tuple[Estimate, Test]:
 
 
 def _dimensions(pair: Pair, features: MaxT, level: float) -> tuple[DimensionShift, ...]:
-    found = contrast.class_difference(spread.cells(pair.x, pair.task * 2 + pair.second, 2 * len(pair.tasks)))
+    found = class_difference(spread.cells(pair.x, pair.task * 2 + pair.second, 2 * len(pair.tasks)))
     low, high = interval.student(found.value, found.variance, found.df, level)
     raw = pair.parts[1].metrics().center() - pair.parts[0].metrics().center()
     changes, parted = _separation_changes(pair, level)
@@ -326,8 +324,8 @@ def _dimensions(pair: Pair, features: MaxT, level: float) -> tuple[DimensionShif
 
 def _separation_changes(pair: Pair, level: float) -> tuple[list[Estimate], dict[int, float]]:
     """Separation of the second minus that of the first on the common scale, and p with Holm over dimensions."""
-    found = [twin.class_contrast(p) for p in pair.parts]
-    sides = [twin.counts(p) for p in pair.parts]
+    found = [standardised.class_contrast(p) for p in pair.parts]
+    sides = [standardised.counts(p) for p in pair.parts]
     common: dict[str, Any] = {
         "level": level, "n": sum(s.plus + s.minus for s in sides), "of": "trajectories",
         "method": "difference of separations within tasks, standardised log feature; Welch's t",
@@ -337,11 +335,11 @@ def _separation_changes(pair: Pair, level: float) -> tuple[list[Estimate], dict[
     df = np.array(
         [spread.welch_df([a, b], [c, d]) for a, b, c, d in zip(*variances, found[0].df, found[1].df, strict=True)]
     )
-    change = contrast.Contrast(apart, variances[0] + variances[1], df, 0)
+    change = Contrast(apart, variances[0] + variances[1], df, 0)
     low, high = interval.student(change.value, change.variance, change.df, level)
-    p = contrast.contrast_test(change)
-    refused = next((w for w in map(twin.too_few_per_side, sides) if w), None)
-    enough = all(min(s.plus, s.minus) >= twin.LEAST_PER_SIDE for s in sides)
+    p = contrast_test(change)
+    refused = next((w for w in map(standardised.too_few_per_side, sides) if w), None)
+    enough = all(min(s.plus, s.minus) >= standardised.LEAST_PER_SIDE for s in sides)
     out, tested = [], []
     for j, sd in enumerate(pair.sd):
         if not pair.alive[j] or not np.isfinite(apart[j]):

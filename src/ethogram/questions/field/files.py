@@ -18,9 +18,11 @@ from ethogram.measures.sequence import READINGS
 from ethogram.measures.standard import Standards, chosen, dimensions, of_preset, of_tally
 from ethogram.measures.standard_states import default_states
 from ethogram.reading.episode_costs import known_costs
+from ethogram.reading.outcomes import chosen_entries
+from ethogram.reading.samples import traced_run
 from ethogram.reading.step_columns import StoredSteps
 from ethogram.reading.task_names import task_name, without_task
-from ethogram.store import Entry, Run
+from ethogram.store import Entry, Home, Run
 from ethogram.store.batch import traceless
 from ethogram.traces import SUCCESS_AT, File, Missing, Reasoning, Scored, Text, ToolCall, ToolResult, Trace
 
@@ -380,3 +382,13 @@ def _through_columns(
     if stones is not None:
         loaded.labels = columns.labels(stones)
         loaded.stones = stones
+
+
+def run_corridor(run: str | Run, *, preset: str = "standard", home: Home | str | None = None) -> CorridorFile:
+    """What `field_of` takes as a corridor: the successes of a run. Raises `BadInput` where it has none."""
+    found, how = traced_run(run, home, "field"), FieldOptions(preset=preset)
+    loaded = measure_traces([found], [chosen_entries(found, None, None)], how)
+    names, _ = usable_names([loaded], how, None)
+    return CorridorFile(
+        corridor=Corridor.of(loaded.field(names), name=found.name), field=None, preset=preset, reading=how.reading
+    )

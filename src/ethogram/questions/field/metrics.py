@@ -14,7 +14,7 @@ from ethogram.measures.columns import Floats, Ints, as_floats
 from ethogram.statistics import spread
 from ethogram.traces.outcome import SUCCESS_AT
 
-from . import standardised as twin
+from . import standardised
 from .field import Field
 from .fieldtests import SeparationTest, separation_test
 
@@ -156,10 +156,10 @@ class FieldMetrics:
         if metric not in PER_DIMENSION:
             raise NotFound.named("metric per dimension", metric, list(PER_DIMENSION))
         function = {
-            "center": twin.center,
-            "variance": twin.variance,
-            "separation": twin.separation,
-            "skew": twin.skew,
+            "center": standardised.center,
+            "variance": standardised.variance,
+            "separation": standardised.separation,
+            "skew": standardised.skew,
         }[metric]
         return function(self._field, level)
 
@@ -172,7 +172,7 @@ class FieldMetrics:
         field, test = self._field, self.separation_test(draws, seed)
         apart, center, variance = self.separation(), self.center(), self.variance()
         per = {metric: self.estimates(metric, level=level) for metric in PER_DIMENSION}
-        kinds = twin.classes(field)
+        kinds = standardised.classes(field)
         rows = tuple(
             DimensionReading(
                 name=dimension.name,
@@ -199,7 +199,9 @@ class FieldMetrics:
             convergence=json_number(self.convergence()),
             dimensions=rows,
             estimates={name: self._single(name, level) for name in SINGLE},
-            constant=tuple(n for n, alive in zip(field.names, twin.scale_of(field).alive, strict=True) if not alive),
+            constant=tuple(
+                n for n, alive in zip(field.names, standardised.scale_of(field).alive, strict=True) if not alive
+            ),
             notes=tuple(n for n in (test.why,) if n),
             test_method=test.method,
             draws=test.draws,
@@ -208,19 +210,19 @@ class FieldMetrics:
 
     def _single(self, metric: str, level: float) -> Estimate:
         if metric == "spread":
-            return twin.width(self._field, level, scaled=False)
+            return standardised.width(self._field, level, scaled=False)
         function = {
-            "width": twin.width,
-            "convergence": twin.convergence,
-            "pass_rate": twin.pass_rate,
-            "drift": twin.drift,
+            "width": standardised.width,
+            "convergence": standardised.convergence,
+            "pass_rate": standardised.pass_rate,
+            "drift": standardised.drift,
         }[metric]
         return function(self._field, level)
 
     @cached_property
     def _moments(self) -> spread.Cells:
         # one pass serves the classes too
-        return spread.merged(self._by_class(SUCCESS_AT), twin.CLASSES)
+        return spread.merged(self._by_class(SUCCESS_AT), standardised.CLASSES)
 
     @cached_property
     def _scores(self) -> Floats:
@@ -242,7 +244,9 @@ class FieldMetrics:
     def _by_class(self, threshold: float) -> spread.Cells:
         kept: dict[float, spread.Cells] = self.__dict__.setdefault("_classes", {})
         if threshold not in kept:
-            kept[threshold] = spread.cells(self._field.points, twin.classes(self._field, threshold), twin.CLASSES)
+            kept[threshold] = spread.cells(
+                self._field.points, standardised.classes(self._field, threshold), standardised.CLASSES
+            )
         return kept[threshold]
 
     def _place(self, dimension: str | int) -> int:

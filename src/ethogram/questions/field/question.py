@@ -27,7 +27,7 @@ from ethogram.traces import SUCCESS_AT
 
 from . import ablation
 from .ablation import Ablation, conditions_of
-from .chain import Chain, summarise
+from .chain import Chain, HorizonReading, summarise, walk
 from .corridor import Corridor
 from .field import Field
 from .fieldtests import compare_fields
@@ -44,7 +44,6 @@ from .files import (
 from .horizon import RULES, MembershipRule, NotMonotone
 from .metrics import FieldMetrics, FieldReport
 from .results import CorridorCheck, DimensionRow, FieldResult, HorizonRow, PlainDimension
-from .stages import HorizonReading, walk
 
 NOT_SET = "not set"
 EXPLORE = "explore"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ethogram.estimate import Estimate
 from ethogram.statistics.interval import ValueWithEnds, known_ends, mover
 
-from . import standardised as twin
+from . import standardised
 from .field import Field
 
 Weighted = Sequence[tuple[float, Field]]
@@ -43,7 +43,7 @@ def pass_rate_contrast(used: Weighted, level: float, count: int) -> tuple[Estima
     }  # fmt: skip
 
     def ends(at: float) -> _Interval | None:
-        return _combined(used, lambda field: twin.pass_rate(field, at), lambda x: x)
+        return _combined(used, lambda field: standardised.pass_rate(field, at), lambda x: x)
 
     found = ends(level)
     if found is None:
@@ -59,7 +59,7 @@ def convergence_contrast(used: Weighted, level: float, count: int) -> tuple[Esti
     }  # fmt: skip
 
     def ends(at: float) -> _Interval | None:
-        return _combined(used, lambda field: twin.convergence(field, at), _log)
+        return _combined(used, lambda field: standardised.convergence(field, at), _log)
 
     found = ends(level)
     if found is None:

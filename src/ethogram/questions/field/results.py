@@ -12,11 +12,10 @@ from ethogram.measures.standard import PRESETS, TOOL_CLASSES, dimensions, of_pre
 from ethogram.result import Result
 
 from .ablation import Ablation
-from .chain import Chain
+from .chain import Chain, HorizonReading
 from .corridor import Adherence, Alarm, CorridorGap
 from .fieldtests import FieldComparison
 from .horizon import MembershipRule
-from .stages import HorizonReading
 
 
 class PlainDimension(msgspec.Struct, frozen=True, kw_only=True):

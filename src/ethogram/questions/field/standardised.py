@@ -18,7 +18,7 @@ from ethogram.measures.columns import Bools, Floats, Ints
 from ethogram.statistics import interval, passk, spread
 from ethogram.traces.outcome import SUCCESS_AT
 
-from . import contrast, tails
+from . import features
 from .field import Field
 
 CLASSES = 3
@@ -155,8 +155,8 @@ def _with_tails(estimate: Estimate, found: spread.Width, x: Floats, task: Ints, 
     """A width with the interval that its tails allow, or the reason why they allow none."""
     if estimate.low is None or not np.isfinite(found.log_variance):
         return estimate
-    seen = tails.tails(x, task, int(task.max()) + 1)
-    ends = tails.width_interval(found, seen, level)
+    seen = features.tails(x, task, int(task.max()) + 1)
+    ends = features.width_interval(found, seen, level)
     if ends is not None:
         return msgspec.structs.replace(estimate, low=float(ends.low), high=float(ends.high))
     why = (
@@ -243,11 +243,11 @@ def separation(field: Field, level: float) -> dict[str, Estimate]:
     return out
 
 
-def class_contrast(field: Field) -> contrast.Contrast:
+def class_contrast(field: Field) -> features.Contrast:
     """Successes minus failures within tasks, per log feature."""
     whole = log_cells(field)
     rows = np.arange(whole.n.size).reshape(-1, CLASSES)[:, :2].ravel()
-    return contrast.class_difference(spread.Cells(*(part[rows] for part in whole)))
+    return features.class_difference(spread.Cells(*(part[rows] for part in whole)))
 
 
 def too_few_per_side(sides: MixedTasks) -> str | None:
@@ -283,14 +283,14 @@ def skew(field: Field, level: float) -> dict[str, Estimate]:
             out[name] = Estimate(value=None, why=f"{what} never varies within a task", **common)
             continue
         column = spread.log_features(part.points[:, j : j + 1])
-        value, variance, df = contrast.correlation_left_out(column, y, group, tasks)
+        value, variance, df = features.correlation_left_out(column, y, group, tasks)
         if not np.isfinite(value[0]):
             out[name] = Estimate(value=None, why="this dimension never varies here within a task", **common)
         elif not enough or not np.isfinite(variance[0]) or df < 2:
             why = refusal or "the correlation is perfect with or without some trajectory, so its spread is unknown"
             out[name] = Estimate(value=float(value[0]), why=why, **common)
         else:
-            low, high = contrast.bounded_interval(value[0], variance[0], df, level)
+            low, high = features.bounded_interval(value[0], variance[0], df, level)
             out[name] = Estimate(value=float(value[0]), low=float(low), high=float(high), why=refusal, **common)
     return out
 

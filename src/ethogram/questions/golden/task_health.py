@@ -16,8 +16,8 @@ import numpy as np
 
 from ethogram.estimate import Estimate
 from ethogram.statistics import interval
-
-from . import correlation
+from ethogram.statistics._numeric import Numbers, floats, normal_quantile
+from ethogram.statistics.interval import Interval
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 HealthFinding = Literal["saturated", "dead", "flaky", "at_odds", "slow", "costly"]
@@ -138,13 +138,13 @@ def _item_rest(tasks: Sequence[TaskRuns], level: float) -> list[Estimate]:
             out.append(Estimate(value=None, why=why, **about))
             continue
         remainder = (centred.sum(axis=0) - centred[i])[own] / others[own]
-        found = correlation.negative(centred[i][own], remainder, DRAWS, _generator(task.task))
+        found = negative(centred[i][own], remainder, DRAWS, _generator(task.task))
         if np.isnan(found.r):
             out.append(
                 Estimate(value=None, why="its pass rate, or that of the other tasks, is the same in every run", **about)
             )
             continue
-        low, high = correlation.fisher(found.r, n, each)
+        low, high = fisher(found.r, n, each)
         # Fisher's interval leans on normal rates; the permutation test does not, so both must agree
         top = float(high) if found.p <= 1 - each else max(float(high), 0.0)
         out.append(Estimate(value=found.r, low=float(low), high=max(top, found.r), **about))
@@ -307,3 +307,30 @@ def _needs(success: Estimate, rest: Estimate, found: Sequence[HealthFinding]) ->
     if rest.value is None and rest.n < LEAST_RUNS:
         needs.append(f"to compare this task with the others: {rest.why}")
     return needs
+
+
+class Negative(NamedTuple):
+    """Pearson's correlation (NaN where a column does not vary) and the share of permutations that are as low."""
+
+    r: float
+    p: float
+
+
+def fisher(r: float, n: int, level: float) -> Interval:
+    """Fisher's z interval of a correlation over n pairs; [-1, 1] below four pairs."""
+    if n < 4:
+        return Interval(floats(-1.0), floats(1.0))
+    z = np.arctanh(np.clip(r, -1 + 1e-12, 1 - 1e-12))
+    half = float(normal_quantile(0.5 + level / 2)) / np.sqrt(n - 3)
+    return Interval(floats(np.tanh(z - half)), floats(np.tanh(z + half)))
+
+
+def negative(x: Numbers, y: Numbers, draws: int, rng: np.random.Generator) -> Negative:
+    """Test for a negative correlation: x is permuted `draws` times (Phipson and Smyth 2010)."""
+    a, b = floats(x) - np.mean(floats(x)), floats(y) - np.mean(floats(y))
+    scale = np.sqrt(np.sum(a * a) * np.sum(b * b))
+    if not scale > 1e-12:
+        return Negative(float("nan"), 1.0)
+    r = float(np.sum(a * b) / scale)
+    dealt = rng.permuted(np.tile(a, (draws, 1)), axis=1) @ b / scale
+    return Negative(r, float((1 + np.sum(dealt <= r + 1e-12)) / (draws + 1)))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, ClassVar
 
 from ethogram.arguments import at_least
+from ethogram.arrays import arrow_table
 from ethogram.display import Drawing, Presentation
+from ethogram.measures.metrics import metrics
+from ethogram.reading.outcomes import episode_metrics
 from ethogram.result import Result
 from ethogram.store import Home, Lake, Run, home_of
 
@@ -89,10 +92,27 @@ def arrow(
 
 
 def _metrics(runs: Sequence[Run]) -> Any:
-    from .metric_view import metric_table  # needs what measures
 
     return metric_table(runs)
 
 
 MORE_VIEWS: Mapping[str, Callable[[Sequence[Run]], Any]] = MappingProxyType({"metrics": _metrics})
 """Views of what follows from the lake, beside those of what it holds."""
+
+
+def metric_table(runs: Iterable[Run]) -> Any:
+    """An Arrow table: run, episode and trace of each row, and a column per metric, null where it is unknown."""
+    import pyarrow as pa
+
+    names = list(metrics())
+    texts = ("run", "episode", "trace_id")
+    columns: dict[str, list[Any]] = {name: [] for name in (*texts, *names)}
+    for run in runs:
+        figures = episode_metrics(run)
+        inside = [f"{batch.id}:{i}" for batch in run.batches for i in range(len(batch))]
+        columns["run"] += [run.name] * (len(run.entries) + len(inside))
+        columns["episode"] += [*(e.head.episode for e in run.entries), *inside]
+        columns["trace_id"] += [*(e.head.trace_id for e in run.entries), *([None] * len(inside))]
+        for name in names:
+            columns[name] += [None if value != value else value for value in figures[name].tolist()]
+    return arrow_table(columns, pa.schema([*((t, pa.string()) for t in texts), *((n, pa.float64()) for n in names)]))

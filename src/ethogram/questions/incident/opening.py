@@ -1,4 +1,15 @@
-"""Opening an incident: from one failing trace to a dated record with its owner and its rollback."""
+"""Opening an incident: from one failing trace to a dated record with its owner and its rollback.
+
+The playbook says for each class of failure which command rolls a bad version back:
+
+    # playbook.yaml
+    loop:
+      rollback: kubectl rollout undo deployment/agent
+    other:
+      rollback: git revert --no-edit HEAD && make deploy
+
+It is looked for in the current folder, beside the run's suite and beside the home; the first one counts.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +17,13 @@ from pathlib import Path
 
 import msgspec
 
-from ethogram.errors import BadUsage, NotFound
+from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.findings.findings import FAILURE_CLASSES
 from ethogram.findings.verifier_messages import what_checks_said
 from ethogram.measures.divergence import diverge
 from ethogram.measures.sequence import read_positions
 from ethogram.questions.why.decisions import step_words
-from ethogram.questions.why.owners import OTHER, owners_of
+from ethogram.questions.why.owners import OTHER, owners_of, places_beside
 from ethogram.questions.why.run_findings import gather_findings, step_text
 from ethogram.reading.dates import now, person
 from ethogram.reading.episode_costs import known_costs
@@ -22,10 +33,10 @@ from ethogram.reading.traces import find_trace
 from ethogram.store import Entry, Home, Run, home_of
 from ethogram.store.incidents import new_incident
 from ethogram.store.lake import FORK, REPLAY
+from ethogram.suites.files import read_yaml
 from ethogram.traces import Missing, Scored, Trace, metered
 
 from .incident import EvidencePair, FailureCost, IncidentEvent, IncidentFacts, incident_of
-from .playbook import rollback_for
 from .records import IncidentResult, read_incident, stored_event
 
 MOST_PASSING = 8
@@ -192,3 +203,48 @@ def nearest_passing(home: Home, run: Run, entry: Entry) -> tuple[Run, Entry] | N
 
 def _short(trace: str) -> str:
     return trace.removeprefix("b2:")[:12]
+
+
+FILE = "playbook.yaml"
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to do about one class of failure."""
+
+    rollback: str
+
+
+def rollback_for(run: Run, failure: str | None, given: Path | None = None) -> tuple[str | None, str]:
+    """The command for a class of failure, or None, and where it comes from or why there is none.
+
+    `given` names the file; raises `BadInput` where it, or one that was found, cannot be used.
+    """
+    if given is not None and not given.is_file():
+        raise BadInput(f"there is no playbook at {str(given)!r}", where=str(given))
+    path = given or next((p for p in places_beside(run, FILE) if p.is_file()), None)
+    if path is None:
+        return (
+            None,
+            f"no {FILE} in the working folder, beside the suite or in the home; write one before the next incident",
+        )
+    plays = _read(path)
+    for name in (failure, OTHER):
+        if name is not None and name in plays:
+            return plays[name].rollback, f"{path.name}, {name}"
+    return None, f"{path.name} has no entry for {failure or 'an unknown class'} and none for {OTHER}"
+
+
+def _read(path: Path) -> dict[str, Play]:
+    known = (*FAILURE_CLASSES, OTHER)
+    try:
+        found = msgspec.convert(read_yaml(path, path.name) or {}, dict[str, Play])
+    except msgspec.ValidationError as error:
+        raise BadInput(
+            f"{path.name} cannot be used: {error}; write 'rollback: COMMAND' below each class", where=str(path)
+        ) from None
+    odd = sorted(found.keys() - set(known))
+    if odd:
+        raise BadInput(
+            f"{path.name} names {odd[0]!r}, which is not a class; classes are: {', '.join(known)}", where=str(path)
+        )
+    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import product
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -19,9 +20,9 @@ from ethogram.findings.phrases import CLAIMS_SUCCESS, MOST_READ
 from ethogram.findings.rubric import TraceVerdict
 from ethogram.findings.step_words import TraceWords
 from ethogram.statistics import interval, permutation, shares
+from ethogram.statistics._numeric import Numbers, floats
 from ethogram.traces import Trace
 
-from . import signs
 from .judges import Preference
 
 ALPHA = 0.05
@@ -165,7 +166,7 @@ def _between(rows: _StyleRows, rng: np.random.Generator) -> permutation.MaxT:
 
 
 def _style_slope(rows: _StyleRows, level: float) -> Estimate:
-    slope, variance, clusters = signs.clustered_slope(rows.x[:, 0], rows.y, rows.task)
+    slope, variance, clusters = clustered_slope(rows.x[:, 0], rows.y, rows.task)
     n = int(np.unique(rows.trace).size)
     if np.isnan(slope) or not np.any(rows.y):
         why = "all texts are of one length" if np.isnan(slope) else "verdicts do not vary where the reference does not"
@@ -216,7 +217,7 @@ def _report(bias: Bias, units: Iterable[tuple[str, float]], what: str, changed: 
     n = len(values)
     if n < FEWEST:
         return _not_measured(bias, f"needs {FEWEST} traces or tasks that can show it, and has {n}", what)
-    p = signs.sign_flip(values, DRAWS, np.random.default_rng(n))
+    p = sign_flip(values, DRAWS, np.random.default_rng(n))
     mean = float(np.mean(values))
     variance = float(np.var(values, ddof=1)) / n
     if variance > 0:
@@ -300,3 +301,40 @@ def _means(values: Floats, group: Ints, groups: int) -> Floats:
     sums = np.bincount(group, weights=values, minlength=groups)
     means = sums / np.maximum(np.bincount(group, minlength=groups), 1)
     return np.asarray(means[group], dtype=np.float64)
+
+
+EXACT_UP_TO = 14
+"""Up to this number of differences that are not zero, every pattern of signs is counted."""
+
+
+def sign_flip(values: Numbers, draws: int, rng: np.random.Generator) -> float:
+    """The two-sided p-value of Σ values if each value were as likely with the other sign (Fisher 1935).
+
+    Zeros stay zeros. With many values `draws` random patterns are taken, and the observed one counts among them, so
+    that the level holds.
+    """
+    v = floats(values)
+    v = v[v != 0]
+    if not v.size:
+        return 1.0
+    seen = abs(float(v.sum())) * (1 - 1e-12)
+    if v.size <= EXACT_UP_TO:
+        signs = np.array(list(product((1.0, -1.0), repeat=v.size)))
+        return float(np.mean(np.abs(signs @ v) >= seen))
+    drawn = np.abs(rng.choice((-1.0, 1.0), size=(draws, v.size)) @ v)
+    return float((1 + np.sum(drawn >= seen)) / (draws + 1))
+
+
+def clustered_slope(x: Numbers, y: Numbers, cluster: Numbers) -> tuple[float, float, int]:
+    """The slope of y on x through the origin, its variance robust to clusters (Liang and Zeger 1986), and clusters.
+
+    Both must have mean zero in whatever groups they are compared. The variance has the factor G / (G - 1).
+    """
+    xs, ys, at = floats(x), floats(y), np.asarray(cluster, dtype=np.int64)
+    size: Floats = np.array(float(xs @ xs))
+    clusters = int(np.unique(at).size)
+    if size <= 0 or clusters < 2:
+        return np.nan, np.nan, clusters
+    slope = float(xs @ ys / size)
+    scores = np.bincount(at, weights=xs * (ys - slope * xs))
+    return slope, float(clusters / (clusters - 1) * np.sum(scores**2) / size**2), clusters

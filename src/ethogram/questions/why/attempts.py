@@ -13,8 +13,7 @@ from ethogram.statistics.interval import wilson
 from ethogram.store import Home, Run, home_of
 from ethogram.traces import Missing, Scored
 
-from .branching import Stem, branching
-from .decisions import DecisionPoint
+from .decisions import DecisionPoint, Stem, branching
 from .question import read_why
 from .results import Cause
 from .run_findings import AllFindings, EventRow

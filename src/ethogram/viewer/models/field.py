@@ -8,10 +8,10 @@ from ethogram.estimate import Estimate
 from ethogram.measures.standard import PRESETS
 from ethogram.questions.field.chain import Chain
 from ethogram.questions.field.cloud import Cloud, CloudPoint, field_cloud
+from ethogram.questions.field.files import run_corridor
 from ethogram.questions.field.horizon import MembershipRule
 from ethogram.questions.field.question import field
 from ethogram.questions.field.results import CorridorCheck, DimensionRow, FieldResult, HorizonRow
-from ethogram.questions.field.rulers import run_corridor
 from ethogram.store import Run
 from ethogram.viewer.library import Library
 

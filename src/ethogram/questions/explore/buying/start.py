@@ -12,11 +12,10 @@ from ethogram.arguments import at_least, between
 from ethogram.cluster import check_engine
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.questions.explore.acquisition import EPISODES_PER_UNIT
-from ethogram.questions.explore.documents import METADATA
+from ethogram.questions.explore.documents import METADATA, same_grid
 from ethogram.questions.explore.exploration import ROUNDS, Metadata, Rounds
 from ethogram.questions.explore.files_v1 import check_same, derived_uuid
 from ethogram.questions.explore.grid import Grid
-from ethogram.questions.explore.grid_file import same_grid
 from ethogram.questions.explore.problem import POCKET, StopRule
 from ethogram.questions.explore.strategies import SEEDS_OWN, RoundSizes
 from ethogram.store import Home, Run

@@ -14,9 +14,9 @@ from ethogram.harness.options import RunOptions
 from ethogram.harness.planning import agent_for, check_meters, meters_of, suite_of
 from ethogram.harness.session import Quiet, Session
 from ethogram.plans import Episode, Suite, episode_seed
+from ethogram.questions.explore.documents import grid_of_file
 from ethogram.questions.explore.exploration import Metadata, csv_value
 from ethogram.questions.explore.grid import ROUND, Grid, grid_from
-from ethogram.questions.explore.grid_file import grid_of_file
 from ethogram.questions.explore.point_outcomes import PointOutcomes, bought_outcomes
 from ethogram.store import Home, Run, RunWriter, home_of
 from ethogram.store.batch import MISSING
