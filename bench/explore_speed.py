@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from _common import QUICK, child, cpu, new_home, table, verdict
 
 import ethogram
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.explore.problem import Problem, Tally
 from ethogram.questions.explore.strategies import RoundSizes, make_strategy

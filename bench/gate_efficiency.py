@@ -33,7 +33,8 @@ from grids import grid_outcomes
 
 from ethogram.questions.gate import informative_order as allocation
 from ethogram.questions.gate import power, sequential
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, led, plan_gate
+from ethogram.questions.gate.allocation import led, plan_gate
+from ethogram.questions.gate.plan import GatePlan, GateSettings
 from ethogram.statistics import stratified
 
 TASKS, ALPHA, POWER, STORED, PILOT = 50, 0.05, 0.8, 20, 4

@@ -15,6 +15,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ethogram.store import ledger_file
+from ethogram.store.entry import Header
+
 sys.path.insert(0, str(Path(__file__).parent))
 import msgspec
 import numpy as np
@@ -26,7 +29,7 @@ from ethogram.questions.field.question import field
 from ethogram.questions.field.results import standard_table
 from ethogram.reading.step_columns import StoredSteps
 from ethogram.store import Entry, Home, Lake, Run, ledger
-from ethogram.store.ledger import Place
+from ethogram.store.entry import Place
 from ethogram.store.segment import SPAN_COLUMNS
 from ethogram.store.writer import publish_table
 from ethogram.traces import Head, Message, Scored, Span, SpanId, Text, Trace, episode_id, trace_id
@@ -108,14 +111,14 @@ def copies(home: Home) -> None:
             )
             for i, e in enumerate(entries)
         ]
-        top = ledger.Header(
-            schema_version=ledger.SCHEMA_VERSION,
+        top = Header(
+            schema_version=ledger_file.SCHEMA_VERSION,
             writer="bench",
             number=copy,
             committed_ns=time.time_ns(),
             files=(file,),
         )
-        name, segment = ledger.encode_segment(top, own)
+        name, segment = ledger_file.encode_segment(top, own)
         run.files.publish(f"{run.path}/{ledger.FOLDER}/{name}", segment)
 
 

@@ -50,7 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": {"traces", "plans", "prices", "store", "checks", "capture", "harness", "questions"},
     "worlds": {"traces", "plans", "loading", "store", "wire", "harness", "reading", "questions"},
     "agent_fields": {"measures", "questions"},
-    "cli": {"prices", "store", "capture", "wire", "harness", "reading", "questions", "worlds", "viewer"},
+    "cli": {"measures", "prices", "store", "capture", "wire", "harness", "reading", "questions", "worlds", "viewer"},
     "extend": {"traces", "store", "checks", "measures", "perturbations", "capture", "viewer"},
     "__main__": {"cli"},
 }
@@ -135,6 +135,20 @@ def test_only_what_buys_starts_runs(modules: dict[str, Module]) -> None:
         if target.partition(".")[0] == "harness"
     ]
     assert not bent, "\n".join(bent)
+
+
+def test_a_name_has_one_home(modules: dict[str, Module]) -> None:
+    """`from .a import b as b` would make a second place to import `b` from; the front doors are for that."""
+    again = [
+        f"{module.name}: {alias.name}"
+        for module in modules.values()
+        if module.name not in {"", "extend"}
+        for node in ast.walk(module.tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    ]
+    assert not again, f"import these from where they are defined: {', '.join(again)}"
 
 
 def test_leaves_import_only_leaves(modules: dict[str, Module]) -> None:

@@ -21,8 +21,8 @@ from ethogram.questions.cost.question import cost
 from ethogram.questions.cost.records import CostOptions
 from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.fork.buying.fork import ForkOptions
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.planner import PlanSettings
-from ethogram.questions.gate.verdict import GateSettings
 from ethogram.questions.judging.buying.session import JudgeOptions
 from ethogram.questions.logs.imports import ImportOptions
 from ethogram.store import open_home

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.worlds.toy_v1 import known_world
 

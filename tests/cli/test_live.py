@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from ethogram.cli.live import LiveCounts, lasting
-from ethogram.harness.suites import EpisodeReport
+from ethogram.harness.executor import EpisodeReport
 from ethogram.traces import SUCCESS_AT, Missing, Outcome, Scored
 
 

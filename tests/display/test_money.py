@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import ethogram
-from ethogram.cli import printing as out
+from ethogram.display import money
 from ethogram.display.money import dollars
 
 
@@ -30,7 +30,7 @@ from ethogram.display.money import dollars
 )
 def test_dollars(value: float | None, said: str) -> None:
     assert dollars(value) == said
-    assert out.dollars is dollars
+    assert money.dollars is dollars
 
 
 def test_nobody_else_formats_dollars() -> None:

@@ -20,7 +20,7 @@ from ethogram.errors import EthogramError
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Suite, Task
 from ethogram.questions.divergence.question import divergence
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.home.maintenance import verify
 from ethogram.questions.logs.imports import import_logs

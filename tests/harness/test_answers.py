@@ -15,7 +15,8 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.answers import Simulator
 from ethogram.harness.handle import EpisodeHandle
 from ethogram.harness.options import RunOptions
-from ethogram.harness.suites import again, run, run_episodes
+from ethogram.harness.run_start import again, run_episodes
+from ethogram.harness.suites import run
 from ethogram.plans import Check, Episode, Suite, Task
 from ethogram.store import Home
 from ethogram.store.lake import REPLAY

@@ -12,7 +12,8 @@ import pytest
 
 from ethogram.errors import BadUsage
 from ethogram.harness.faults import SandboxFault
-from ethogram.harness.workspace import Workspace, bubble, clean_copy, put, remove
+from ethogram.harness.scratch import remove
+from ethogram.harness.workspace import Workspace, bubble, clean_copy, put
 from ethogram.plans import Check, FileRef, Repository, Task
 from ethogram.traces import digest
 

@@ -27,9 +27,10 @@ from ethogram.store import (
     verify_run,
 )
 from ethogram.store.batch import tally
+from ethogram.store.entry import Header, Segment
 from ethogram.store.episodes import FIGURES
-from ethogram.store.ledger import Header, Segment, decode_segment, encode_segment, hash_of, standing
-from ethogram.store.ledger_file import pack_lines, unpack
+from ethogram.store.ledger import standing
+from ethogram.store.ledger_file import decode_segment, encode_segment, hash_of, pack_lines, unpack
 from ethogram.traces import EpisodeId, episode_id
 
 WORDS = st.text(max_size=20)

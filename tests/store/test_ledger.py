@@ -14,22 +14,11 @@ from hypothesis import strategies as st
 
 from ethogram.errors import BadInput, Damaged
 from ethogram.store import Home, Lake
+from ethogram.store.entry import DataFile, Entry, Header, Place, Segment
 from ethogram.store.files import LocalFiles
-from ethogram.store.ledger import (
-    SCHEMA_VERSION,
-    DataFile,
-    Entry,
-    Header,
-    Place,
-    Segment,
-    decode_segment,
-    encode_segment,
-    in_force,
-    read_segments,
-    standing,
-)
+from ethogram.store.ledger import in_force, read_segments, standing
 from ethogram.store.ledger_columns import encode_columns as encode_columns
-from ethogram.store.ledger_file import MANY, decode_places, unpack
+from ethogram.store.ledger_file import MANY, SCHEMA_VERSION, decode_places, decode_segment, encode_segment, unpack
 from ethogram.traces import Head, Missing, Origin, Scored, Totals
 
 WORDS = st.text(max_size=40).filter(lambda t: t.isprintable() or "\n" in t or "\u2028" in t)

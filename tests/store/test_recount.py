@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from ethogram.store import Home, Lake, Redactor, Run, compact, ledger
+from ethogram.store import Home, Lake, Redactor, Run, compact, ledger, ledger_file
 from ethogram.store.entry import End
 from ethogram.store.ledger_file import hash_of
 from ethogram.traces import Head, Scored, Span, SpanId, episode_id, trace_id
@@ -86,7 +86,7 @@ def test_a_rewrite_of_an_old_ledger_has_the_new_counts(run: Run) -> None:
     age(run)
     compact(run, few=1)
     (segment,) = run.segments()
-    assert segment.header.schema_version == ledger.SCHEMA_VERSION
+    assert segment.header.schema_version == ledger_file.SCHEMA_VERSION
     assert {(e.totals.tool_calls, e.totals.errors) for e in segment.entries} == {(1, 1)}
     assert counts(run) == columns(run) == [(1, 1), (1, 1)]
 

@@ -9,9 +9,9 @@ import pytest
 
 from ethogram.errors import Locked, Sealed
 from ethogram.store import Home, Keyring, Lake, Policy, Redactor, RetentionRule, retain_run, rewrite, sweep, verify_run
+from ethogram.store.entry import Header, Revision
 from ethogram.store.lease import release_lease, take
-from ethogram.store.ledger import Header, Revision, decode_segment, encode_segment
-from ethogram.store.ledger_file import unpack
+from ethogram.store.ledger_file import decode_segment, encode_segment, unpack
 from ethogram.store.rescore import append_outcomes
 from ethogram.traces import Label, Missing, Ref, Scored, TraceId
 

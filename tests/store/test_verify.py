@@ -14,7 +14,19 @@ import pytest
 
 from ethogram.errors import Damaged
 from ethogram.questions.home.maintenance import verify
-from ethogram.store import Home, Keyring, Limits, Redactor, RetentionRule, Run, retain_run, sweep, verify_run
+from ethogram.store import (
+    Home,
+    Keyring,
+    Limits,
+    Redactor,
+    RetentionRule,
+    Run,
+    ledger_file,
+    retain_run,
+    sweep,
+    verify_run,
+)
+from ethogram.store.entry import Header
 from ethogram.store.files import LocalFiles
 from ethogram.traces import Scored
 
@@ -145,7 +157,6 @@ def test_every_problem_is_one_sentence_with_a_place(run: Run) -> None:
 
 def test_a_text_under_a_wrong_address_is_found(home: Home, plain: Redactor, write_trace: Any) -> None:
     """Not an accident: somebody rewrote a text and the ledger, hashes and all."""
-    from ethogram.store import ledger
     from ethogram.store.segment import TextRow, open_parquet, text_table
     from ethogram.store.writer import publish_table
 
@@ -159,7 +170,7 @@ def test_a_text_under_a_wrong_address_is_found(home: Home, plain: Redactor, writ
     rows = [TextRow(*v) for v in zip(*(c.to_pylist() for c in table.columns), strict=True)]
     forged = [TextRow(rows[0].ref, "I never said that", 5, None), *rows[1:]]
     made = publish_table(run.files, run.path, texts.name, text_table(forged), None, None)
-    header = ledger.Header(
+    header = Header(
         schema_version=1,
         writer=old.header.writer,
         number=0,
@@ -167,13 +178,13 @@ def test_a_text_under_a_wrong_address_is_found(home: Home, plain: Redactor, writ
         files=tuple(made if f.name == texts.name else f for f in old.header.files),
     )
     run.files.delete(f"{run.path}/ledger/{old.name}")
-    name, data = ledger.encode_segment(header, old.entries)
+    name, data = ledger_file.encode_segment(header, old.entries)
     run.files.publish(f"{run.path}/ledger/{name}", data)
     assert [p.what for p in verify_run(run).damaged] == [f"text {rows[0].ref} does not match its address"]
     made = publish_table(run.files, run.path, texts.name, text_table(rows[:-1]), None, None)
-    header = ledger.Header(schema_version=1, writer="w", number=0, committed_ns=1, files=(made, *header.files[1:]))
+    header = Header(schema_version=1, writer="w", number=0, committed_ns=1, files=(made, *header.files[1:]))
     run.files.delete(f"{run.path}/ledger/{name}")
-    name, data = ledger.encode_segment(header, old.entries)
+    name, data = ledger_file.encode_segment(header, old.entries)
     run.files.publish(f"{run.path}/ledger/{name}", data)
     assert any(f"{rows[-1].ref} is not where the ledger says" in p.what for p in verify_run(run).damaged)
 

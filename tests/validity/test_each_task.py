@@ -13,8 +13,10 @@ import pytest
 from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
+from ethogram.questions.gate.allocation import plan_gate
 from ethogram.questions.gate.confirmation import confirm_moved
-from ethogram.questions.gate.verdict import GateSettings, judgement, plan_gate
+from ethogram.questions.gate.plan import GateSettings
+from ethogram.questions.gate.verdict import judgement
 from ethogram.statistics import exact
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from grids import grid_outcomes
 
-from ethogram.questions.gate import informative_order as allocation
+from ethogram.questions.gate import informative_order
 from ethogram.questions.gate.plan import planning_rates
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
@@ -35,14 +35,16 @@ def test_false_alarms_where_the_order_follows_the_baseline(shape: str) -> None:
         rates = SHAPES[shape](rng)
         base = grid_outcomes(rng.random((STORED, TASKS)) < rates)
         counts = base.successes.astype(float), base.attempts.astype(float)
-        schedule = allocation.schedule(*counts, rng.random(TASKS), 4)
-        walked = allocation.order_information(schedule, counts, planning_rates(base), at)
-        upper, _ = allocation.look_bounds(walked, 0.05, 0.8, 0.25)
+        schedule = informative_order.schedule(*counts, rng.random(TASKS), 4)
+        walked = informative_order.order_information(schedule, counts, planning_rates(base), at)
+        upper, _ = informative_order.look_bounds(walked, 0.05, 0.8, 0.25)
         never = np.full(upper.shape, np.inf)
         for how, bias in (("corrected", walked.bias), ("left in", np.zeros(upper.shape))):
-            looks = allocation.Looks(allocation.ordered(schedule, int(at[-1])), at, upper, never, bias)
+            looks = informative_order.Looks(informative_order.ordered(schedule, int(at[-1])), at, upper, never, bias)
             again = np.random.default_rng([9, number])
-            found = allocation.simulate_looks(np.broadcast_to(rates, (CANDIDATES, TASKS)), counts, looks, 0.1, again)
+            found = informative_order.simulate_looks(
+                np.broadcast_to(rates, (CANDIDATES, TASKS)), counts, looks, 0.1, again
+            )
             alarms[how].append(float(np.mean(found.said == 1)))
     figures = {how: (np.mean(x), np.std(x, ddof=1) / np.sqrt(SUITES)) for how, x in alarms.items()}
     told = ", ".join(f"{how} {rate:.3f} ± {error:.3f}" for how, (rate, error) in figures.items())

@@ -17,8 +17,10 @@ from grids import grid_outcomes
 from ethogram.measures.comparison import compare_outcomes
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import power
+from ethogram.questions.gate.allocation import plan_gate
 from ethogram.questions.gate.monitor import watch
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, judgement, plan_gate
+from ethogram.questions.gate.plan import GatePlan, GateSettings
+from ethogram.questions.gate.verdict import judgement
 from ethogram.statistics import stratified
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"

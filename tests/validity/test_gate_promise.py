@@ -20,7 +20,9 @@ from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import power
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, Judgement, judgement, plan_gate
+from ethogram.questions.gate.allocation import plan_gate
+from ethogram.questions.gate.plan import GatePlan, GateSettings
+from ethogram.questions.gate.verdict import Judgement, judgement
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 EACH = 10 if LONG else 4

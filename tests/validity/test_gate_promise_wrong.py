@@ -14,10 +14,11 @@ from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate import power
+from ethogram.questions.gate.allocation import plan_gate
 from ethogram.questions.gate.missing import MissingRule
 from ethogram.questions.gate.order import attempts_by_look, passes, runs_by_look
-from ethogram.questions.gate.plan import BOUND_SHAPE, believed_rates, planning_rates
-from ethogram.questions.gate.verdict import GateSettings, judgement, plan_gate
+from ethogram.questions.gate.plan import BOUND_SHAPE, GateSettings, believed_rates, planning_rates
+from ethogram.questions.gate.verdict import judgement
 
 LONG = os.environ.get("ETHOGRAM_LONG") == "1"
 TASKS = 50

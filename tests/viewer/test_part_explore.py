@@ -11,7 +11,7 @@ import pytest
 from ethogram.display.chart import PALETTE, Chart, can_draw
 from ethogram.harness.suites import run
 from ethogram.plans import Check, Suite, Task
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.explore.charts import FIGURES, learning_curves, rate_map

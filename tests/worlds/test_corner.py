@@ -14,7 +14,7 @@ import pytest
 
 from ethogram.harness.planning import suite_of
 from ethogram.plans import Task
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite, load_grid
 from ethogram.questions.explore.maps import map_exploration
 from ethogram.store import Home

@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.prices.settings import price_list
@@ -20,7 +21,6 @@ from .printing import (
     HomeOption,
     JsonOption,
     LimitOption,
-    dollars,
     first,
     known,
     plural,

@@ -10,15 +10,17 @@ import typer
 from typer.core import TyperGroup
 
 from ethogram.errors import BadUsage
-from ethogram.harness.options import RunOptions, parse_caps, parse_environment
-from ethogram.questions.explore.buying.race import USUAL, race
-from ethogram.questions.explore.buying.rounds import ExploreOptions
-from ethogram.questions.explore.buying.rounds import StopRule as StopRule
+from ethogram.harness.environment import parse_environment
+from ethogram.harness.options import RunOptions, parse_caps
+from ethogram.questions.explore.buying.race import race
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite, load_grid
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.explore.charts import DRAWN, race_picture
 from ethogram.questions.explore.effects import explain_exploration, near_setting, slice_exploration
 from ethogram.questions.explore.maps import export_exploration, map_exploration
+from ethogram.questions.explore.problem import StopRule
+from ethogram.questions.explore.race import USUAL
 from ethogram.worlds.toy_v1 import known_world
 
 from .explore_screens import (

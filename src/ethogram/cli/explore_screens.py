@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from rich.markup import escape
 
-from ethogram.questions.explore.buying.race import RaceResult
 from ethogram.questions.explore.buying.rounds import ExploreResult
 from ethogram.questions.explore.effects import Effects, Neighbours, Slice
 from ethogram.questions.explore.exploration import RoundMetrics
 from ethogram.questions.explore.maps import ExplorationMap
+from ethogram.questions.explore.race import RaceResult
 
 from .printing import plural, stderr, stdout, table
 

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.harness.environment import parse_environment
 from ethogram.questions.fork.buying.fork import ForkInterrupted, ForkOptions, fork_trace
 from ethogram.questions.fork.results import ForkResult
 
-from .printing import HomeOption, JsonOption, dollars, known, print_json, signed, stderr, stdout, table
+from .printing import HomeOption, JsonOption, known, print_json, signed, stderr, stdout, table
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,

@@ -12,8 +12,10 @@ from rich.console import Console
 from ethogram.errors import BadUsage
 from ethogram.questions.gate.behaviour import behaviour_of
 from ethogram.questions.gate.ci import confirmed, github_lines, junit, markdown, needed_cells, variation
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.question import gate_runs
-from ethogram.questions.gate.results import GateResult, GateSettings, Look
+from ethogram.questions.gate.results import GateResult
+from ethogram.questions.gate.verdict import Look
 
 from .compare import MetricOption, print_suites, versions
 from .layers import print_layers
@@ -154,7 +156,7 @@ def command(
             raise BadUsage("--buy runs planned looks and --monitor has none; give one of the two")
         if common_tasks:
             raise BadUsage("--common-tasks is for two stored runs; --buy runs the suite of the baseline as it is")
-        from ethogram.harness.options import parse_environment
+        from ethogram.harness.environment import parse_environment
         from ethogram.questions.gate.buying import StageOptions, run_gate
 
         result = run_gate(

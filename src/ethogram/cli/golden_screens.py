@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from ethogram.display.money import dollars
 from ethogram.estimate import Estimate
-from ethogram.questions.golden.question import GoldenCheck, TaskHealth
+from ethogram.questions.golden.question import GoldenCheck
+from ethogram.questions.golden.task_health import TaskHealth
 
-from .printing import dollars, first, known, plural, print_rest, size, stdout, table
+from .printing import first, known, plural, print_rest, size, stdout, table
 
 STYLES = {"alarm": "bold orange1", "no alarm": "bold bright_blue"}
 

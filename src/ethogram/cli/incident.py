@@ -8,13 +8,15 @@ from typing import Annotated, Literal
 
 import typer
 
+from ethogram.display.money import dollars
 from ethogram.questions.incident.closing import close_incident
 from ethogram.questions.incident.closing import incident as show_incident
+from ethogram.questions.incident.incident import Incident
 from ethogram.questions.incident.opening import open_incident
-from ethogram.questions.incident.records import Incident, IncidentResult, list_incidents
+from ethogram.questions.incident.records import IncidentResult, list_incidents
 
 from .golden import ByOption, WhyOption
-from .printing import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
+from .printing import HomeOption, JsonOption, plural, print_json, stdout, table
 
 IncidentArgument = Annotated[str, typer.Argument(help="An incident by its name, or latest.")]
 

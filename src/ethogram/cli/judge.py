@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.prices.call_use import CallUse
 from ethogram.questions.judging.buying.pairs import judge_pairs
@@ -22,7 +23,6 @@ from .printing import (
     JsonOption,
     at_home,
     band,
-    dollars,
     known,
     p_value,
     plural,

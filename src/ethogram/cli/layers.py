@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich.console import Console
 from rich.text import Text
 
+from ethogram.measures.layer_changes import LayerComparison
 from ethogram.questions.compare.layer_words import COLUMNS, change_lines, change_rows
-from ethogram.questions.compare.question import LayerComparison
 
 from .printing import printable, table
 

@@ -13,9 +13,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ethogram.harness.suites import EpisodeReport
+from ethogram.display.money import dollars
+from ethogram.harness.executor import EpisodeReport
 
-from .printing import cell, dollars, known, say, stderr
+from .printing import cell, known, say, stderr
 
 PLAIN_EVERY = 5.0
 

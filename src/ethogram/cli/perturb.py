@@ -9,29 +9,19 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
-from ethogram.harness.options import RunOptions, parse_caps, parse_environment
-from ethogram.harness.suites import RunInterrupted
+from ethogram.harness.environment import parse_environment
+from ethogram.harness.options import RunOptions, parse_caps
+from ethogram.harness.session import RunInterrupted
 from ethogram.questions.experiment.buying.experiment import Experiment, ExperimentPlan
 from ethogram.questions.experiment.question import experiment_results
 from ethogram.questions.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied
 from ethogram.store import short_id
 
 from .live import watcher
-from .printing import (
-    HomeOption,
-    JsonOption,
-    LimitOption,
-    dollars,
-    first,
-    plural,
-    print_json,
-    print_rest,
-    stderr,
-    stdout,
-    table,
-)
+from .printing import HomeOption, JsonOption, LimitOption, first, plural, print_json, print_rest, stderr, stdout, table
 from .running import (
     AllowUnmeteredOption,
     CaptureOption,

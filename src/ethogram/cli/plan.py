@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from ethogram.display.money import dollars
 from ethogram.questions.gate.planning import PlanResult, plan
 
-from .printing import HomeOption, JsonOption, dollars, plural, print_json, stdout, table
+from .printing import HomeOption, JsonOption, plural, print_json, stdout, table
 
 
 def command(

@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from ethogram.display.money import dollars as dollars
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.result import Result

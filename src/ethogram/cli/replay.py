@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage, NotFound
 from ethogram.questions.replay.buying.redecisions import STOPPED, RedecideOptions, redecide
 from ethogram.questions.replay.buying.replay import ReplayOptions, ReplayResult
@@ -15,20 +16,7 @@ from ethogram.questions.replay.buying.replay import replay as replay_trace
 from ethogram.questions.replay.results import RedecidedTrace, RedecideResult
 from ethogram.store import short_id
 
-from .printing import (
-    HomeOption,
-    JsonOption,
-    cell,
-    dollars,
-    known,
-    plural,
-    print_json,
-    printable,
-    say,
-    stderr,
-    stdout,
-    table,
-)
+from .printing import HomeOption, JsonOption, cell, known, plural, print_json, printable, say, stderr, stdout, table
 from .running import AllowUnmeteredOption, CaptureOption, PriceOption, PricesOption, metering
 
 SHOWN_TRACES = 20

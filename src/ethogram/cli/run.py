@@ -6,21 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
-from ethogram.harness.options import RunOptions, parse_caps, parse_conditions, parse_environment, parse_meta
-from ethogram.harness.suites import (
-    RunInterrupted,
-    RunPlan,
-    RunResult,
-    plan_resume,
-    plan_run,
-    replay_run,
-    resume_run,
-    start_run,
-)
+from ethogram.harness.environment import parse_environment
+from ethogram.harness.options import RunOptions, parse_caps, parse_conditions, parse_meta
+from ethogram.harness.planning import RunPlan
+from ethogram.harness.session import RunInterrupted, RunResult
+from ethogram.harness.suites import plan_resume, plan_run, replay_run, resume_run, start_run
 
 from .live import watcher
-from .printing import HomeOption, JsonOption, dollars, plural, print_json, printable, spent, stdout, table
+from .printing import HomeOption, JsonOption, plural, print_json, printable, spent, stdout, table
 from .running import (
     CAPTURE,
     ENGINE,

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ethogram.display.money import dollars
 from ethogram.questions.home.runs import EpisodeRow, RunSummary, show
 from ethogram.store import short_id
 
@@ -14,7 +15,6 @@ from .printing import (
     JsonOption,
     LimitOption,
     at_home,
-    dollars,
     first,
     known,
     plural,

@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from ethogram.display.money import dollars
 from ethogram.reading.trace_words import WordsPart
 from ethogram.reading.traces import SpanRow, StepText
 from ethogram.wire.recorder import SYSTEM
 
-from .printing import dollars, printable
+from .printing import printable
 
 KIND_STYLE = {
     "model": "cyan",

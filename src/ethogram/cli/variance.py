@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ethogram.questions.calibration.variance import UnitPrices, VarianceEntry, VarianceResult, variance
+from ethogram.display.money import dollars
+from ethogram.questions.calibration.variance import VarianceResult, variance
+from ethogram.questions.calibration.variance_ledger import UnitPrices, VarianceEntry
 
-from .printing import CommonTasksOption, HomeOption, JsonOption, dollars, plural, print_json, printable, stdout, table
+from .printing import CommonTasksOption, HomeOption, JsonOption, plural, print_json, printable, stdout, table
 
 
 def command(

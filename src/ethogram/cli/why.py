@@ -8,11 +8,12 @@ import typer
 from rich.text import Text
 
 from ethogram.display.cells import signed_estimate
+from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.harness.environment import parse_environment
-from ethogram.harness.suites import RunInterrupted
+from ethogram.harness.session import RunInterrupted
 from ethogram.questions.compare.layer_words import rate_words
 from ethogram.questions.why.buying import SettleOptions, settle_causes
 from ethogram.questions.why.question import short_place, why
@@ -27,7 +28,6 @@ from .printing import (
     LimitOption,
     at_home,
     cell,
-    dollars,
     first,
     plural,
     print_json,

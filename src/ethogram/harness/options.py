@@ -16,7 +16,6 @@ from ethogram.prices.settings import price_list
 from ethogram.traces import Param
 
 from .environment import Environment
-from .environment import parse_environment as parse_environment
 
 ADDRESS = ("http://", "https://")
 LEVELS = ("experiment", "task", "episode")

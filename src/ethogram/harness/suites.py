@@ -19,10 +19,10 @@ from ethogram.traces import REASONS, Param, is_marked
 
 from .agents import Agent, load_agent
 from .environment import Environment
-from .executor import EpisodeReport as EpisodeReport
 from .options import AllCaps, RunOptions, changed
 from .planning import (
     AgentSpec,
+    RunPlan,
     SuiteSpec,
     agent_for,
     check_meters,
@@ -35,16 +35,9 @@ from .planning import (
     record_extension,
     suite_of,
 )
-from .planning import RunPlan as RunPlan
 from .recorded_answers import replay_of
-from .run_start import again as again
 from .run_start import begin_run
-from .run_start import run_episodes as run_episodes
-from .session import Quiet as Quiet
-from .session import RunInterrupted as RunInterrupted
-from .session import RunResult as RunResult
-from .session import Session, work_left
-from .session import Watcher as Watcher
+from .session import Quiet, RunResult, Session, Watcher, work_left
 from .spent import read_books
 
 _DEFAULTS = RunOptions()

@@ -18,7 +18,8 @@ from ethogram.checks.endstate import NamedTests
 from ethogram.plans import FileRef, Task
 
 from .checkout import committed_file, committed_names
-from .workspace import original, put, remove
+from .scratch import remove
+from .workspace import original, put
 
 GUARDED = frozenset({"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "sitecustomize.py", "usercustomize.py"})
 SHARED = ("pyproject.toml", "tox.ini", "setup.cfg")

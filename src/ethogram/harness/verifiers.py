@@ -33,7 +33,8 @@ from ethogram.traces import Label, Outcome
 from .faults import Fault, VerifierFault, is_machine_failure
 from .processes import clean_environment, run_process
 from .scratch import scratch_folder
-from .verifying_tests import Bench, filled, run_named_tests
+from .testfiles import Bench
+from .verifying_tests import filled, run_named_tests
 
 MAX_BYTES = 32 << 20
 _GONE = CheckScore(None, "this check looks at the workspace, and there is none")

@@ -28,8 +28,7 @@ from ethogram.checks.endstate import NamedTests
 from .faults import VerifierFault
 from .processes import Finished, clean_environment, run_process
 from .scratch import scratch_folder
-from .testfiles import Bench as Bench
-from .testfiles import expected_failures, is_own, no_failures, own_names, restore, settings_file
+from .testfiles import Bench, expected_failures, is_own, no_failures, own_names, restore, settings_file
 from .workspace import clean_copy
 
 _RUNNER = str(Path(__file__).with_name("pytest_runner.py"))

@@ -20,8 +20,7 @@ from ethogram.traces import digest
 
 from .checkout import check_out
 from .faults import SandboxFault, is_machine_failure
-from .scratch import kept_folder, new_folder
-from .scratch import remove as remove
+from .scratch import kept_folder, new_folder, remove
 
 KeepWorkspace = Literal["never", "failure", "always"]
 Isolation = Literal["none", "bwrap", "bwrap+network"]

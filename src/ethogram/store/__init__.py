@@ -5,17 +5,17 @@ from ethogram.traces import short_id
 from . import manifest
 from .batch import Batch
 from .compact import Compaction, compact
+from .entry import Entry
 from .lake import DERIVED, Home, home_of, open_home, run_of
-from .ledger import Entry
 from .query import VIEWS, Lake
 from .redact import Policy, Redactor
 from .retain import Retention, RetentionRule, age_seconds, retain_run, rewrite
 from .seal import Keyring
-from .sink import TraceWriter
+from .sink import Limits, TraceWriter
 from .stored_run import Run, RunInfo
 from .tables import episode_table
 from .verify import IntegrityProblem, Verification, sweep, verify_home, verify_run
-from .writer import COMMIT_WINDOW, Limits, RunWriter
+from .writer import COMMIT_WINDOW, RunWriter
 
 __all__ = [
     "COMMIT_WINDOW",

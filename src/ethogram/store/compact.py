@@ -19,8 +19,8 @@ from ethogram.arrays import column
 from ethogram.errors import EthogramError, Sealed
 from ethogram.traces import TraceId
 
-from . import lease, ledger
-from .ledger import DataFile, Entry, Place, Segment
+from . import lease, ledger, ledger_file
+from .entry import DataFile, Entry, Header, Place, Segment
 from .ledger_file import MANY
 from .numbered import addressed, addresses, numbered
 from .outline import SegmentOutline, live_traces, read_outline
@@ -80,7 +80,7 @@ def _small(found: Sequence[SegmentOutline]) -> list[SegmentOutline]:
 
 
 def _whole(run: Run, name: str) -> Segment:
-    found = ledger.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
+    found = ledger_file.decode_segment(name, run.files.read(f"{run.path}/{ledger.FOLDER}/{name}"))
     return msgspec.structs.replace(found, entries=recounted(run.files, run.path, found.entries))
 
 
@@ -216,7 +216,7 @@ class _Merger:
             if not file.name.startswith(ledger.LABELS + "/"):
                 self.files[file.name] = file
                 continue
-            found = ledger.ledger_lines(self.run.files, f"{self.run.path}/{file.name}")
+            found = ledger_file.ledger_lines(self.run.files, f"{self.run.path}/{file.name}")
             lines += [x for x in found if not self.dead or decoder.decode(x).trace_id not in self.dead]
         if lines:
             name = f"{ledger.LABELS}/{self.name}.jsonl.zst"
@@ -225,8 +225,8 @@ class _Merger:
 
     def _segment(self) -> tuple[str, bytes]:
         writer, _, number = self.name.rpartition("-")
-        header = ledger.Header(
-            schema_version=ledger.SCHEMA_VERSION,
+        header = Header(
+            schema_version=ledger_file.SCHEMA_VERSION,
             writer=writer,
             number=int(number),
             # first of all: entries that count keep counting wherever the segments in between stand
@@ -235,7 +235,7 @@ class _Merger:
             replaces=self.replaces,
         )
         entries = [self._entry(e) for s in self.segments for e in s.entries]
-        return ledger.encode_segment(header, entries, batches=[b for s in self.segments for b in s.batches])
+        return ledger_file.encode_segment(header, entries, batches=[b for s in self.segments for b in s.batches])
 
     def _entry(self, entry: Entry) -> Entry:
         if entry.head.trace_id in self.dead:

@@ -79,7 +79,7 @@ def define_episodes(connection: Any, runs: Iterable[Run]) -> tuple[str, list[str
 
 def _decode(name: str, data: bytes) -> Segment | _Columns:
     if not name.endswith(ledger_file.COLUMNS):
-        return ledger.decode_segment(name, data)
+        return ledger_file.decode_segment(name, data)
     header, found = ledger_file.decode_columns(name, data, ("episode", "supersedes"))
     supersedes = found.column("supersedes")
     return _Columns(name, header, found.column("episode"), supersedes.null_count < len(supersedes))

@@ -269,7 +269,7 @@ def _revise(columns: dict[str, Any], traces: list[str], revisions: list[Revision
 
 @lru_cache(maxsize=16)
 def _shape(figures: tuple[str, ...]) -> tuple[Any, Any]:
-    """An entry with the names of `ledger.Entry` and no more of them than these figures need, and its decoder."""
+    """An entry with the names of `Entry` and no more of them than these figures need, and its decoder."""
     head: list[Any] = [("trace_id", str), ("episode", str), ("task", str), ("attempt", int, 0)]
     head += [("condition", str, ""), ("agent", str, ""), ("seed", int | None, None)]
     head += [("outcome", _Outcome, _Outcome(reason="unscored")), ("meta", _Facts, _Facts())]

@@ -19,25 +19,17 @@ from ethogram.errors import NotFound
 from ethogram.traces import Head, TraceId
 
 from .batch import Batch, distinct
-from .entry import DataFile as DataFile
-from .entry import Entry as Entry
-from .entry import Header as Header
-from .entry import Place as Place
-from .entry import Revision as Revision
-from .entry import Segment as Segment
+from .entry import DataFile, Entry, Header, Revision, Segment
 from .files import Files
 from .head_texts import revised_words
-from .ledger_columns import SLIM, damage, is_unpriced, slim_entries, slim_meta
-from .ledger_file import COLUMNS
-from .ledger_file import SCHEMA_VERSION as SCHEMA_VERSION
-from .ledger_file import decode_columns as decode_columns
-from .ledger_file import decode_header as decode_header
-from .ledger_file import decode_places as decode_places
-from .ledger_file import decode_segment as decode_segment
-from .ledger_file import encode_segment as encode_segment
-from .ledger_file import hash_of as hash_of
-from .ledger_file import ledger_lines as ledger_lines
-from .ledger_file import pack_lines as pack_lines
+from .ledger_columns import SLIM, is_unpriced, slim_entries, slim_meta
+from .ledger_file import (
+    COLUMNS,
+    decode_columns,
+    decode_header,
+    decode_segment,
+)
+from .segment import damage
 
 FOLDER = "ledger"
 LABELS = "labels"

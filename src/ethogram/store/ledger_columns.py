@@ -17,7 +17,6 @@ from ethogram.traces import UNMETERED, Head, Missing, Origin, Scored, Totals, Tr
 from ethogram.traces.ids import ALGORITHM
 
 from .entry import Entry, Place
-from .segment import damage as damage
 
 PLACED = ("trace_id", "episode", "span_file", "span_row", "spans", "supersedes")
 SLIM = (

@@ -17,7 +17,7 @@ from ethogram.errors import BadInput, Damaged, first_line
 from ethogram.traces import TraceId
 from ethogram.traces.ids import ALGORITHM
 
-from . import ledger_columns
+from . import ledger_columns, segment
 from .batch import Batch
 from .entry import End, Entry, Header, Place, Revision, Segment
 from .files import Files
@@ -108,7 +108,7 @@ def decode_segment(name: str, data: bytes) -> Segment:
     """A segment from its bytes; damage is named, never passed over."""
     if name.endswith(COLUMNS):
         header, table = decode_columns(name, data)
-        with ledger_columns.damage(name):
+        with segment.damage(name):
             return Segment(name, header, ledger_columns.entries_of(table))
     header, *records = (r for block in decode_blocks(name, data, _decoder) for r in block)
     entries = tuple(r for r in records if isinstance(r, Entry))
@@ -132,7 +132,7 @@ def decode_places(name: str, data: bytes) -> Segment:
     entries: Iterable[_Placed]
     if name.endswith(COLUMNS):
         header, table = decode_columns(name, data, ledger_columns.PLACED)
-        with ledger_columns.damage(name):
+        with segment.damage(name):
             rows = ledger_columns.places_of(table)
         entries = (_Placed(HeadIds(trace, episode), spans, old) for trace, episode, spans, old in rows)
     else:
@@ -152,7 +152,7 @@ def decode_header(name: str, data: bytes) -> Segment:
 def decode_columns(name: str, data: bytes, columns: Sequence[str] | None = None) -> tuple[Header, Any]:
     """The header of a Parquet segment, and these of its columns as an Arrow table."""
     _check_hash(name, data)
-    with ledger_columns.damage(name):
+    with segment.damage(name):
         header, table = ledger_columns.read_columns(data, columns)
         found = msgspec.json.decode(header, type=Header)
     _check_header(name, found)

@@ -12,7 +12,7 @@ import msgspec
 
 from ethogram.errors import Damaged, EthogramError, NotFound
 
-from . import ledger
+from . import ledger_file
 from .files import Files
 
 NAME = "hashes.json"
@@ -30,11 +30,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     def hashed(self) -> Manifest:
         """The same list, with its own hash."""
         bare = msgspec.structs.replace(self, digest="")
-        return msgspec.structs.replace(bare, digest=ledger.hash_of(msgspec.json.encode(bare, order="deterministic")))
+        return msgspec.structs.replace(
+            bare, digest=ledger_file.hash_of(msgspec.json.encode(bare, order="deterministic"))
+        )
 
     def lists(self, name: str, data: bytes | memoryview) -> bool:
         """Whether these bytes of a file are as they were published."""
-        return ledger.hash_of(data) in self.files.get(name, [])
+        return ledger_file.hash_of(data) in self.files.get(name, [])
 
 
 def read_manifest(files: Files, folder: str) -> Manifest:
@@ -59,7 +61,7 @@ def record(files: Files, folder: str, contents: Mapping[str, bytes | memoryview]
     for name, data in contents.items():
         there = files.exists(_below(folder, name))
         before = listed.get(name, [])[-1:] if there else [ABSENT]
-        listed[name] = list(dict.fromkeys([*before, ledger.hash_of(data)]))
+        listed[name] = list(dict.fromkeys([*before, ledger_file.hash_of(data)]))
     _write(files, folder, listed)
 
 
@@ -101,7 +103,7 @@ def problems(files: Files, folder: str) -> Iterator[tuple[str, str]]:
         except EthogramError as error:
             yield name, str(error)
         else:
-            if ledger.hash_of(data) not in hashes:
+            if ledger_file.hash_of(data) not in hashes:
                 yield name, f"the bytes do not match the hash in {NAME}"
 
 

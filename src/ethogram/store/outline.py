@@ -8,10 +8,11 @@ import msgspec
 
 from ethogram.traces import TraceId
 
-from . import ledger
+from . import ledger, ledger_file
 from .entry import Header
-from .ledger_columns import damage, ids_of
+from .ledger_columns import ids_of
 from .ledger_file import COLUMNS, HeadIds, decode_blocks
+from .segment import damage
 
 _COLUMNS = ("trace_id", "episode", "supersedes", "texts")
 
@@ -50,7 +51,7 @@ _decoder = msgspec.json.Decoder(Header | _Entry | _Revision | _Batch)
 def read_outline(name: str, data: bytes) -> SegmentOutline:
     """The outline of a segment from its bytes."""
     if name.endswith(COLUMNS):
-        header, table = ledger.decode_columns(name, data, _COLUMNS)
+        header, table = ledger_file.decode_columns(name, data, _COLUMNS)
         with damage(name):
             traces, episodes, old = (ids_of(table.column(c)) for c in _COLUMNS[:3])
             texts = set(table.column("texts").combine_chunks().flatten().unique().to_pylist())

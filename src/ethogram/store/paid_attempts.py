@@ -9,6 +9,7 @@ from typing import NamedTuple
 from ethogram.traces import Param, Totals
 
 from . import ledger
+from .entry import Entry
 from .lake import GATEWAY, METERS
 from .stored_run import Run
 
@@ -19,7 +20,7 @@ Alike = tuple[str, Totals, tuple[tuple[str, Param], ...]]
 class PaidEntries(NamedTuple):
     """The entries that count, and how often each amount is among them (`standing`) and among those replaced."""
 
-    live: tuple[ledger.Entry, ...]
+    live: tuple[Entry, ...]
     standing: Counter[Alike]
     replaced: Counter[Alike]
 
@@ -52,5 +53,5 @@ def wasted(meta: Iterable[tuple[str, Param]], name: str) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _alike(entries: Iterable[ledger.Entry]) -> Counter[Alike]:
+def _alike(entries: Iterable[Entry]) -> Counter[Alike]:
     return Counter((e.head.task, e.totals, tuple(e.head.meta.items())) for e in entries)

@@ -19,8 +19,8 @@ from ethogram.arrays import column
 from ethogram.errors import BadUsage, Damaged, NotFound, Sealed, first_line
 
 from . import episode_view, ledger, span_view
+from .entry import DataFile
 from .files import LocalFiles, ObjectFiles
-from .ledger import DataFile
 from .numbered import REFERENCES, addressed, addresses, numbered_schema
 from .scan import list_of, literal, quote, scan
 from .segment import SPAN_COLUMNS, damage, open_parquet, open_texts, span_schema, text_schema

@@ -11,9 +11,9 @@ import msgspec
 from ethogram.traces import Label, Outcome, Ref, TraceId, text_ref
 from ethogram.traces.codec import check
 
-from . import lease, ledger
+from . import lease, ledger, ledger_file
+from .entry import Header, Revision
 from .head_texts import label_without_words, outcome_without_words
-from .ledger import Revision
 from .redact import Redactor
 from .segment import TextRow, text_table
 from .stored_run import SCORINGS, Run
@@ -69,10 +69,10 @@ def append_outcomes(
             )
             for trace in dict.fromkeys((*outcomes, *(label.trace_id for label in stored)))
         ]
-        header = ledger.Header(
-            schema_version=ledger.SCHEMA_VERSION, writer=name, number=0, committed_ns=now, files=tuple(files)
+        header = Header(
+            schema_version=ledger_file.SCHEMA_VERSION, writer=name, number=0, committed_ns=now, files=tuple(files)
         )
-        segment, data = ledger.encode_segment(header, (), revisions)
+        segment, data = ledger_file.encode_segment(header, (), revisions)
         run.files.publish(f"{run.path}/{ledger.FOLDER}/{segment}", data)
     finally:
         lease.release_lease(run.files, run.path, name)

@@ -19,10 +19,10 @@ import msgspec
 from ethogram.errors import BadUsage, EthogramError, Sealed
 from ethogram.traces import Head, Label, Missing, Ref, Scored, TraceId
 
-from . import lease, ledger
+from . import lease, ledger, ledger_file
 from .compact import REPLACED, compact
+from .entry import DataFile, Entry, Header, Place, Segment
 from .lake import DERIVED
-from .ledger import DataFile, Entry, Place, Segment
 from .recount import recounted
 from .segment import TextRow, text_table
 from .stored_run import Run
@@ -200,7 +200,7 @@ class _Rewriter:
     def write(self, forget: Callable[[Entry], str | None], describe: Callable[[int], bytes] | None) -> None:
         """Publish the new files and the ledger segment that replaces all others."""
         run = self.run
-        found = ledger.read_all(run.files, run.path, ledger.decode_segment)
+        found = ledger.read_all(run.files, run.path, ledger_file.decode_segment)
         segments = ledger.in_force(found)
         standing = ledger.standing(segments)
         # counted anew, if need be, while the spans are still there
@@ -214,8 +214,8 @@ class _Rewriter:
         if describe is not None:
             after = sum(f.bytes for f in self.files.values())
             self._lines(f"{RECORDS}/{self.name}-000000.jsonl.zst", [describe(after)])
-        header = ledger.Header(
-            schema_version=ledger.SCHEMA_VERSION,
+        header = Header(
+            schema_version=ledger_file.SCHEMA_VERSION,
             writer=self.name,
             number=0,
             committed_ns=max((s.header.committed_ns for s in segments), default=time.time_ns()),
@@ -223,7 +223,7 @@ class _Rewriter:
             # what an interrupted rewrite replaced and did not get to remove is replaced by this one too
             replaces=tuple(s.name for s in found),
         )
-        name, data = ledger.encode_segment(header, entries, batches=standing.batches)
+        name, data = ledger_file.encode_segment(header, entries, batches=standing.batches)
         self.committing = True
         run.files.publish(f"{run.path}/{ledger.FOLDER}/{name}", data)
 

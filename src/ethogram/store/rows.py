@@ -8,8 +8,8 @@ from typing import Any
 
 from ethogram.errors import Damaged
 
+from .entry import DataFile, Place
 from .files import Files
-from .ledger import DataFile, Place
 from .numbered import REFERENCES, addressed, addresses
 from .segment import damage, open_parquet
 

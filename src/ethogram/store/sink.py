@@ -31,9 +31,9 @@ from ethogram.traces import (
 )
 from ethogram.traces.codec import check
 
+from .entry import DataFile, Place
 from .files import Files
 from .head_texts import head_without_words, label_without_words
-from .ledger import DataFile, Place
 from .redact import Redactor
 from .segment import TextRow, span_table, text_table
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from ethogram.arrays import indices
 
-from .ledger import Place
+from .entry import Place
 from .rows import SpanReader
 from .segment import span_schema
 

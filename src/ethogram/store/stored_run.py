@@ -11,19 +11,21 @@ import msgspec
 from ethogram.errors import BadInput, BadUsage, Damaged, NotFound, Sealed, first_line
 from ethogram.traces import SUCCESS_AT, Head, Label, Param, Ref, Span, Trace, TraceId, detached_refs, short_id
 
-from . import ledger
+from . import ledger, ledger_file
 from .batch import Batch
+from .entry import DataFile, Entry, Segment
 from .files import Files
 from .head_texts import head_with_words, label_with_words, named_refs
 from .lease import Lease, is_alive, leases
-from .ledger import DataFile, Entry, Standing
+from .ledger import Standing
 from .recount import recounted
 from .redact import Redactor
 from .rows import SpanReader
 from .seal import Keyring
 from .segment import damage, spans_of
+from .sink import Limits
 from .texts import TextReader, TraceTexts
-from .writer import COMMIT_WINDOW, LIMITS, Limits, RunWriter
+from .writer import COMMIT_WINDOW, LIMITS, RunWriter
 
 if TYPE_CHECKING:
     from .episodes import Episodes
@@ -54,7 +56,7 @@ def info_digest(data: bytes) -> str:
     """The hash of a `run.json`, taken over its content without the digest itself."""
     content = msgspec.json.decode(data)
     content.pop("digest", None)
-    return ledger.hash_of(msgspec.json.encode(content, order="deterministic"))
+    return ledger_file.hash_of(msgspec.json.encode(content, order="deterministic"))
 
 
 class Run:
@@ -80,7 +82,7 @@ class Run:
                 f"run.json of {self.name!r} cannot be read: {first_line(error)}", where=f"{self.path}/run.json"
             ) from None
 
-    def segments(self) -> list[ledger.Segment]:
+    def segments(self) -> list[Segment]:
         """Ledger segments in force, read anew."""
         return ledger.read_segments(self.files, self.path)
 
@@ -97,7 +99,7 @@ class Run:
         if "standing" in self.__dict__:
             return self.standing
         with ledger.gc_paused():
-            return ledger.standing(ledger.unreplaced(ledger.read_all(self.files, self.path, ledger.decode_places)))
+            return ledger.standing(ledger.unreplaced(ledger.read_all(self.files, self.path, ledger_file.decode_places)))
 
     def episodes(self, figures: Sequence[str] = ()) -> Episodes:
         """Committed episodes that count, as columns, with these figures: for code that counts and opens no trace.
@@ -271,7 +273,7 @@ class Run:
     def notes(self, folder: str) -> Iterator[tuple[str, bytes]]:
         """Lines of all committed files in a folder of the run, each with its file's name, in order of commit."""
         for file in ledger.named(self._files, folder + "/"):
-            for line in ledger.ledger_lines(self.files, f"{self.path}/{file.name}"):
+            for line in ledger_file.ledger_lines(self.files, f"{self.path}/{file.name}"):
                 yield file.name, line
 
     @property

@@ -10,7 +10,7 @@ import msgspec
 from ethogram.arrays import arrow_table, rows_table
 from ethogram.traces import TOKEN_FIELDS, Missing, Scored
 
-from .ledger import Entry
+from .entry import Entry
 from .stored_run import Run
 
 _LABEL_NAMES = ("trace_id", "span_id", "name", "by", "source", "why", "version", "words")

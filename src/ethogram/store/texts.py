@@ -10,8 +10,8 @@ from typing import Any
 from ethogram.errors import Damaged, EthogramError, Sealed
 from ethogram.traces import Ref, Span, detached_refs
 
+from .entry import DataFile
 from .files import Files
-from .ledger import DataFile
 from .seal import Keyring
 from .segment import TextRow, damage, open_texts
 

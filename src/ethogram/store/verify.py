@@ -10,10 +10,10 @@ import msgspec
 from ethogram.errors import BadInput, Damaged, EthogramError, NotFound, Sealed
 from ethogram.traces import Label, Ref, detached_refs, text_ref
 
-from . import lease, ledger, manifest, spool
+from . import lease, ledger, ledger_file, manifest, spool
+from .entry import DataFile, Entry, Segment
 from .head_texts import named_refs
 from .lake import CONFIRMATIONS, DERIVED, DOCUMENTS, REDACTION_KEY, Home
-from .ledger import DataFile, Entry, Segment
 from .segment import damage, open_parquet
 from .stored_run import EXTENSIONS, SCORINGS, Run, info_digest
 
@@ -71,7 +71,7 @@ class _Check:
         self.run = run
         self.found = Verification(run=run.name)
         self.held: dict[Ref, tuple[int, ...]] = {}
-        self.leaning: dict[Ref, tuple[Ref, ...]] = {}
+        self.detached: dict[Ref, tuple[Ref, ...]] = {}
         self.numbers: dict[str, int] = {}
         self.refers_to: dict[str, str | None] = {}
         self.sealed: set[str] = set()
@@ -137,7 +137,7 @@ class _Check:
         folder = f"{self.run.path}/{ledger.FOLDER}"
         for name in self.run.files.names(folder):
             try:
-                segments.append(ledger.decode_segment(name, self.run.files.read(f"{folder}/{name}")))
+                segments.append(ledger_file.decode_segment(name, self.run.files.read(f"{folder}/{name}")))
             except NotFound:
                 continue  # replaced since it was listed
             except (Damaged, BadInput) as error:
@@ -153,7 +153,7 @@ class _Check:
         except EthogramError as error:
             self.damaged(file.name, str(error))
             return False
-        if ledger.hash_of(data) != file.digest:
+        if ledger_file.hash_of(data) != file.digest:
             self.damaged(file.name, "the bytes do not match the ledger's hash")
             return False
         return True
@@ -181,9 +181,9 @@ class _Check:
         number = self.numbers[file.name]
         self.found.texts += 1
         self.held[ref] = (*self.held.get(ref, ()), number)
-        leaning = detached_refs(body)
-        if leaning:
-            self.leaning[ref] = leaning
+        detached = detached_refs(body)
+        if detached:
+            self.detached[ref] = detached
         if text_ref(body) != ref:
             self.damaged(file.name, f"text {ref} does not match its address")
 
@@ -195,7 +195,7 @@ class _Check:
             if file.name in self.broken:
                 continue
             try:
-                for line in ledger.ledger_lines(self.run.files, f"{self.run.path}/{file.name}"):
+                for line in ledger_file.ledger_lines(self.run.files, f"{self.run.path}/{file.name}"):
                     label = decoder.decode(line)
                     found.setdefault(label.trace_id, []).append((file.name, label))
             except (EthogramError, msgspec.MsgspecError) as error:
@@ -220,7 +220,7 @@ class _Check:
                     self.damaged(trace, f"span {span.span_id} belongs to another trace")
                 named.update(dict.fromkeys(span.refs))
                 for message in (*span.input, *span.output):
-                    named.update(dict.fromkeys(self.leaning.get(message, ())))
+                    named.update(dict.fromkeys(self.detached.get(message, ())))
         except EthogramError as error:
             self.damaged(trace, str(error))
             return
@@ -260,7 +260,7 @@ def leftovers(run: Run) -> list[str]:
     files, drafts = list(_files(run)), list(_drafts(run))
     held = run.leases()
     alive = [name for name, lease_held in held.items() if lease.is_alive(lease_held)]
-    segments = ledger.read_all(run.files, run.path, ledger.decode_header)
+    segments = ledger.read_all(run.files, run.path, ledger_file.decode_header)
     visible = {f.name for s in ledger.unreplaced(segments) for f in s.header.files}
     replaced = {f"{ledger.FOLDER}/{name}" for s in segments for name in s.header.replaces}
     there = {f"{ledger.FOLDER}/{s.name}" for s in segments}

@@ -20,16 +20,15 @@ from ethogram.arrays import arrow_table
 from ethogram.errors import EthogramError
 from ethogram.traces import Ref, TraceId
 
-from . import ledger
+from . import ledger, ledger_file
 from .batch import Batch
+from .entry import DataFile, Entry, Header, Place
 from .files import Files
 from .lease import RENEW_NS, check_there, release_lease, renew, take
-from .ledger import DataFile, Entry, Place
 from .numbered import numbered_spans
 from .redact import Redacted, Redactor
 from .segment import TextRow, columns_of_spans, parquet_bytes, span_schema, text_table
-from .sink import Done, TraceWriter
-from .sink import Limits as Limits
+from .sink import Done, Limits, TraceWriter
 from .texts import stored_refs
 
 COMMIT_WINDOW = 0.5
@@ -344,8 +343,8 @@ class RunWriter:
 
     def _segment(self, group: _Group, texts: str) -> tuple[str, bytes]:
         now = time.time_ns()
-        header = ledger.Header(
-            schema_version=ledger.SCHEMA_VERSION,
+        header = Header(
+            schema_version=ledger_file.SCHEMA_VERSION,
             writer=self.name,
             number=group.number,
             committed_ns=now,
@@ -363,7 +362,7 @@ class RunWriter:
             for done in group.done
         ]
         batches = [msgspec.structs.replace(batch, at_ns=now) for batch in group.batches]
-        return ledger.encode_segment(header, entries, batches=batches)
+        return ledger_file.encode_segment(header, entries, batches=batches)
 
     def _remember(self, group: _Group) -> None:
         if self._known is None:
@@ -383,11 +382,11 @@ def publish_table(files: Files, path: str, name: str, table: Any, key_name: str 
     """Publish a Parquet file in a run directory and describe it for the ledger."""
     data = memoryview(parquet_bytes(table, key))
     files.publish(f"{path}/{name}", data)
-    return DataFile(name, table.num_rows, data.nbytes, ledger.hash_of(data), key_name)
+    return DataFile(name, table.num_rows, data.nbytes, ledger_file.hash_of(data), key_name)
 
 
 def publish_lines(files: Files, path: str, name: str, lines: Sequence[bytes]) -> DataFile:
     """Publish JSON lines in a run directory and describe them for the ledger."""
-    data = ledger.pack_lines(lines)
+    data = ledger_file.pack_lines(lines)
     files.publish(f"{path}/{name}", data)
-    return DataFile(name, len(lines), len(data), ledger.hash_of(data))
+    return DataFile(name, len(lines), len(data), ledger_file.hash_of(data))

@@ -13,7 +13,7 @@ import pytest
 from ethogram.errors import EthogramError
 from ethogram.questions.gate.ci import markdown
 from ethogram.questions.gate.confirmation import Confirmation
-from ethogram.questions.gate.results import GateSettings
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.task_verdicts import EachTask, gate_each_task
 from ethogram.store import Run, compact, open_home
 

@@ -11,7 +11,8 @@ from ethogram.arguments import MOST, at_least, between, check_level, choice_of
 from ethogram.errors import BadUsage, NotFound, Refused, parameter_names
 from ethogram.estimate import json_number
 from ethogram.questions.calibration.question import calibrate
-from ethogram.questions.calibration.variance import UnitPrices, variance
+from ethogram.questions.calibration.variance import variance
+from ethogram.questions.calibration.variance_ledger import UnitPrices
 from ethogram.questions.explore.buying.race import race
 from ethogram.reading.traces import find_trace
 from ethogram.worlds.toy_v1 import known_world

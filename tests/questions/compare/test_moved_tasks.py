@@ -14,8 +14,8 @@ from ethogram.questions.compare.moved_words import attempt_words
 from ethogram.questions.compare.question import compare
 from ethogram.questions.divergence.diff import diff
 from ethogram.questions.gate.buying import StageOptions, run_gate
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.question import gate
-from ethogram.questions.gate.results import GateSettings
 from ethogram.reading.traces import find_trace
 from ethogram.store import Home
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ethogram.errors import BadInput, Damaged, Refused
 from ethogram.plans import Check, Suite, Task
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.explore.documents import (
@@ -35,7 +35,7 @@ from ethogram.questions.explore.grid import ROUND, grid
 from ethogram.questions.explore.maps import map_exploration
 from ethogram.questions.home.maintenance import verify
 from ethogram.questions.home.runs import show
-from ethogram.store import Home, Lake, Policy, Run, ledger, manifest
+from ethogram.store import Home, Lake, Policy, Run, ledger, ledger_file, manifest
 from ethogram.store.files import LocalFiles
 from ethogram.store.lake import DOCUMENTS, EXPLORED
 from ethogram.store.rescore import append_outcomes
@@ -361,7 +361,7 @@ def forget_documents(run: Run) -> None:
         header = msgspec.structs.replace(segment.header, files=files)
         run.files.delete(f"{run.path}/{ledger.FOLDER}/{segment.name}")
         if segment.entries or segment.batches or files:
-            name, data = ledger.encode_segment(header, list(segment.entries), batches=list(segment.batches))
+            name, data = ledger_file.encode_segment(header, list(segment.entries), batches=list(segment.batches))
             run.files.publish(f"{run.path}/{ledger.FOLDER}/{name}", data)
     run.files.delete(f"{run.path}/{DOCUMENTS}")
     run.forget_cache()

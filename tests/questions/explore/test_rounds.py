@@ -22,7 +22,7 @@ from ethogram.errors import BadInput, BadUsage, Locked, NotFound
 from ethogram.plans import Check, Suite, Task
 from ethogram.questions.explore.acquisition import V1Weights, top, v1_score
 from ethogram.questions.explore.buying.race import race
-from ethogram.questions.explore.buying.rounds import ExploreOptions
+from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.suite import explore_suite, load_grid
 from ethogram.questions.explore.buying.world import begin_exploration
 from ethogram.questions.explore.effects import explain_exploration, near_setting, slice_exploration

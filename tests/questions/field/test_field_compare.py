@@ -257,7 +257,7 @@ def test_the_separation_test_names_its_method_below_and_above_its_limit(monkeypa
     dealt = field.metrics().separation_test(999, 1)
     assert dealt.method == "outcomes permuted within tasks, 999 draws; max-T over dimensions"
     assert field.metrics().report(draws=999, seed=1).test_method == dealt.method
-    monkeypatch.setattr(twin, "LARGE", 100)
+    monkeypatch.setattr(standardised, "LARGE", 100)
     drawn = field.metrics().separation_test(999, 1)
     assert drawn.method.startswith(
         "normal limit of outcomes permuted within tasks (120 attempts, above 100), 9999 draws"

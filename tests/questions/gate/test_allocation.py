@@ -9,9 +9,10 @@ import pytest
 from grids import grid_outcomes
 
 from ethogram.measures.outcomes import Outcomes
-from ethogram.questions.gate import informative_order as allocation
-from ethogram.questions.gate import power
-from ethogram.questions.gate.verdict import GatePlan, GateSettings, judgement, led, plan_gate
+from ethogram.questions.gate import informative_order, power
+from ethogram.questions.gate.allocation import informative_settings, plan_gate
+from ethogram.questions.gate.plan import GatePlan, GateSettings
+from ethogram.questions.gate.verdict import judgement
 
 NAMES = tuple(f"task {i}" for i in range(30))
 RATES = np.array([0.0] * 11 + [0.3, 0.5, 0.7] * 4 + [1.0] * 7)
@@ -25,7 +26,7 @@ def baseline() -> Outcomes:
 
 @cache
 def planned() -> tuple[GatePlan, GateSettings]:
-    asked = led(baseline(), SETTINGS, NAMES)
+    asked = informative_settings(baseline(), SETTINGS, NAMES)
     return plan_gate(baseline(), asked, NAMES), asked
 
 
@@ -84,7 +85,7 @@ def test_a_regression_needs_no_particular_task_and_a_pass_needs_all() -> None:
 def test_judge_decides_as_the_plan_was_played() -> None:
     """Two implementations, the same attempts: the simulated one that the power is found by, and `judge`."""
     plan, asked = planned()
-    looks = allocation.Looks(
+    looks = informative_order.Looks(
         np.array(plan.order), np.array(plan.runs), np.array(plan.upper), np.array(plan.reach), np.array(plan.bias)
     )
     arms = baseline().successes.astype(float), baseline().attempts.astype(float)
@@ -92,7 +93,7 @@ def test_judge_decides_as_the_plan_was_played() -> None:
     for seed in range(12):
         draws = np.random.default_rng(seed).random((1, plan.runs[-1]))
         fixed = _Fixed(draws)
-        played = allocation.simulate_looks(dropped, arms, looks, plan.margin, fixed)  # type: ignore[arg-type]
+        played = informative_order.simulate_looks(dropped, arms, looks, plan.margin, fixed)  # type: ignore[arg-type]
         number, rows = np.zeros(30, dtype=int), np.full((max(np.bincount(plan.order)), 30), np.nan)
         for at, task in enumerate(plan.order):
             rows[number[task], task] = draws[0, at] < dropped[task]
@@ -114,7 +115,7 @@ class _Fixed:
 
 
 def test_where_no_baseline_tells_tasks_apart_passes_stay_equal() -> None:
-    assert led(baseline(), GateSettings(margin=0.1, fresh=True), NAMES).ahead == 0
+    assert informative_settings(baseline(), GateSettings(margin=0.1, fresh=True), NAMES).ahead == 0
     single = grid_outcomes(np.ones((1, 30)), tasks=NAMES)
-    assert led(single, SETTINGS, NAMES).ahead == 0
-    assert led(baseline(), GateSettings(metric="steps", margin=0.1), NAMES).ahead == 0
+    assert informative_settings(single, SETTINGS, NAMES).ahead == 0
+    assert informative_settings(baseline(), GateSettings(metric="steps", margin=0.1), NAMES).ahead == 0

@@ -18,12 +18,13 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.suites import run
+from ethogram.questions.gate.allocation import plan_gate
 from ethogram.questions.gate.buying import StageOptions, run_gate
 from ethogram.questions.gate.ci import junit
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.quarantine import Quarantined
 from ethogram.questions.gate.question import gate_runs
 from ethogram.questions.gate.results import GateResult
-from ethogram.questions.gate.verdict import GateSettings, plan_gate
 from ethogram.reading.outcomes import load_outcomes
 from ethogram.store import Home, open_home
 

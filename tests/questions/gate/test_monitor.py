@@ -10,7 +10,7 @@ import pytest
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.questions.gate.monitor import watch
-from ethogram.questions.gate.verdict import GateSettings
+from ethogram.questions.gate.plan import GateSettings
 
 Made = Callable[..., Outcomes]
 SETTINGS = GateSettings(margin=0.1)

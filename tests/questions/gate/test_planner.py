@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ethogram.errors import BadUsage
+from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.planner import PlanSettings, assumed_rates, baseline_needed, plan_comparison
-from ethogram.questions.gate.verdict import GateSettings
 
 SPREAD = float(np.sqrt(0.21 / 3))  # of Beta(1.4, 0.6)
 

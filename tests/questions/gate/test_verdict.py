@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from ethogram.errors import BadUsage, NotFound
 from ethogram.measures.outcomes import Outcomes, outcomes_of
 from ethogram.questions.gate import power
+from ethogram.questions.gate.allocation import plan_gate
 from ethogram.questions.gate.noise import outcome_floor
-from ethogram.questions.gate.plan import believed_rates, missing_share, planning_rates, session_variance
-from ethogram.questions.gate.verdict import GateSettings, Judgement, judgement, plan_gate
+from ethogram.questions.gate.plan import GateSettings, believed_rates, missing_share, planning_rates, session_variance
+from ethogram.questions.gate.verdict import Judgement, judgement
 
 Made = Callable[..., Outcomes]
 TABLE = {1: 1.64, 2: 1.74, 3: 1.80, 4: 1.83, 5: 1.86, 6: 1.87, 8: 1.90, 10: 1.93, 15: 1.95, 20: 1.98}

@@ -50,8 +50,8 @@ def alone(upstream: Any, record: Recorder) -> Iterator[Alone]:
 @pytest.fixture
 def never_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is read unless something asks for it."""
-    monkeypatch.setattr(later, "QUIET_SECONDS", 60.0)
-    monkeypatch.setattr(later, "LATEST_SECONDS", 60.0)
+    monkeypatch.setattr(deferred, "QUIET_SECONDS", 60.0)
+    monkeypatch.setattr(deferred, "LATEST_SECONDS", 60.0)
 
 
 def test_a_request_is_forwarded_before_it_is_read(

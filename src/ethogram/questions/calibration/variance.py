@@ -18,9 +18,7 @@ from ethogram.traces import Missing, Scored
 
 from .judge_accuracy import calibration_of
 from .question import JudgeReading
-from .variance_ledger import ScoreRow, VarianceLedger, variance_ledger
-from .variance_ledger import UnitPrices as UnitPrices
-from .variance_ledger import VarianceEntry as VarianceEntry
+from .variance_ledger import ScoreRow, UnitPrices, VarianceLedger, variance_ledger
 from .verdicts import Item, Wanted, item_name, read_items, said_yes
 
 

@@ -11,8 +11,7 @@ from ethogram.arguments import check_level, choice_of
 from ethogram.display import Drawing, Presentation
 from ethogram.measures import comparison as decided
 from ethogram.measures.comparison import DESIGNS, Comparison, Design
-from ethogram.measures.layer_changes import LayerComparison as LayerComparison
-from ethogram.measures.layer_changes import compare_layers
+from ethogram.measures.layer_changes import LayerComparison, compare_layers
 from ethogram.measures.outcomes import Outcomes
 from ethogram.reading.layers import load_layers
 from ethogram.reading.outcomes import facts_of, load_outcomes

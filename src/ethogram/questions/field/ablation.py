@@ -19,8 +19,7 @@ from ethogram.estimate import Estimate
 from ethogram.measures.columns import Floats
 from ethogram.statistics import interval, multiplicity, spread
 
-from . import features
-from . import standardised
+from . import features, standardised
 from .field import Field
 from .rate_contrasts import convergence_contrast, pass_rate_contrast
 

@@ -19,8 +19,7 @@ from ethogram.measures.columns import Floats, Ints
 from ethogram.measures.dimension import Dimension
 from ethogram.statistics import permutation, spread
 
-from . import fieldtests
-from . import standardised
+from . import fieldtests, standardised
 from .field import Field
 from .horizon import MembershipRule
 

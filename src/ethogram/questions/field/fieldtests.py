@@ -115,7 +115,8 @@ def separation_test(field: Field, draws: int, seed: int) -> SeparationTest:
         kept = np.flatnonzero(scale.alive)
         draws = max(draws, 9999)
         found = permutation.max_t_normal(score[kept], covariance[np.ix_(kept, kept)], draws, rng)
-        method = f"normal limit of outcomes permuted within tasks ({part.K} attempts, above {standardised.LARGE}), {draws} draws"
+        many = f"{part.K} attempts, above {standardised.LARGE}"
+        method = f"normal limit of outcomes permuted within tasks ({many}), {draws} draws"
     else:
         method = f"outcomes permuted within tasks, {draws} draws"
         x = standardised.standardised(part, scale)

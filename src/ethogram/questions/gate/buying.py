@@ -25,13 +25,15 @@ from ethogram.store.lake import CONFIRMATIONS
 from ethogram.store.redact import policy_from
 from ethogram.suites.golden import golden_mark
 
+from . import allocation
 from . import verdict as decided
 from .buying_terms import META, Promise
 from .confirmation import Again, asked_again, check_allowed, confirm_moved, without_fresh
+from .plan import GateSettings
 from .quarantine import Quarantined, read_quarantine
 from .question import block, gate_result, hold_back, needed_metrics, planning_outcomes
 from .results import GateResult
-from .verdict import GateSettings, Judgement
+from .verdict import Judgement
 
 
 class StageOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,16 +122,16 @@ class _Staged:
             )
         check_allowed(stages.allow_tasks, tasks)
         if before is not None:
-            self.settings = settings = self._led(before, tuple(tasks))
-        self.plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
+            self.settings = settings = self._informative_settings(before, tuple(tasks))
+        self.plan = allocation.plan_gate(planning_outcomes(settings, before, home), settings, tuple(tasks))
 
-    def _led(self, before: Outcomes, tasks: tuple[str, ...]) -> GateSettings:
+    def _informative_settings(self, before: Outcomes, tasks: tuple[str, ...]) -> GateSettings:
         """The settings with the order in which runs are bought: that of the run, if it was begun already."""
         begun = None
         if self.candidate in self.home.names():
             begun = self.home.resolve(self.candidate).info.meta.get(META)
         if begun is None:
-            return decided.led(before, self.settings, tasks)
+            return allocation.informative_settings(before, self.settings, tasks)
         ahead = msgspec.json.decode(str(begun), type=Promise).settings.ahead
         return msgspec.structs.replace(self.settings, ahead=ahead)
 

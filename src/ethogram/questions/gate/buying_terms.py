@@ -6,7 +6,7 @@ import msgspec
 
 from ethogram.store import Run
 
-from .verdict import GateSettings
+from .plan import GateSettings
 
 META = "gate"
 """Where a run that a gate bought keeps what was promised when it began."""

@@ -24,7 +24,7 @@ MODEL_GRADED = ("model_graded", "model:", "panel:")
 JudgeStanding = Literal["trusted", "few_labels", "uncalibrated", "refused"]
 
 
-class Leaning(msgspec.Struct, frozen=True, kw_only=True):
+class OutcomeJudge(msgspec.Struct, frozen=True, kw_only=True):
     """The judge whose scores a gate compares: `standing` says whether that can be a verdict.
 
     `multiplier` is how many times the runs a gate on raw verdicts needs; `calibrated_on` the run with the labels.
@@ -41,7 +41,7 @@ class Leaning(msgspec.Struct, frozen=True, kw_only=True):
     trusted_by_user: bool = False
 
 
-def leaning_of(runs: Sequence[Run], metric: str) -> Leaning | None:
+def outcome_judge(runs: Sequence[Run], metric: str) -> OutcomeJudge | None:
     """The judge behind the outcomes of these runs, if the metric is about outcomes and a judge gave them."""
     if metric not in ("success", "score"):
         return None
@@ -57,7 +57,7 @@ def leaning_of(runs: Sequence[Run], metric: str) -> Leaning | None:
     assert best is not None
     name, judge, made = best
     standing, why = _standing(score, made)
-    return Leaning(
+    return OutcomeJudge(
         score=score,
         judge=judge,
         standing=standing,

@@ -13,7 +13,8 @@ from ethogram.measures.metrics import metric
 from ethogram.measures.outcomes import Floats, Outcomes
 from ethogram.statistics import anytime
 
-from .verdict import GateSettings, Verdict
+from .plan import GateSettings
+from .verdict import Verdict
 
 _ALARM = anytime.uniform_bets(0.05, 0.9, 24)
 _RANGE = anytime.geometric_bets(0.005, 0.95, 24)

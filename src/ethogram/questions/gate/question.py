@@ -20,18 +20,18 @@ from ethogram.reading.outcomes import load_outcomes
 from ethogram.reading.suite_versions import refuse_unrecorded, suite_versions
 from ethogram.store import Home, Run
 
-from . import planner
+from . import allocation, planner
 from . import verdict as decided
 from .buying_terms import as_promised, promise_of
 from .confirmation import Confirmation, asked_again, blocking, check_allowed, confirm_moved, without_fresh
-from .judged_outcomes import leaning_of
+from .judged_outcomes import outcome_judge
 from .missing import MissingRule
 from .monitor import watch
 from .noise import outcome_floor
-from .plan import planning_rates
+from .plan import GatePlan, GateSettings, planning_rates
 from .quarantine import Quarantined, about_quarantine, read_quarantine
 from .results import GateEvidence, GateResult, Needed
-from .verdict import GatePlan, GateSettings, Judgement
+from .verdict import Judgement
 
 _DEFAULTS = GateSettings()
 
@@ -159,7 +159,7 @@ def gate_runs(
     elif not settings.fresh and not _is_attempted(before.only(tasks), settings.metric):
         result = _without_baseline(one, two, (before.only(tasks), after.only(tasks)), settings, resting)
     else:
-        plan = decided.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
+        plan = allocation.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
         asked = {t: n for t, n in asked_again(two).items() if t in tasks}
         looked = without_fresh(after, asked)
         found = decided.judgement(
@@ -197,7 +197,7 @@ def hold_back(result: GateResult, runs: Sequence[Run], *, trust_judge: bool) -> 
 
     A pass needs proof that the judge is right; a regression stands unless the judge is known to be bad.
     """
-    found = leaning_of(runs, result.settings.metric)
+    found = outcome_judge(runs, result.settings.metric)
     if found is None:
         return
     result.judge = msgspec.structs.replace(found, trusted_by_user=trust_judge)

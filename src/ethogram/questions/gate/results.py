@@ -17,13 +17,12 @@ from ethogram.result import Result
 
 from .behaviour import Behaviour
 from .confirmation import Confirmation
-from .judged_outcomes import Leaning
+from .judged_outcomes import OutcomeJudge
 from .monitor import Watch
 from .noise import OutcomeFloor
+from .plan import GateSettings
 from .quarantine import Quarantined
-from .verdict import GateSettings as GateSettings
-from .verdict import Look as Look
-from .verdict import Verdict
+from .verdict import Look, Verdict
 
 
 class Needed(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +84,7 @@ class GateResult(Result, kw_only=True):
     base_agent: str | None = None
     agent: str | None = None
     layers: LayerComparison | None = None
-    judge: Leaning | None = None
+    judge: OutcomeJudge | None = None
     suite: SuiteVersions | None = None
 
     @property

@@ -12,9 +12,10 @@ from ethogram.store import Home, Run
 from ethogram.store.lake import TASK_DIGESTS
 
 from .confirmation import Confirmation, confirm_moved
+from .plan import GateSettings
 from .question import call_regression, gate_runs, needed_metrics
 from .results import GateResult, Needed
-from .verdict import GateSettings, not_attempted
+from .verdict import not_attempted
 
 SHOWN = 5
 """How many tasks a sentence names."""

@@ -20,15 +20,10 @@ from ethogram.measures.metrics import Metric, metric
 from ethogram.measures.outcomes import Floats, Ints, Outcomes
 from ethogram.statistics import stratified
 
-from . import informative_order as allocation
-from . import sequential
-from .allocation import led as led
-from .allocation import plan_gate as plan_gate
+from . import informative_order, sequential
 from .missing import Gone, excess, gone
 from .noise import outcome_floor
-from .plan import EVERY_TASK, session_variance
-from .plan import GatePlan as GatePlan
-from .plan import GateSettings as GateSettings
+from .plan import EVERY_TASK, GatePlan, GateSettings, session_variance
 
 Verdict = Literal["pass", "regression", "undecided"]
 
@@ -117,7 +112,7 @@ class _Arms:
         if not self.plan.spread:
             return float(found.size), float(found.size)
         one, two = self.seen(k)
-        size, mean = allocation.information(one.attempts, two.attempts, self.plan.spread)
+        size, mean = informative_order.information(one.attempts, two.attempts, self.plan.spread)
         return float(size), float(mean)
 
     def score(self, k: int, charged: tuple[Floats, Floats] | None = None, *, equal: bool = False) -> stratified.Score:
@@ -184,7 +179,7 @@ def judgement(
             plan.fractions, plan.upper, _tuple(sizes[grown]), tuple(map(int, grown)), last, settings.power
         )
         if plan.spread:
-            reach = allocation.reaches(means[grown], plan.whole, settings.power)
+            reach = informative_order.reaches(means[grown], plan.whole, settings.power)
     for i, k in enumerate(grown):
         looks.append(_look(arms, int(k), scores[k], float(upper[i]), float(reach[i])))
         if looks[-1].decision == "regression":

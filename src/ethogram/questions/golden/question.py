@@ -18,8 +18,7 @@ from .contamination import Contamination, ContaminationSearch
 from .guards import guards_of
 from .health import runs_with, task_runs
 from .memorised import MemoryProbe
-from .task_health import TaskHealth as TaskHealth
-from .task_health import task_health
+from .task_health import TaskHealth, task_health
 
 CheckVerdict = Literal["alarm", "no alarm", "not measured"]
 

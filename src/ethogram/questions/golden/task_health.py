@@ -169,7 +169,7 @@ def _amounts(tasks: Sequence[TaskRuns], name: str, success: Sequence[Estimate], 
     What an attempt tells of a version is the variance of its outcome, p(1 - p): nothing where it always passes.
     """
     means = [_mean(getattr(t, name), name, level) for t in tasks]
-    told = [_tells(s) for s in success]
+    told = [_outcome_variance(s) for s in success]
     usable = [m.value is not None and t is not None for m, t in zip(means, told, strict=True)]
     spent = sum(m.value or 0.0 for m, u in zip(means, usable, strict=True) if u)
     worth = sum(t[1] for t, u in zip(told, usable, strict=True) if u and t is not None)
@@ -224,7 +224,7 @@ def _mean(values: Floats, name: str, level: float) -> Estimate:
     return Estimate(value=mean, low=min(max(float(low), 0.0), mean), high=max(float(high), mean), **about)
 
 
-def _tells(success: Estimate) -> tuple[float, float, float] | None:
+def _outcome_variance(success: Estimate) -> tuple[float, float, float] | None:
     """The variance of an outcome: least, as it is, most, over the interval of the pass rate."""
     if success.value is None or success.low is None or success.high is None:
         return None

@@ -10,7 +10,8 @@ import msgspec
 
 from ethogram.errors import NotFound
 from ethogram.harness.options import RunOptions
-from ethogram.harness.suites import Quiet, start_run
+from ethogram.harness.session import Quiet
+from ethogram.harness.suites import start_run
 from ethogram.result import Result
 from ethogram.store import Home, home_of, manifest
 

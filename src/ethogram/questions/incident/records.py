@@ -11,8 +11,7 @@ from ethogram.result import Result
 from ethogram.store import Home, home_of
 from ethogram.store.incidents import incident_events, incident_names, resolve_incident
 
-from .incident import Incident as Incident
-from .incident import IncidentEvent, IncidentState, incident_of
+from .incident import Incident, IncidentEvent, IncidentState, incident_of
 
 
 class IncidentResult(Result, kw_only=True):

@@ -6,7 +6,8 @@ import msgspec
 
 from ethogram.questions.golden.known_sets import KnownGolden, known_goldens
 from ethogram.questions.incident.closing import incident as show_incident
-from ethogram.questions.incident.records import Incident, list_incidents
+from ethogram.questions.incident.incident import Incident
+from ethogram.questions.incident.records import list_incidents
 from ethogram.viewer.library import Library
 
 MOST_INCIDENTS = 200

@@ -15,11 +15,10 @@ from ethogram.questions.reliability.question import stats
 from ethogram.questions.why.question import why
 from ethogram.questions.why.reading_order import ReadFirst, read_first
 from ethogram.questions.why.results import Cause, ClassRow, Example, SettledCause, SettlingExperiment, WhyResult
-from ethogram.reading.outcomes import facts_of
+from ethogram.reading.outcomes import clean_condition, facts_of
 from ethogram.store import Run
 from ethogram.traces import Layer, is_outcome_only
 from ethogram.viewer.library import Library
-from ethogram.viewer.report.views import clean_condition
 
 MOST_REASONS = 12
 MOST_EXAMPLES = 3

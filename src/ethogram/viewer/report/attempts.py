@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ethogram.measures.outcomes import Outcomes
 from ethogram.reading.metric_means import metric_means
-from ethogram.reading.outcomes import UNKNOWN, chosen_entries, load_outcomes
+from ethogram.reading.outcomes import UNKNOWN, chosen_entries, clean_condition, load_outcomes
 from ethogram.store import Entry, Run
 from ethogram.traces import Scored, is_outcome_only
 
-from .views import Card, Cell, MatrixRow, Section, clean_condition, metrics_table
+from .views import Card, Cell, MatrixRow, Section, metrics_table
 
 ID, TITLE = "attempts", "Tasks and attempts"
 MOST_TASKS = 300

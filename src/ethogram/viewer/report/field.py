@@ -15,9 +15,10 @@ from ethogram.questions.field.field import Field
 from ethogram.questions.field.horizon import MembershipRule
 from ethogram.questions.field.question import field
 from ethogram.questions.field.results import FieldResult
+from ethogram.reading.outcomes import clean_condition
 from ethogram.store import Run
 
-from .views import Card, Section, TableView, clean_condition, picture, said
+from .views import Card, Section, TableView, picture, said
 
 TITLE = "How does behaviour differ?"
 MOST_POINTS = 2000

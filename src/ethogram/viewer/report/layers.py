@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from ethogram.questions.compare.layer_words import layer_words
 from ethogram.reading.layers import layers_of
+from ethogram.reading.outcomes import clean_condition
 from ethogram.store import Run
 
-from .views import Card, Section, TableView, clean_condition, said
+from .views import Card, Section, TableView, said
 
 TITLE = "Which layer fails?"
 

@@ -12,6 +12,7 @@ import msgspec
 from ethogram.display.money import dollars
 from ethogram.errors import BadInput, EthogramError, Refused
 from ethogram.plugins import Plugged, Plugin, plugged
+from ethogram.reading.outcomes import clean_condition
 from ethogram.reading.samples import sampled_run
 from ethogram.reading.suite_versions import comparable_tasks
 from ethogram.store import Home, Run
@@ -27,15 +28,7 @@ from .field import TITLE as FIELD_TITLE
 from .field import FieldReading, field_part
 from .layers import TITLE as LAYERS_TITLE
 from .layers import layers_part
-from .views import (
-    Card,
-    ReportView,
-    Section,
-    TableView,
-    clean_condition,
-    missing_part,
-    reliability_part,
-)
+from .views import Card, ReportView, Section, TableView, missing_part, reliability_part
 from .why import ID as WHY_ID
 from .why import TITLE as WHY_TITLE
 from .why import why_part

@@ -13,8 +13,7 @@ from ethogram.estimate import Estimate
 from ethogram.measures import reliability as measured
 from ethogram.questions.reliability.question import ReliabilityResult, stats
 from ethogram.reading.metric_means import MetricMeans
-from ethogram.reading.outcomes import clean_condition as clean_condition
-from ethogram.reading.outcomes import load_outcomes
+from ethogram.reading.outcomes import clean_condition, load_outcomes
 from ethogram.store import Run
 
 AttemptMark = Literal["pass", "fail", "missing"]

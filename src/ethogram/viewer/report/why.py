@@ -10,10 +10,11 @@ from ethogram.display.money import dollars
 from ethogram.display.shorten import shortened, shortened_list
 from ethogram.estimate import Estimate
 from ethogram.questions.why.results import Cause, Example, SettlingExperiment, WhyResult
+from ethogram.reading.outcomes import clean_condition
 from ethogram.store import Run
 
 from .causes import RunAnswers
-from .views import Card, Excerpt, PagePlace, Picture, Section, ShownReason, TableView, clean_condition, picture
+from .views import Card, Excerpt, PagePlace, Picture, Section, ShownReason, TableView, picture
 
 ID, TITLE = "why", "Why does it fail?"
 MOST_CAUSES, LEAST_REASONS = 5, 3

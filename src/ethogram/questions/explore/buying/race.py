@@ -8,9 +8,7 @@ import numpy as np
 
 from ethogram.questions.explore.grid import Grid
 from ethogram.questions.explore.problem import problem_of
-from ethogram.questions.explore.race import USUAL as USUAL
-from ethogram.questions.explore.race import RaceResult as RaceResult
-from ethogram.questions.explore.race import race_on
+from ethogram.questions.explore.race import USUAL, RaceResult, race_on
 
 from .grid import GridWorld
 from .start import check_tau

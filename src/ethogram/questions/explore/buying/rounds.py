@@ -20,13 +20,13 @@ from ethogram.questions.explore.problem import (
     ExploreProgress,
     Problem,
     Proposal,
+    StopRule,
     Strategy,
     Tally,
     is_enough,
     problem_of,
     progress,
 )
-from ethogram.questions.explore.problem import StopRule as StopRule
 from ethogram.questions.explore.strategies import make_strategy
 from ethogram.questions.explore.tube import against_truth, certainty, established, tube_metrics, tube_status
 from ethogram.result import Result
@@ -34,9 +34,16 @@ from ethogram.store import Home, Run, RunWriter, compact, home_of
 from ethogram.store.redact import Policy
 from ethogram.store.stop import pulled, release
 
-from .start import ExplorationPlan as ExplorationPlan
-from .start import ExploreOptions as ExploreOptions
-from .start import begun_as, check_options, metadata_of, open_run, round_sizes, stop_rule
+from .start import (
+    ExplorationPlan,
+    ExploreOptions,
+    begun_as,
+    check_options,
+    metadata_of,
+    open_run,
+    round_sizes,
+    stop_rule,
+)
 
 USUAL_ROUNDS = 5
 """Additional rounds of the first version's strategies when none are named."""

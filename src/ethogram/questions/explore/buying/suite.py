@@ -24,7 +24,8 @@ from ethogram.store.lake import METERS
 from ethogram.suites.load import LoadedSuite
 from ethogram.traces import Outcome, episode_id
 
-from .rounds import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, GridTarget, RoundWatcher, explore_plan
+from .rounds import Buyer, ExploreResult, GridTarget, RoundWatcher, explore_plan
+from .start import ExplorationPlan, ExploreOptions
 
 GridSpec = str | Path | Grid
 

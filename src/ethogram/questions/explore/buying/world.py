@@ -17,7 +17,8 @@ from ethogram.store import Home, Run, RunWriter
 from ethogram.store.stop import POLL_SECONDS, pulled
 
 from .grid import Cores, GridReport, GridWork, GridWorld, grid_engine, write_grid_traces
-from .rounds import Buyer, ExplorationPlan, ExploreOptions, ExploreResult, GridTarget, RoundWatcher, explore_plan
+from .rounds import Buyer, ExploreResult, GridTarget, RoundWatcher, explore_plan
+from .start import ExplorationPlan, ExploreOptions
 
 WINDOW = 0.1
 """Batches that come in within this many seconds are committed together; a kill loses at most these."""
