@@ -216,7 +216,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callabl
 
 @pytest.fixture
 def fork_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A suite, an agent and models of `study/fork_world.py`, whose chance of success is known."""
+    """A suite, an agent and models of `questions/fork/fork_world.py`, whose chance of success is known."""
     spec = importlib.util.spec_from_file_location(
         "fork_world", Path(__file__).parent / "questions" / "fork" / "fork_world.py"
     )

@@ -1,3 +1,3 @@
 """Fixtures that tests of several folders share."""
 
-from fixtures_judge import scene  # noqa: F401
+from scene_fixtures import scene  # noqa: F401

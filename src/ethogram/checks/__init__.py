@@ -1,4 +1,4 @@
-"""Label a trace by rule or model, and say how far labels agree. Never touches the store."""
+"""Whether an answer holds: kinds of checks, their settings and verdicts. Never touches the store."""
 
 from . import custom, endstate, structured, text, toolcalls
 from .checks import CHECKS, CheckFunction, CheckScore, Evidence

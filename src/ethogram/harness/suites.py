@@ -122,7 +122,7 @@ def start_run(
     progress: Watcher | None = None,
     more: Mapping[str, Any] | None = None,
 ) -> RunResult:
-    """`run` with its options in one record; `more` is what a study keeps in `run.json` about its plan."""
+    """`run` with its options in one record; `more` is what a question keeps in `run.json` about its plan."""
     return begin_run(suite, agent, options, home=home, progress=progress, more=more)
 
 

@@ -1,3 +1,3 @@
 """Fixtures that tests of several folders share."""
 
-from fixtures_lab import logs, samples  # noqa: F401
+from log_fixtures import logs, samples  # noqa: F401

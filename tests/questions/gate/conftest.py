@@ -1,3 +1,3 @@
 """Fixtures that tests of several folders share."""
 
-from fixtures_decide import made  # noqa: F401
+from outcome_fixtures import made  # noqa: F401

@@ -1,3 +1,3 @@
 """Fixtures that tests of several folders share."""
 
-from fixtures_lab import bells, logs  # noqa: F401
+from log_fixtures import bells, logs  # noqa: F401

@@ -1,1 +1,1 @@
-"""Results of paired experiments, and the list of operators."""
+"""What perturbed attempts do differently: paired experiments, and the list of operators."""

@@ -1,1 +1,1 @@
-"""Stored explorations: their maps, and the effects of their parameters."""
+"""In which settings an agent fails too often: grids, maps, strategies that choose what to run next."""

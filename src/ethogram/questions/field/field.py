@@ -260,7 +260,7 @@ class Field(Generic[T]):
         return horizons.steps_back(self._held.paths("states"), self._rank)
 
     def horizon(self, state: str | Sequence[str], rule: horizons.MembershipRule = "visited") -> Field:
-        """The trajectories that visited a state (or any of a list), or that reached it; see `measure.horizon`."""
+        """The trajectories that visited a state (or any of a list), or that reached it; see `horizon`."""
         wanted = [state] if isinstance(state, str) else list(state)
         horizons.known_or_refuse(wanted, self._order)
         self._warn_of_steps_back()

@@ -1,7 +1,7 @@
 """The effect of one change: continuations with it and without it, in pairs, tested while they come in.
 
 Attempt i of both arms begins at the same step with the same seed: together they are a pair, and the effect is the mean
-of its differences. The interval is a betting confidence sequence (`stats.anytime`): it covers the effect at every look
+of its differences. The interval is a betting confidence sequence (`anytime`): it covers the effect at every look
 at once with its level, whatever the number of pairs, so one may stop whenever it has said enough. A missing outcome is
 taken at its worst for each end: the interval then holds whatever the outcome would have been, and whyever it is gone.
 

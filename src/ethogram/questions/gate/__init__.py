@@ -1,1 +1,1 @@
-"""Two runs compared: the comparison, the gate's verdict, tasks that moved, attempts that are needed."""
+"""Whether a candidate may ship: a verdict at planned looks, and the attempts that it takes."""

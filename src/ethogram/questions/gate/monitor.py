@@ -46,7 +46,7 @@ def watch(base: Outcomes, candidate: Outcomes, settings: GateSettings, tasks: tu
     """Bet on the candidate being worse, one pair of attempts after the other, each used once.
 
     A pass counts when every task has its attempt on both sides, scored or missing; a missing one makes no pair, but a
-    verdict of pass must survive the candidate's missing ones beyond the baseline's rate (see `decide.missing`).
+    verdict of pass must survive the candidate's missing ones beyond the baseline's rate.
     """
     kind = metric(settings.metric)
     rows = min(_whole_passes(o.only(tasks)) for o in (base, candidate))

@@ -36,10 +36,9 @@ class GateSettings(msgspec.Struct, frozen=True, kw_only=True):
     the metric's unit for success and score, as a share of the baseline's mean for all others. `power`: how often a drop
     of that size is found, and one minus it is how often such a drop may pass. `every`: passes between looks (`pace`).
     `fresh`: both versions are run anew, planned from the rates of the run `pilot`, or from the worst case without one.
-    `missing`: what a missing attempt may hide (see `decide.missing`). `confirm`: attempts by which tasks that moved are
-    tried again, on a share of alpha. `session_sd`: by how much sessions differ, where that is known, as `margin` is
-    given. `ahead`: passes that are put in order together, informative tasks first (see `decide.allocation`); 0 for
-    equal passes.
+    `missing`: what a missing attempt may hide. `confirm`: attempts by which tasks that moved are tried again, on a
+    share of alpha. `session_sd`: by how much sessions differ, where that is known, as `margin` is given. `ahead`:
+    passes that are put in order together, informative tasks first; 0 for equal passes.
     """
 
     metric: str = "success"

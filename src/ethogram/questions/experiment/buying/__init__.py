@@ -1,1 +1,1 @@
-"""The parts of experiment that buy attempts or calls."""
+"""Run paired experiments: clean and perturbed attempts with the same seeds."""

@@ -1,1 +1,1 @@
-"""The parts of explore that buy attempts or calls."""
+"""Run explorations: propose points, buy their episodes, commit a round, decide again."""

@@ -1,1 +1,1 @@
-"""The parts of fork that buy attempts or calls."""
+"""Run forks: continue a trace from a step, K times."""

@@ -1,1 +1,1 @@
-"""The parts of replay that buy attempts or calls."""
+"""Repeat episodes from recorded answers, and ask a model for each decision again."""
