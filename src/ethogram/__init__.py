@@ -60,12 +60,12 @@ __getattr__ = names_in(__name__, _NAMES)
 __all__ = ["__version__", *_NAMES]  # noqa: PLE0604
 
 if TYPE_CHECKING:  # what editors and type checkers read; a test holds it equal to the table
+    # isort: off
     from .errors import EthogramError as EthogramError
     from .estimate import Estimate as Estimate
     from .harness.suites import run as run
     from .measures.dimension import Dimension as Dimension
-    from .plans import Suite as Suite
-    from .plans import Task as Task
+    from .plans import Suite as Suite, Task as Task
     from .questions.calibration.labels import label as label
     from .questions.calibration.question import calibrate as calibrate
     from .questions.calibration.variance import variance as variance
@@ -82,13 +82,9 @@ if TYPE_CHECKING:  # what editors and type checkers read; a test holds it equal 
     from .questions.gate.question import gate as gate
     from .questions.golden.question import golden as golden
     from .questions.home.exports import export as export
-    from .questions.home.maintenance import retain as retain
-    from .questions.home.maintenance import verify as verify
+    from .questions.home.maintenance import retain as retain, verify as verify
     from .questions.home.queries import sql as sql
-    from .questions.home.runs import load as load
-    from .questions.home.runs import rm as rm
-    from .questions.home.runs import runs as runs
-    from .questions.home.runs import show as show
+    from .questions.home.runs import load as load, rm as rm, runs as runs, show as show
     from .questions.incident.closing import incident as incident
     from .questions.judging.buying.runs import judge as judge
     from .questions.logs.imports import import_logs as import_logs
@@ -99,8 +95,7 @@ if TYPE_CHECKING:  # what editors and type checkers read; a test holds it equal 
     from .reading.traces import trace as trace
     from .traces import Trace as Trace
     from .viewer.report.report import report as report
-    from .wire.in_code import span as span
-    from .wire.in_code import tool as tool
+    from .wire.in_code import span as span, tool as tool
     from .wire.langgraph import from_langgraph as from_langgraph
 
 

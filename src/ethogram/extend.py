@@ -36,9 +36,9 @@ _NAMES = {
     "CheckSettings": "checks",
     "Evidence": "checks",
     # operators
-    "Change": "perturbations",
-    "NotApplicable": "perturbations",
-    "Operator": "perturbations",
+    "Change": "perturbations.operator",
+    "NotApplicable": "perturbations.operator",
+    "Operator": "perturbations.operator",
     # parts of the report
     "Card": "viewer.report.views",
     "ReportPart": "viewer.report.parts",
@@ -52,37 +52,24 @@ __getattr__ = names_in(__name__, _NAMES)
 __all__ = [*_NAMES]  # noqa: PLE0604
 
 if TYPE_CHECKING:  # what editors and type checkers read; a test holds it equal to the table
+    # isort: off
     from .capture.chat import ChatBuilder as ChatBuilder
     from .capture.draft import Draft as Draft
     from .capture.intake import Intake as Intake
     from .capture.peek import Peek as Peek
     from .capture.source import Source as Source
-    from .checks import CheckKind as CheckKind
-    from .checks import CheckScore as CheckScore
-    from .checks import CheckSettings as CheckSettings
-    from .checks import Evidence as Evidence
-    from .errors import BadInput as BadInput
-    from .errors import BadUsage as BadUsage
+    from .checks import CheckKind as CheckKind, CheckScore as CheckScore
+    from .checks import CheckSettings as CheckSettings, Evidence as Evidence
+    from .errors import BadInput as BadInput, BadUsage as BadUsage
     from .measures.metrics import Metric as Metric
     from .measures.standard import StepDimension as StepDimension
     from .measures.standard_columns import StepArrays as StepArrays
-    from .perturbations import Change as Change
-    from .perturbations import NotApplicable as NotApplicable
-    from .perturbations import Operator as Operator
+    from .perturbations.operator import Change as Change, NotApplicable as NotApplicable, Operator as Operator
     from .store import Run as Run
-    from .traces import File as File
-    from .traces import Message as Message
-    from .traces import Missing as Missing
-    from .traces import Reasoning as Reasoning
-    from .traces import Scored as Scored
-    from .traces import Span as Span
-    from .traces import Text as Text
-    from .traces import ToolCall as ToolCall
-    from .traces import ToolResult as ToolResult
-    from .traces import Trace as Trace
+    from .traces import File as File, Message as Message, Missing as Missing, Reasoning as Reasoning, Scored as Scored
+    from .traces import Span as Span, Text as Text, ToolCall as ToolCall, ToolResult as ToolResult, Trace as Trace
     from .viewer.report.parts import ReportPart as ReportPart
-    from .viewer.report.views import Card as Card
-    from .viewer.report.views import Section as Section
+    from .viewer.report.views import Card as Card, Section as Section
 
 
 def __dir__() -> list[str]:

@@ -205,7 +205,7 @@ def test_a_part_of_the_report(runs, install, call) -> None:
 
 
 OPERATOR = """
-from ethogram.perturbations import Change
+from ethogram.perturbations.operator import Change
 
 class Reverse:
     name, kind, formats, does = "reverse", "text", ("txt",), "every line is written backwards"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.perturbations import ALL, file_operator
+from ethogram.perturbations.catalogue import ALL, file_operator
 from ethogram.questions.experiment.operators import list_operators, load_operator, plugged_operators
 
 MINE = '''

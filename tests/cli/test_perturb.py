@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.perturbations import operators_for
+from ethogram.perturbations.catalogue import operators_for
 
 Call = Callable[..., Any]
 

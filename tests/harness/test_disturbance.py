@@ -12,7 +12,8 @@ from ethogram.harness import disturbance as place
 from ethogram.harness.disturbance import Disturbance, disturb, disturbance_of, seen_by_agent
 from ethogram.harness.session import RunResult
 from ethogram.harness.suites import run as run_suite
-from ethogram.perturbations import Change, NotApplicable, file_operator
+from ethogram.perturbations.catalogue import file_operator
+from ethogram.perturbations.operator import Change, NotApplicable
 from ethogram.plans import Condition, Task
 from ethogram.store import Home
 
@@ -151,7 +152,7 @@ def test_the_agent_is_not_told_that_something_is_disturbed(home: Home, suite: Pa
 
 OWN = """
 from pathlib import Path
-from ethogram.perturbations import Change
+from ethogram.perturbations.operator import Change
 
 
 class Upper:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from ethogram.perturbations import file_operator
+from ethogram.perturbations.catalogue import file_operator
 
 Samples = dict[str, tuple[str, bytes]]
 SHEET = "xl/worksheets/sheet1.xml"

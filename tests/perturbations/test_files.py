@@ -20,7 +20,8 @@ import pytest
 import yaml
 
 from ethogram.errors import BadUsage
-from ethogram.perturbations import FILES, Change, NotApplicable, file_operator, operators_for
+from ethogram.perturbations.catalogue import FILES, file_operator, operators_for
+from ethogram.perturbations.operator import Change, NotApplicable
 
 SEEDS = 200
 SLOW_SEEDS = SEEDS if os.environ.get("ETHOGRAM_LONG") else 25

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from ethogram.perturbations import NotApplicable, file_operator, operators_for
+from ethogram.perturbations.catalogue import file_operator, operators_for
 from ethogram.perturbations.csvfile import CsvTable
 from ethogram.perturbations.data import LOADERS as DATA
-from ethogram.perturbations.operator import splice
+from ethogram.perturbations.operator import NotApplicable, splice
 from ethogram.perturbations.sheet import Edit
 
 LONG = bool(os.environ.get("ETHOGRAM_LONG"))
@@ -31,7 +31,7 @@ def large_csv(megabytes: float) -> bytes:
 
 MEASURE = """
 import re, sys, time
-from ethogram.perturbations import file_operator
+from ethogram.perturbations.catalogue import file_operator
 content = open(sys.argv[2], "rb").read()
 small = content[:200_000].rpartition(b"\\n")[0]
 file_operator(sys.argv[1], "csv").apply(small, "csv", 1)  # so that what is imported on use does not count

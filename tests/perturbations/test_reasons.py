@@ -9,7 +9,8 @@ import zipfile
 import pytest
 
 from ethogram.errors import MissingExtra
-from ethogram.perturbations import FILES, NotApplicable, file_operator, format_of
+from ethogram.perturbations.catalogue import FILES, file_operator
+from ethogram.perturbations.operator import NotApplicable, format_of
 
 Samples = dict[str, tuple[str, bytes]]
 

@@ -12,18 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ethogram.errors import BadUsage, NotFound
-from ethogram.perturbations import (
-    Call,
-    ToolFailed,
-    ToolPerturbation,
-    ToolTimedOut,
-    paraphrases,
-    perturb_tool,
-    prompt_operator,
-    tool_operator,
-)
 from ethogram.perturbations.prompt import OPERATORS as PROMPTS
+from ethogram.perturbations.prompt import paraphrases, prompt_operator
 from ethogram.perturbations.tools import OPERATORS as TOOLS
+from ethogram.perturbations.tools import Call, ToolFailed, ToolPerturbation, ToolTimedOut, perturb_tool, tool_operator
 
 ORDERS = [{"id": i, "item": f"part {i}", "price": 2.5 * i} for i in range(1, 7)]
 RESULTS: list[Any] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ethogram.perturbations import operators_for
+from ethogram.perturbations.catalogue import operators_for
 from ethogram.plans import Task
 from ethogram.questions.experiment.buying.experiment import Experiment
 from ethogram.store import Home

@@ -15,26 +15,14 @@ import msgspec
 
 from ethogram.errors import BadInput, EthogramError, NotFound
 from ethogram.loading import named_object
-from ethogram.perturbations import (
-    ALL,
-    AnyOperator,
-    Change,
-    ModelOperator,
-    NotApplicable,
-    Operator,
-    PromptOperator,
-    ToolOperator,
-    ToolPerturbation,
-    file_operator,
-    format_of,
-    model_operator,
-    prompt_operator,
-    tool_operator,
-)
+from ethogram.perturbations.catalogue import ALL, AnyOperator, file_operator
 from ethogram.perturbations.model import BY_NAME as MODEL_CALLS
-from ethogram.perturbations.operator import checked_intensity
+from ethogram.perturbations.model import ModelOperator, model_operator
+from ethogram.perturbations.operator import Change, NotApplicable, Operator, checked_intensity, format_of
 from ethogram.perturbations.prompt import BY_NAME as PROMPTS
+from ethogram.perturbations.prompt import PromptOperator, prompt_operator
 from ethogram.perturbations.tools import BY_NAME as TOOLS
+from ethogram.perturbations.tools import ToolOperator, ToolPerturbation, tool_operator
 from ethogram.plans import Task, derived_seed
 from ethogram.traces import digest
 from ethogram.wire.gateway.call import CallPolicy

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ethogram.errors import BadUsage
-from ethogram.perturbations import ToolPerturbation
+from ethogram.perturbations.tools import ToolPerturbation
 from ethogram.store import Run
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.wire.certificates import trusted

@@ -18,8 +18,11 @@ import msgspec
 
 from ethogram.capture.draft import Draft
 from ethogram.errors import BadUsage
-from ethogram.perturbations import FILES, ModelOperator, PromptOperator, ToolOperator, ToolPerturbation
+from ethogram.perturbations.catalogue import FILES
+from ethogram.perturbations.model import ModelOperator
 from ethogram.perturbations.operator import checked_intensity
+from ethogram.perturbations.prompt import PromptOperator
+from ethogram.perturbations.tools import ToolOperator, ToolPerturbation
 from ethogram.plans import derived_seed
 from ethogram.prices import Budget, CallPrices, Metering
 from ethogram.prices.settings import price_list

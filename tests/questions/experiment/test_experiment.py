@@ -18,7 +18,7 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.agents import ScriptedAgent
 from ethogram.harness.options import RunOptions
 from ethogram.harness.suites import run
-from ethogram.perturbations import operators_for
+from ethogram.perturbations.catalogue import operators_for
 from ethogram.plans import Task
 from ethogram.questions.experiment.buying.experiment import Experiment
 from ethogram.questions.experiment.question import experiment_results

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from ethogram.harness.disturbance import Disturbance, disturb
-from ethogram.perturbations import ToolPerturbation, model_operator, prompt_operator
-from ethogram.perturbations.model import OPERATORS
+from ethogram.perturbations.model import OPERATORS, model_operator
+from ethogram.perturbations.prompt import prompt_operator
 from ethogram.perturbations.tools import OPERATORS as TOOL_OPERATORS
+from ethogram.perturbations.tools import ToolPerturbation
 from ethogram.plans import Task
 from ethogram.traces import Message, Text, ToolCall, ToolResult
 from ethogram.wire.gateway.call import Forward, ModelReply, ModelRequest, Refuse

@@ -10,7 +10,8 @@ import anthropic
 import openai
 import pytest
 
-from ethogram.perturbations import ModelFault, ModelOperator, ToolPerturbation, model_operator
+from ethogram.perturbations.model import ModelFault, ModelOperator, model_operator
+from ethogram.perturbations.tools import ToolPerturbation
 from ethogram.traces import ToolResult
 from ethogram.wire.gateway.faults import ModelFaults, ToolFaults
 

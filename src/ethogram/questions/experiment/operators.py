@@ -10,19 +10,11 @@ import msgspec
 
 from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.loading import named_object
-from ethogram.perturbations import (
-    ALL,
-    FORMATS,
-    KINDS,
-    AnyOperator,
-    ModelOperator,
-    Operator,
-    PromptOperator,
-    ToolOperator,
-    described,
-    format_of,
-    is_operator,
-)
+from ethogram.perturbations.catalogue import ALL, AnyOperator, described
+from ethogram.perturbations.model import ModelOperator
+from ethogram.perturbations.operator import FORMATS, KINDS, Operator, format_of, is_operator
+from ethogram.perturbations.prompt import PromptOperator
+from ethogram.perturbations.tools import ToolOperator
 from ethogram.plugins import Plugged, plugged
 from ethogram.result import Result
 

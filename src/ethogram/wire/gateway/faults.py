@@ -12,17 +12,10 @@ from typing import NamedTuple
 
 from ethogram.capture.pairing import answered_calls, unseen_call
 from ethogram.capture.parse import as_dict, to_json
-from ethogram.perturbations import (
-    Call,
-    ModelFault,
-    ModelOperator,
-    NotApplicable,
-    PromptOperator,
-    ToolChange,
-    ToolPerturbation,
-    perturb_tool,
-)
-from ethogram.perturbations.operator import count_of
+from ethogram.perturbations.model import ModelFault, ModelOperator
+from ethogram.perturbations.operator import NotApplicable, count_of
+from ethogram.perturbations.prompt import PromptOperator
+from ethogram.perturbations.tools import Call, ToolChange, ToolPerturbation, perturb_tool
 from ethogram.traces import Text, ToolCall, ToolResult, is_length_stop
 
 from .call import Decision, Forward, ModelReply, ModelRequest, ProtocolName, Refuse, RequestEdits

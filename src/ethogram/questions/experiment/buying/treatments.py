@@ -11,16 +11,11 @@ import msgspec
 
 from ethogram.errors import BadUsage
 from ethogram.harness.disturbance import Disturbance, damaged
-from ethogram.perturbations import (
-    ALL,
-    FILES,
-    AnyOperator,
-    ModelOperator,
-    NotApplicable,
-    PromptOperator,
-    ToolOperator,
-    format_of,
-)
+from ethogram.perturbations.catalogue import ALL, FILES, AnyOperator
+from ethogram.perturbations.model import ModelOperator
+from ethogram.perturbations.operator import NotApplicable, format_of
+from ethogram.perturbations.prompt import PromptOperator
+from ethogram.perturbations.tools import ToolOperator
 from ethogram.plans import Condition, Task, derived_seed
 from ethogram.questions.experiment.operators import load_operator, plugged_operators
 from ethogram.questions.experiment.records import NotApplied, Treatment
