@@ -73,11 +73,12 @@ def shortened(names: list[str], most: int = 6) -> list[str]:
 
 
 def import_table() -> Mapping[str, set[str]]:
-    """Which package may import which, from the tests of the architecture."""
-    sys.path.insert(0, str(ROOT / "tests" / "architecture"))
-    from test_imports import LEAVES, MAY_IMPORT  # type: ignore[import-not-found]
+    """Which package may import which, and which question (`questions/gate`) may ask which, from the architecture."""
+    sys.path[:0] = [str(ROOT / "tests" / folder) for folder in ("architecture", "helpers")]
+    from test_imports import BETWEEN_QUESTIONS, LEAVES, MAY_IMPORT  # type: ignore[import-not-found]
 
-    return {package: allowed | LEAVES for package, allowed in MAY_IMPORT.items()}
+    asking = {f"questions/{q}": {f"questions/{other}" for other in asked} for q, asked in BETWEEN_QUESTIONS.items()}
+    return asking | {package: allowed | LEAVES for package, allowed in MAY_IMPORT.items()}
 
 
 def choose(root: Path, changed: Iterable[str], table: Mapping[str, set[str]]) -> dict[str, str]:
@@ -85,7 +86,7 @@ def choose(root: Path, changed: Iterable[str], table: Mapping[str, set[str]]) ->
     chosen: dict[str, str] = {}
     files = sorted(str(p.relative_to(root)) for p in (root / "tests").rglob("test_*.py"))
     modules = [m for m in map(module_of, changed) if m]
-    packages = sorted({m.split(".")[0] for m in modules})
+    folders = sorted({folder_of(m) for m in modules})
     pages: dict[str, str] = {}
     for name in changed:
         for test in tests_of_file(root, name, files):
@@ -97,16 +98,22 @@ def choose(root: Path, changed: Iterable[str], table: Mapping[str, set[str]]) ->
     for name in FIRST if modules else ():
         if name in files:
             chosen.setdefault(name, "tests of architecture")
-    for folder in [*packages, "architecture"] if packages else []:
+    for folder in [*folders, "architecture"] if folders else []:
         for name in files:
-            if name.split("/")[1] == folder:
+            if name.startswith(f"tests/{folder}/"):
                 chosen.setdefault(name, f"tests of {folder}")
-    above = [p for p, allowed in table.items() if p not in packages and allowed & set(packages)]
-    for package in above:
+    touched = {*folders, *(folder.split("/")[0] for folder in folders)}
+    for package in (p for p, allowed in table.items() if p not in folders and allowed & touched):
         for name in files:
-            if name.split("/")[1] == package:
-                chosen.setdefault(name, f"{package} may import {', '.join(sorted(table[package] & set(packages)))}")
+            if name.startswith(f"tests/{package}/"):
+                chosen.setdefault(name, f"{package} may import {', '.join(sorted(table[package] & touched))}")
     return {**chosen, **pages}
+
+
+def folder_of(module: str) -> str:
+    """The folder of a module, and of its tests: its package, or the folder of its question (`questions/gate`)."""
+    words = module.split(".")
+    return "/".join(words[: 2 if words[0] == "questions" else 1])
 
 
 def tests_of_file(root: Path, name: str, files: list[str]) -> Iterator[str]:
@@ -135,7 +142,7 @@ def module_of(name: str) -> str | None:
 
 def is_near(test: Path, module: str) -> bool:
     """Whether a test file imports a module (or a name from it), or is named after it in the folder of its package."""
-    if test.stem == f"test_{module.split('.')[-1]}" and test.parent.name == module.split(".")[0]:
+    if test.stem == f"test_{module.split('.')[-1]}" and test.parent.as_posix().endswith(f"tests/{folder_of(module)}"):
         return True
     return any(name == f"ethogram.{module}" for name in imports(test))
 

@@ -103,7 +103,21 @@ def test_other_files_stand_for_their_tests(quick: ModuleType, checkout: Path, ch
 
 def test_the_table_of_imports_is_the_real_one(quick: ModuleType) -> None:
     table = quick.import_table()
-    assert {"errors", "store"} <= table["lab"]
+    assert {"errors", "store"} <= table["reading"]
+    assert "questions/compare" in table["questions/gate"]
+
+
+def test_a_question_is_a_folder_of_its_own(quick: ModuleType, checkout: Path) -> None:
+    for name in ("gate/test_plan", "compare/test_question", "why/test_question"):
+        write(checkout, f"tests/questions/{name}.py")
+    table = {"questions/gate": {"questions/compare"}, "viewer": {"questions"}}
+    write(checkout, "tests/viewer/test_server.py")
+    assert list(quick.choose(checkout, ["src/ethogram/questions/compare/question.py"], table).values()) == [
+        "imports or is named after questions.compare.question",
+        "tests of architecture",
+        "questions/gate may import questions/compare",
+        "viewer may import questions",
+    ]
 
 
 def test_nothing_is_started_when_the_time_is_up(quick: ModuleType) -> None:
