@@ -157,7 +157,7 @@ def ran(call: Call) -> Callable[[str, str, int], str]:
         assert said.code in (0, 2), said
         return name
 
-    return run_verb
+    return run
 
 
 def turns(task: int, trial: int, reward: float) -> dict[str, Any]:

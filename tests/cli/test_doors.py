@@ -114,7 +114,7 @@ def test_a_trace_without_steps_has_no_share(env, install, call, write_trace) -> 
 
 
 DIMENSION = """
-from ethogram.measures.standard import Standard
+from ethogram.measures.standard import StepDimension
 
 def chats(steps):
     return steps.per_trace(steps.of_kind("model"))
@@ -122,9 +122,9 @@ def chats(steps):
 def names(steps):
     return steps.per_trace([name == "search" for name in steps.words("tool")])
 
-CHATS = Standard("chats", "steps", "steps of kind model, counted again", ("standard",), chats)
-SEARCHED = Standard("searched", "calls", "calls of the tool search", ("coding",), names)
-FAILING = Standard("failing", "steps", "raises", ("standard",), lambda steps: 1 / 0)
+CHATS = StepDimension("chats", "steps", "steps of kind model, counted again", ("standard",), chats)
+SEARCHED = StepDimension("searched", "calls", "calls of the tool search", ("coding",), names)
+FAILING = StepDimension("failing", "steps", "raises", ("standard",), lambda steps: 1 / 0)
 """
 
 

@@ -254,7 +254,7 @@ def test_the_table_of_standard_dimensions(call):
         (["nothing"], 64, "no run named 'nothing' in "),
         (["shop", "--preset", "codng"], 64, "did you mean 'coding'"),
         (["shop", "--field", "absent.py:X"], 64, "no Python file at 'absent.py'"),
-        (["shop", "--field", "json:dumps"], 64, "not a subclass of ethogram.questions.field.field.Field"),
+        (["shop", "--field", "json:dumps"], 64, "not a subclass of ethogram.Field"),
         (["shop", "--states", "none.yaml"], 64, "no milestones at 'none.yaml'"),
         (["shop", "--corridor", "none.json"], 64, "no corridor at 'none.json'"),
         (["shop", "--dimensions", "stepz"], 64, "did you mean 'steps'"),
