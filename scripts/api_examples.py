@@ -146,7 +146,7 @@ print(eth.judge("monday", judge="rule").score)
 eth.label("monday", "0/1", "gave_up", why="it searched and never changed the order")
 
 # == calibrate
-print(eth.calibrate("monday", half_width=0.1).notes)
+print(eth.calibrate("monday", width=0.1).notes)
 
 # == variance
 print(eth.variance(["monday", "friday"], common_tasks=True).ledger.buy)
@@ -208,7 +208,7 @@ print(eth.export("friday", "csv", out="friday-csv").files)
 print(eth.verify(["friday"]).ok)
 
 # == retain
-print(eth.retain(["friday"], keep_all="7d", dry_run=True).runs)
+print(eth.retain(["friday"], keep_all="7d").runs)
 
 # == rm
 eth.rm("friday")

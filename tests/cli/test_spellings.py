@@ -164,27 +164,14 @@ def test_an_unknown_option_names_what_is_spelled_alike(call, line, sentence):
 
 
 PYTHON = {
-    "compare": "compare",
-    "costs": "cost",
-    "diff": "diff",
-    "divergence": "divergence",
+    **{verb.name: verb.name for verb in VERBS if verb.name in ethogram.__all__},
     "Experiment": "perturb",
     "explore": "explore run",
-    "field": "field",
-    "fork": "fork",
-    "gate": "gate",
+    "golden": "golden check",
     "import_logs": "import",
-    "list_runs": "runs",
-    "plan_runs": "plan",
-    "reliability": "stats",
-    "replay": "replay",
-    "report": "report",
-    "rescore": "score",
-    "run_suite": "run",
-    "sql": "sql",
-    "why": "why",
+    "incident": "incident show",
 }
-"""Public functions that have a verb."""
+"""Public functions that have a verb: most have its name."""
 
 NO_VERB = {
     "Dimension", "Estimate", "EthogramError", "Field", "Suite", "Task", "Trace",  # records
@@ -203,7 +190,12 @@ IN_PYTHON_ONLY = {
     "fresh": "on the command line --base-agent means it, with --buy",
     "ahead": "measured in bench/, and no option: the order of attempts",
     "seal": "on the command line the home's keys say it, but for import, which has --no-seal",
-    "plan_runs every": "the looks of a plan are those of the gate, which has --every",
+    "label csv_file": "`from` is a keyword of Python",
+    "label name": "the option is --label, and so is the function called",
+    "variance prices": "a record: --run-usd, --label-usd and --task-usd",
+    "golden level": "the level of the command line is 0.95",
+    "judge retries": "the usual number serves",
+    "plan every": "the looks of a plan are those of the gate, which has --every",
     "why level": "the level of the command line is 0.95",
 }
 """Keywords without an option of that name, and why."""

@@ -195,7 +195,7 @@ def test_retention_compacts_what_it_keeps(home: Home, plain: Redactor, write_tra
     fill(run, plain, write_trace)
     assert retain_run(run, RetentionRule(keep_all_s=1e6)).bytes_after is None
     assert len(run.segments()) == 9
-    done = retain(["run"], dry_run=False, home=home)
+    done = retain(["run"], apply=True, home=home)
     (told,) = done.runs
     assert told.bytes_after is not None
     assert told.bytes_after < told.bytes_before / 2

@@ -227,7 +227,7 @@ def test_a_sealed_run_stays_sealed(home: Home, keys: Keyring, plain: Redactor, w
 def test_the_verb_behind_it(home: Home, run: Run) -> None:
     dry = retain(keep_all="0s", sample=0.0, home=home)
     assert (dry.dry_run, dry.kept, dry.forgotten) == (True, 2, 3)
-    done = retain(["run"], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    done = retain(["run"], keep_all="0s", sample=0.0, apply=True, home=home)
     assert done.forgotten == 3
     assert show("run", home=home).forgotten == 3
 

@@ -245,7 +245,7 @@ def test_what_a_killed_writer_left_is_swept(run: Run, dying: Any, home: Home) ->
     assert before.episodes == 5
     assert draft.name in before.leftovers
     assert any(p.startswith("texts-") and "-x0" in p for p in before.leftovers)
-    result = verify(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep=True)
     assert result.swept == [f"run/{p}" for p in before.leftovers]
     after = verify_run(run)
     assert (after.damaged, after.leftovers, after.episodes) == ([], [], 5)
@@ -282,7 +282,7 @@ def test_nothing_is_swept_where_the_ledger_is_damaged(run: Run, home: Home) -> N
         sweep(run)
     for way_out in ("ethogram verify RUN", "restore the file from a copy", "remove it", "ethogram run --resume RUN"):
         assert way_out in str(raised.value)
-    result = verify(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep=True)
     assert (result.ok, result.swept) == (False, [])
     assert files(run) == before
     segment.write_bytes(data)

@@ -125,7 +125,7 @@ def command(
         score=score,
         by=tuple(by or ()),
         steps=steps,
-        half_width=width,
+        width=width,
         level=level,
         home=home,
     )

@@ -82,9 +82,9 @@ def command(
         why=why,
         by=by,
         csv_file=csv,
-        sheet=out,
+        out=out,
         sample=None if sample is None else _count(sample),
-        audit=audit_share,
+        audit_share=audit_share,
         strata=tuple(strata.split(",")),
         home=home,
     )

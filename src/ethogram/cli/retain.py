@@ -28,7 +28,7 @@ def command(
     Example: `ethogram retain --keep-all 14d --keep-failures --sample 5%`
     """
     result = retain(
-        runs or (), keep_all=keep_all, keep_failures=keep_failures, sample=_share(sample), dry_run=not apply, home=home
+        runs or (), keep_all=keep_all, keep_failures=keep_failures, sample=_share(sample), apply=apply, home=home
     )
     if json:
         print_json(result)

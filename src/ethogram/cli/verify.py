@@ -21,7 +21,7 @@ def command(
 
     Example: `ethogram verify latest --sweep`
     """
-    result = verify(runs or (), home=home, sweep_leftovers=sweep)
+    result = verify(runs or (), home=home, sweep=sweep)
     if json:
         print_json(result)
         return 0 if result.ok else 1

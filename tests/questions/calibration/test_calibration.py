@@ -30,7 +30,7 @@ def night(tmp_path: Path, judged_run: Any) -> Any:
 
 def label(run: Any, sheet: Path, n: int, **more: object) -> int:
     """Draw a sample of n in all, fill in its sheet, and read it."""
-    label_run(run.name, name="rubric", sample=n, sheet=sheet, home=run.home)
+    label_run(run.name, name="rubric", sample=n, out=sheet, home=run.home)
     run.fill(sheet, **more)  # type: ignore[arg-type]
     return label_run(run.name, csv_file=sheet, home=run.home).labelled
 
@@ -107,13 +107,13 @@ def test_samples_grow_and_keep_their_probabilities(night: Any, tmp_path: Path) -
         assert len(own) == stratum.drawn
         assert {round(d.probability, 9) for d in own} == {round(stratum.drawn / stratum.of, 9)}
     assert read_samples(run)["rubric"] == [two]
-    audit = label_run("night", audit=0.1, home=night.home).sample
+    audit = label_run("night", audit_share=0.1, home=night.home).sample
     assert audit is not None
     assert {d.trace for d in audit.drawn} == {t for t in night.ids if number_of(t) < 0.1}
     both = label_run("night", sample=90, strata=("verdict", "task"), home=night.home).sample
     assert both is not None
     assert all(s.drawn >= 1 for s in both.strata)
-    for bad in ({"sample": 10, "strata": ("task",)}, {"sample": 10, "strata": ("mood",)}, {"audit": 1.5}):
+    for bad in ({"sample": 10, "strata": ("task",)}, {"sample": 10, "strata": ("mood",)}, {"audit_share": 1.5}):
         with pytest.raises(BadUsage):
             label_run("night", home=night.home, **bad)  # type: ignore[arg-type]
 
@@ -133,7 +133,7 @@ def test_labels_that_no_sample_drew_do_not_enter(night: Any, tmp_path: Path) -> 
 
 def test_two_people_on_the_same_sample(night: Any, tmp_path: Path) -> None:
     label(night, tmp_path / "ada.csv", 100)
-    label_run("night", name="rubric", sample=100, by="bob", sheet=tmp_path / "bob.csv", home=night.home)
+    label_run("night", name="rubric", sample=100, by="bob", out=tmp_path / "bob.csv", home=night.home)
     night.fill(tmp_path / "bob.csv", by="bob", flips=0.1)
     assert label_run("night", csv_file=tmp_path / "bob.csv", home=night.home).labelled == 100
     (item,) = calibrate("night", home=night.home).items
@@ -171,7 +171,7 @@ def test_an_ordinary_score_and_outcomes(tmp_path: Path, judged_run: Any) -> None
     )  # fmt: skip
     with pytest.raises(NotFound, match="name one with score"):
         calibrate("night", home=run.home)
-    label_run("night", name="model_graded_qa", sample=120, sheet=tmp_path / "a.csv", home=run.home)
+    label_run("night", name="model_graded_qa", sample=120, out=tmp_path / "a.csv", home=run.home)
     run.fill(tmp_path / "a.csv")
     found = calibrate("night", score="model_graded_qa", labels=tmp_path / "a.csv", home=run.home)
     (item,) = found.items
@@ -196,7 +196,7 @@ def test_the_audit_sees_a_judge_that_changed(night: Any, tmp_path: Path, judged_
         later = judged_run(tmp_path / "home", name, attempts=20, seed=7, sensitivity=right, specificity=right).judge()
         due = audit_run(name, against="night", home=night.home)
         assert (due.decided, due.alarm) == (False, False)
-        label_run(name, audit=0.1, sheet=tmp_path / f"{name}.csv", home=night.home)
+        label_run(name, audit_share=0.1, out=tmp_path / f"{name}.csv", home=night.home)
         later.fill(tmp_path / f"{name}.csv")
         label_run(name, csv_file=tmp_path / f"{name}.csv", home=night.home)
         (item,) = (found := audit_run(name, against="night", home=night.home)).items

@@ -102,7 +102,7 @@ def test_a_csv_of_labels(bells: str, home: Home, tmp_path: Path) -> None:
 def test_a_sheet_is_filled_in_and_scores(logs: Any, home: Home, tmp_path: Path) -> None:
     import_logs(logs.put("u.json", [logs.turns(t, 0, None) for t in range(3)]), home=home, run="open")
     path = tmp_path / "sheet.csv"
-    done = label("open", name="outcome", sheet=path, home=home)
+    done = label("open", name="outcome", out=path, home=home)
     assert (done.left, done.sheet) == (3, str(path))
     assert done.next == f"ethogram score open --labels {path}"
     rows = list(csv.DictReader(path.read_text().splitlines()))
@@ -112,7 +112,7 @@ def test_a_sheet_is_filled_in_and_scores(logs: Any, home: Home, tmp_path: Path) 
     assert score("open", labels=path, home=home).changed == 0, "an empty sheet says nothing"
     assert score("open", outcome_from=f"csv:{path}", home=home).changed == 0, "--labels by another name"
     with pytest.raises(BadUsage, match="exists, and may hold labels"):
-        label("open", name="outcome", sheet=path, home=home)
+        label("open", name="outcome", out=path, home=home)
     rows[0]["value"], rows[1]["value"] = "pass", "fail"
     with path.open("w", newline="") as stream:
         writer = csv.DictWriter(stream, rows[0].keys())

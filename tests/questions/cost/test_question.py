@@ -482,7 +482,7 @@ def test_forgotten_episodes_keep_their_recorded_cost_or_stop_the_ratio(book: Boo
     for n in range(4):
         book.trace(model([1000, 0, 0, 0], cost_usd=0.5), task=f"t{n}", outcome=Scored(float(n > 0)))
     before = book.cost()
-    assert retain(["book"], keep_all="0s", sample=0.0, dry_run=False, home=book.home).forgotten == 3
+    assert retain(["book"], keep_all="0s", sample=0.0, apply=True, home=book.home).forgotten == 3
     after = cost("book", home=book.home, prices=OWN)
     assert (after.cost_usd, after.per_resolved.value) == (before.cost_usd, before.per_resolved.value)
     assert after.usage.calls == 1

@@ -195,7 +195,7 @@ def test_what_cannot_be_exported(rich: str, home: Home, tmp_path: Path) -> None:
 
 
 def test_forgotten_traces_stay_behind(rich: str, home: Home, tmp_path: Path) -> None:
-    retain([rich], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    retain([rich], keep_all="0s", sample=0.0, apply=True, home=home)
     gone = [e for e in home.resolve(rich).entries if e.forgotten]
     assert len(gone) == 3
     assert export(rich, "jsonl", out=tmp_path / "x.jsonl", home=home).traces == 3

@@ -68,7 +68,7 @@ def test_a_missing_file_is_named_and_a_damaged_run_is_not_swept(bells: str, home
     (path,) = folder(home, bells).glob("texts-*")
     path.unlink()
     (folder(home, bells) / "spans-stranger-000000.parquet").write_bytes(b"left over")
-    result = verify(home=home, sweep_leftovers=True)
+    result = verify(home=home, sweep=True)
     assert not result.ok
     assert result.swept == []
     assert any(path.name in p.where for p in result.runs[0].damaged)
@@ -83,7 +83,7 @@ def test_retention_is_a_dry_run_first(bells: str, home: Home) -> None:
     assert [d.why for d in plan.runs[0].forgotten] == ["older than 0 s, not a failure, not in the sample of 0%"] * 3
     assert len(plan.to_df()) == 3
     assert len(list(load(bells, home=home).traces())) == 4, "nothing happened"
-    done = retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    done = retain(keep_all="0s", sample=0.0, apply=True, home=home)
     assert (done.dry_run, done.kept, done.forgotten) == (False, 1, 3)
     assert json.loads(done.to_json())["runs"][0]["bytes_after"] < plan.runs[0].bytes_before
     (left,) = load(bells, home=home).traces()
@@ -92,7 +92,7 @@ def test_retention_is_a_dry_run_first(bells: str, home: Home) -> None:
     assert sql("SELECT count(*) AS n, sum(spans) AS s FROM episodes", home=home).records == [{"n": 4, "s": 16}]
     assert sql("SELECT count(*) AS n FROM spans", home=home).records == [{"n": 4}]
     assert verify(home=home).ok
-    again = retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    again = retain(keep_all="0s", sample=0.0, apply=True, home=home)
     assert (again.kept, again.forgotten) == (1, 0)
 
 
@@ -112,12 +112,12 @@ def test_rules(rule: dict[str, Any], forgotten: int, bells: str, home: Home) -> 
 @pytest.mark.parametrize("rule", [{"keep_all": "soon"}, {"keep_all": "-1d"}, {"sample": 5}, {"sample": -0.1}])
 def test_rules_that_make_no_sense(rule: dict[str, Any], bells: str, home: Home) -> None:
     with pytest.raises(BadUsage):
-        retain([bells], home=home, dry_run=False, **rule)
+        retain([bells], home=home, apply=True, **rule)
     assert len(list(load(bells, home=home).traces())) == 4
 
 
 def test_a_forgotten_log_is_not_imported_again(bells: str, home: Home, logs: Any) -> None:
-    retain(keep_all="0s", sample=0.0, dry_run=False, home=home)
+    retain(keep_all="0s", sample=0.0, apply=True, home=home)
     again = import_logs(logs.root / "bells.json", home=home, run=bells, redact="none")
     assert (again.traces, again.unchanged) == (0, 4)
 

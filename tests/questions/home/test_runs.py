@@ -154,7 +154,7 @@ def test_a_start_that_two_runs_share_is_ambiguous(logs: Any, home: Home) -> None
 
 
 def test_a_forgotten_trace_says_why(bells: str, home: Home) -> None:
-    retain([bells], keep_all="0s", sample=0.0, dry_run=False, home=home)
+    retain([bells], keep_all="0s", sample=0.0, apply=True, home=home)
     shown = show(bells, home=home)
     assert (shown.episodes, shown.forgotten, shown.scored) == (4, 3, 4)
     gone = next(t for t in shown.traces if t.forgotten)

@@ -94,19 +94,19 @@ def label(
     why: str | None = None,
     by: str | None = None,
     csv_file: str | Path | None = None,
-    sheet: str | Path | None = None,
+    out: str | Path | None = None,
     sample: int | None = None,
-    audit: float | None = None,
+    audit_share: float | None = None,
     strata: Sequence[str] = ("verdict",),
     home: Home | str | None = None,
 ) -> LabelResult:
-    """Add labels by hand, one (`trace`, `value`) or those of a CSV, or write the sheet of what is left to label.
+    """Add labels by hand, one (`trace`, `value`) or those of a CSV, or write `out`, the sheet of what is left to label.
 
     The label `failure_class` overrides the classes that rules found in `why`; its value is one class, several with
     commas between them, or `none`, and it needs a `why`. `trace` is the start of an id, TASK/ATTEMPT, or ID:STEP. The
     CSV has the columns trace (or task and attempt) and value, and may have step, name, by and why; rows without a value
     are passed over. `sample` draws that many traces in all for labels that calibrate a judge, divided by `strata`;
-    `audit` draws the standing audit, a share of all judged traces. Raises `BadUsage` for a value that cannot be,
+    `audit_share` draws the standing audit, a share of all judged traces. Raises `BadUsage` for a value that cannot be,
     `NotFound` for a run or a trace that does not exist.
 
     Example: `label("night", "4f1c22:10", "loop", why="the same search three times")`
@@ -130,15 +130,15 @@ def label(
     redactor = redactor_of(found, lake)
     append_outcomes(found, {}, labels, redactor)
     drawn = None
-    if sample is not None or audit is not None:
+    if sample is not None or audit_share is not None:
         name = _sampled_name(found, name)
         if sample is not None:
             drawn = draw_sample(found, name, sample, strata, redactor)
-        if audit is not None:
-            drawn = draw_audit(found, name, audit, redactor)
+        if audit_share is not None:
+            drawn = draw_audit(found, name, audit_share, redactor)
     left = _left(found, name) if drawn is None else _left_of(found, drawn, by)
-    if sheet is not None:
-        _write_sheet(Path(sheet), left)
+    if out is not None:
+        _write_sheet(Path(out), left)
     return LabelResult(
         run=found.name,
         name=name,
@@ -146,8 +146,8 @@ def label(
         left=len({row[0].head.trace_id for row in left}),
         labels=list(_standing(found, name)),
         skipped=skipped,
-        sheet=None if sheet is None else str(sheet),
-        next=None if sheet is None else _next(found, str(sheet), name, drawn is not None),
+        sheet=None if out is None else str(out),
+        next=None if out is None else _next(found, str(out), name, drawn is not None),
         sample=drawn,
     )
 

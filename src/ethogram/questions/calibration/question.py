@@ -109,7 +109,7 @@ def calibrate(
     score: str | None = None,
     by: Sequence[str] = (),
     steps: bool = False,
-    half_width: float | None = None,
+    width: float | None = None,
     level: float = 0.95,
     home: Home | str | None = None,
 ) -> CalibrationResult:
@@ -117,15 +117,15 @@ def calibrate(
 
     `items` of the rubric, all by default, or an ordinary `score` (a label, or the scorer of the outcomes); `judge`
     picks one of several. `labels` adds labels as `label --from` does. `by` names what to slice by: task, condition,
-    agent, outcome, or a key of the traces' meta values. `steps` compares verdicts on single steps. `half_width` asks
+    agent, outcome, or a key of the traces' meta values. `steps` compares verdicts on single steps. `width` asks
     how many labels give an interval that narrow. Labels that no sample drew are counted and do not enter. Raises
     `NotFound` where no judge has said anything.
 
     Example: `calibrate("night", score="model_graded_qa").items[0].corrected`
     """
     check_level(level)
-    if half_width is not None:
-        between("width", half_width, 0.0, 0.5)
+    if width is not None:
+        between("width", width, 0.0, 0.5)
     lake = home_of(home)
     found = run_of(run, lake)
     wanted = Wanted(items=tuple(items), judge=judge, score=score, steps=steps)
@@ -139,7 +139,7 @@ def calibrate(
         notes += [f"skipped {s.where}: {s.why}" for s in added.skipped[:5]]
         found = lake.resolve(found.name)
     reading = JudgeReading(found)
-    made = [reading.calibrated(item, by, level, half_width) for item in read_items(found, wanted)]
+    made = [reading.calibrated(item, by, level, width) for item in read_items(found, wanted)]
     if any(i.outside for i in made):
         notes.append("labels that no sample drew are about traces that somebody chose: they do not enter any figure")
     return CalibrationResult(
@@ -161,9 +161,7 @@ class JudgeReading:
         self.samples = read_samples(run)
         self.threshold = run.success_at
 
-    def calibrated(
-        self, item: Item, by: Sequence[str], level: float, half_width: float | None = None
-    ) -> ItemCalibration:
+    def calibrated(self, item: Item, by: Sequence[str], level: float, width: float | None = None) -> ItemCalibration:
         """One judge on one item."""
         units, paired, outside = self.paired(item)
         drawn = self.drawn(item)
@@ -184,7 +182,7 @@ class JudgeReading:
             earlier=item.earlier,
             slices=[s for word in by for s in self._slices(units, paired, word, level)],
             next=self._next(item, made, waiting),
-            for_width=None if half_width is None else labels_for_width(paired, half_width, level),
+            for_width=None if width is None else labels_for_width(paired, width, level),
         )
 
     def drawn(self, item: Item) -> dict[TraceId, float]:

@@ -29,9 +29,11 @@ from ethogram.store import (
     home_of,
     retain_run,
     rewrite,
-    sweep,
     verify_home,
     verify_run,
+)
+from ethogram.store import (
+    sweep as sweep_run,
 )
 from ethogram.store.files import LocalFiles
 
@@ -67,7 +69,7 @@ def verify(
     runs: Sequence[str] = (),
     *,
     home: Home | str | None = None,
-    sweep_leftovers: bool = False,
+    sweep: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> VerifyResult:
     """Re-derive every hash of some runs (by default all), and name what is damaged."""
@@ -76,8 +78,8 @@ def verify(
     checked = [_advised(run, verify_run(run, progress)) for run in chosen]
     swept: list[str] = []
     for run, found in zip(chosen, checked, strict=True):
-        if sweep_leftovers and found.ok:  # what a damaged ledger names may be all that is left of it
-            swept.extend(f"{run.name}/{path}" for path in sweep(run))
+        if sweep and found.ok:  # what a damaged ledger names may be all that is left of it
+            swept.extend(f"{run.name}/{path}" for path in sweep_run(run))
     problems, unproven = verify_home(lake) if not runs else ([], [])
     ok = all(v.ok for v in checked) and not problems
     return VerifyResult(ok=ok, runs=checked, swept=swept, home=problems, unproven=unproven)
@@ -123,7 +125,7 @@ def retain(
     keep_all: str = "14d",
     keep_failures: bool = True,
     sample: float = 0.05,
-    dry_run: bool = True,
+    apply: bool = False,
     home: Home | str | None = None,
 ) -> RetainResult:
     """Keep everything that is young, then all failures and a sample; forget the rest (after a dry run)."""
@@ -132,9 +134,9 @@ def retain(
     lake = home_of(home)
     chosen = [lake.resolve(r) for r in runs] if runs else list(lake.runs())
     rule = RetentionRule(keep_all_s=age_seconds(keep_all), keep_failures=keep_failures, sample=sample)
-    done = [retain_run(run, rule, dry_run=dry_run) for run in chosen]
+    done = [retain_run(run, rule, dry_run=not apply) for run in chosen]
     return RetainResult(
-        dry_run=dry_run, kept=sum(r.kept for r in done), forgotten=sum(len(r.forgotten) for r in done), runs=done
+        dry_run=not apply, kept=sum(r.kept for r in done), forgotten=sum(len(r.forgotten) for r in done), runs=done
     )
 
 
