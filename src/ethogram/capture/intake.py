@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from traceback import walk_tb
@@ -25,6 +25,8 @@ from .parse import to_json
 
 EXPECTED_BYTES = 1 << 20
 FACT = 100
+FIRST = ("the document", "run", "line 1", "document 1", "element 0")
+"""What the first record of a source is called, by how many there are and how they are written."""
 _NO_COLUMNS: Mapping[str, str] = MappingProxyType({})
 RECORD_ERRORS = (
     ValueError,  # msgspec and ijson errors are ValueErrors
@@ -121,12 +123,13 @@ class Intake:
         place: str | None = None,
         expect: Callable[[Iterable[str]], None] | None = None,
         columns: Mapping[str, str] = _NO_COLUMNS,
+        known: Container[EpisodeId] = (),
     ) -> None:
         """`settle` may complete a head (task, outcome, attempt) or refuse the trace by returning None.
 
         `place` stands for the source in the names of its episodes; by default the name of the source does. `expect`
         is told of strings that will probably be stored, before they are. `columns` are those of a table that the user
-        named, by role.
+        named, by role. `known` are the episodes of which there is a trace already.
         """
         self._open = open_sink
         self.origin = origin
@@ -135,6 +138,7 @@ class Intake:
         self._place = origin.name if place is None else place
         self._expect = expect
         self.columns = columns
+        self._known = known
         self._keys: defaultdict[str, int] = defaultdict(int)
         self.annotations: list[Annotation] = []
 
@@ -188,6 +192,9 @@ class Intake:
             self.lose("trace key (repeated)")
         key = unlike(key, self._keys)
         place = "" if worldwide else self._place
+        if key in FIRST:
+            names = (name for name in FIRST if episode_id(self.origin.format, place, name) in self._known)
+            key = next(names, key)
         trace = trace_id(self.origin.format, *((place, content) if content else (self.origin.digest,)), key)
         return _TraceBlock(self, trace, episode_id(self.origin.format, place, key))
 
@@ -285,7 +292,7 @@ def _strings(value: Any) -> list[str]:
         value = waiting.pop()
         if type(value) is dict:
             if isinstance(arguments := value.get("arguments"), dict):
-                with suppress(UnicodeEncodeError):
+                with suppress(UnicodeEncodeError, RecursionError):  # who reads the record refuses it, or stores it
                     found.append(to_json(arguments))
             value = value.values()
         for inner in value:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import msgspec
 
 from ethogram.errors import Damaged
 from ethogram.store import Entry, Redactor, Run, RunWriter
 from ethogram.store.lake import SOURCES
-from ethogram.traces import Head, Origin, TraceId
+from ethogram.traces import EpisodeId, Head, Origin, TraceId
 
+from .growth import Content, content_of, core_of
 from .intake import SourceReport
 from .source import Source
 
 FILES_PER_NOTE = 2000
+MAX_VERSIONS = 64
+"""With how many earlier files of a common start a source is compared."""
 RENUMBERED = "attempt (renumbered)"
 """What is lost where a trace has the task, condition, agent and attempt of another one."""
 
@@ -38,29 +43,49 @@ def mark_of(source: Source, redactor: Redactor) -> str:
     return redactor.mark(source.place) if source.place else source.digest
 
 
+def _marks_beside(source: Source, redactor: Redactor) -> set[str]:
+    """The marks of the other files in a source's folder."""
+    folder = os.path.dirname(source.place)
+    with suppress(OSError):
+        return {redactor.mark(os.path.join(folder, name)) for name in os.listdir(folder)} - {
+            redactor.mark(source.place)
+        }
+    return set()
+
+
 class Register:
     """What the run holds already: traces by episode, attempts in use, files read to the end."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.episodes: dict[str, _Known] = {}
+        self.episodes: dict[EpisodeId, _Known] = {}
         self.used: dict[tuple[str, str, str], set[int]] = {}
         self.next: dict[tuple[str, str, str], int] = {}
         self.files: dict[tuple[str, str, str], SourceReport] = {}
         self.places: dict[tuple[str, str], str] = {}
-        self.named: set[str] = set()
+        self.versions: dict[str, dict[int, dict[str, ReadFile]]] = {}
+        self.last: dict[str, EpisodeId] = {}
         self.unpublished: list[ReadFile] = []
         for read in read_files(run):
-            self.files[read.origin.format, read.origin.digest, read.columns] = read.report
+            self._keep(read)
             self.places[read.origin.name, read.mark] = read.place
-            self.named.add(read.origin.name)
+            if read.content.start:
+                sizes = self.versions.setdefault(read.content.start, {})
+                sizes.setdefault(read.content.size, {})[read.content.core] = read
+        self.named = {name for name, _ in self.places}
         for entry in run.entries:
             self._note(entry)
+
+    def _keep(self, read: ReadFile) -> None:
+        for digest in (read.origin.digest, read.content.digest):
+            self.files[read.origin.format, digest, read.columns] = read.report
 
     def _note(self, entry: Entry) -> None:
         head = entry.head
         self.episodes[head.episode] = _Known(head.trace_id, entry.totals.spans, head.attempt, _group(head))
         self._use(_group(head), head.attempt)
+        if head.origin is not None:
+            self.last[head.origin.digest] = head.episode
 
     def _use(self, group: tuple[str, str, str], attempt: int) -> None:
         self.used.setdefault(group, set()).add(attempt)
@@ -69,6 +94,16 @@ class Register:
     def entry(self, head: Head) -> _Known | None:
         """What is known of this episode."""
         return self.episodes.get(head.episode)
+
+    def continues(self, head: Head, read: ReadFile) -> None:
+        """Know a trace by the name that it has now, where the program that writes it was in the middle of its record
+        when the last version of the source was read: it was the last one then, and is in the same position now."""
+        before, now = read.before, read.report
+        if before is None or head.episode in self.episodes or _count(now) != _count(before.report) - 1:
+            return
+        last = self.last.get(before.origin.digest)
+        if last is not None and (known := self.episodes.pop(last, None)) is not None:
+            self.episodes[head.episode] = known
 
     def number(self, head: Head, spans: int, report: SourceReport) -> Head:
         """Give the head an attempt that no other trace of its task, condition and agent has."""
@@ -85,24 +120,56 @@ class Register:
         self.episodes[head.episode] = _Known(head.trace_id, spans, attempt, _group(head))
         return msgspec.structs.replace(head, attempt=attempt)
 
-    def finished(self, origin: Origin, columns: str = "") -> SourceReport | None:
-        """The report on a file that was read to the end before, with these columns; None if it was not."""
-        return self.files.get((origin.format, origin.digest, columns))
+    def repeats(self, report: SourceReport, format: str, digest: str, columns: str) -> bool:
+        """Whether a file was read to the end before, with these columns; its report then says what that one said."""
+        before = self.files.get((format, digest, columns))
+        if before is not None:
+            report.repeat(before)
+            report.end()
+        return before is not None
 
-    def place(self, origin: Origin, mark: str) -> str:
-        """What stands for a file in the names of its episodes: its name, unless another file of that name came first.
+    def identify(
+        self, origin: Origin, source: Source, report: SourceReport, redactor: Redactor, columns: str
+    ) -> ReadFile:
+        """What is known of a source that is about to be read, and what stands for it in the names of its episodes.
 
-        So a file that has grown supersedes its traces, and `a/log.json` never those of `b/log.json`.
+        That is what stood for the file that it is a later version of, wherever that lay. Else it is the name of the
+        source, unless another file of that name came first: so a file that has changed supersedes its traces, and
+        `a/log.json` never those of `b/log.json`.
         """
-        if (origin.name, mark) not in self.places:
-            self.places[origin.name, mark] = f"{origin.name}\n{mark}" if origin.name in self.named else origin.name
-            self.named.add(origin.name)
-        return self.places[origin.name, mark]
+        mark = mark_of(source, redactor)
+        content, starts = content_of(source, redactor.mark)
+        before = self._earlier(source, content, starts, mark, redactor)
+        place = before.place if before is not None else self.places.get((origin.name, mark))
+        if before is None and place is not None and self._moved(place, mark):
+            place = None
+        if place is None:
+            place = f"{origin.name}\n{mark}" if origin.name in self.named else origin.name
+        self.places[origin.name, mark] = place
+        self.named.add(origin.name)
+        return ReadFile(origin, report, place, mark, columns, content, before)
 
-    def finish(self, origin: Origin, mark: str, report: SourceReport, writer: RunWriter, columns: str = "") -> None:
+    def _moved(self, place: str, mark: str) -> bool:
+        """Whether the file that a place stands for was read elsewhere since."""
+        return any(known == place and other != mark for (_, other), known in self.places.items())
+
+    def _earlier(
+        self, source: Source, content: Content, starts: list[str], mark: str, redactor: Redactor
+    ) -> ReadFile | None:
+        """The latest version of a source that an earlier import read: the source begins with it, and it is not a file
+        of its own that lies beside the source."""
+        for start in starts:
+            sizes = self.versions.get(start, {})
+            for size in sorted((n for n in sizes if n <= content.size), reverse=True)[:MAX_VERSIONS]:
+                read = sizes[size].get(core_of(source, size, redactor.mark))
+                if read is not None and (read.mark == mark or read.mark not in _marks_beside(source, redactor)):
+                    return read
+        return None
+
+    def finish(self, read: ReadFile, writer: RunWriter) -> None:
         """Note a file that was read to the end; the note is committed with its traces or after them."""
-        self.files[origin.format, origin.digest, columns] = report
-        self.unpublished.append(ReadFile(origin, report, self.place(origin, mark), mark, columns))
+        self._keep(read)
+        self.unpublished.append(msgspec.structs.replace(read, before=None))
         if len(self.unpublished) >= FILES_PER_NOTE:
             self.flush(writer)
 
@@ -114,15 +181,21 @@ class Register:
         writer.commit()
 
 
-class ReadFile(msgspec.Struct, frozen=True):
-    """A file that was read to the end, its report, what stands for it in ids, what tells it from its namesakes, and
-    which columns the user named."""
+class ReadFile(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that was read to the end, its report, what stands for it in ids, what tells it from its namesakes, which
+    columns the user named, what it held, and while it is read: its earlier version, if it has grown since."""
 
     origin: Origin
     report: SourceReport
     place: str = ""
     mark: str = ""
     columns: str = ""
+    content: Content = Content()
+    before: ReadFile | None = None
+
+
+def _count(report: SourceReport) -> int:
+    return report.traces + report.unchanged
 
 
 def read_files(run: Run) -> Iterator[ReadFile]:

@@ -71,7 +71,7 @@ def test_a_mixed_folder_reports_every_file(logs: Any, home: Home, samples: dict[
     for name, (_, why) in bad.items():
         assert why in files[name].skipped[0].why
         assert files[name].traces == 0
-    assert files["packed.jsonl.gz"].traces == 2
+    assert (files["packed.jsonl.gz"].traces, files["packed.jsonl.gz"].unchanged) == (0, 2), "the same log, compressed"
     assert files["box.zip/../outside.json"].skipped[0].why == "the member's name points outside the archive"
     assert result.run == "logs"
     assert result.format == "mixed"
@@ -355,3 +355,16 @@ def test_absurd_numbers_reach_no_column_that_cannot_hold_them(logs: Any, home: H
     assert {"seq (out of range)", "attempt (out of range)", "time (out of range)"} <= set(result.lost)
     assert verify(home=home).ok
     assert [t.task for t in show("logs", home=home).tasks] == ["good", "²"]
+
+
+@pytest.mark.parametrize("depth", [990, 1500, 20_000])
+def test_arguments_without_an_end_cost_their_record_and_no_other(depth: int, logs: Any, home: Home) -> None:
+    deep = '{"a":' * depth + "1" + "}" * depth
+    call = f'{{"role": "assistant", "tool_calls": [{{"function": {{"name": "f", "arguments": {deep}}}}}]}}'
+    talk = f'{{"messages": [{{"role": "user", "content": "x"}}, {call}]}}\n'
+    logs.put("a.jsonl", logs.chat("before", "it") + talk.encode() + logs.chat("behind", "it"))
+    logs.put("b.jsonl", logs.chat("another", "file"))
+    result = import_logs(logs.root, home=home, run="r")
+    assert words(home, "r") == ["another", "before", "behind"] + ["x"] * (result.traces - 3)
+    assert len(result.skipped) == 1, "one sentence"
+    assert any(word in result.skipped[0].why for word in ("nested", "recursion"))

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ethogram.capture.intake import Annotation, SourceReport
-from ethogram.capture.register import Register
+from ethogram.capture.register import ReadFile, Register
 from ethogram.store import Entry, Redactor, Run
 from ethogram.store.rescore import append_outcomes
-from ethogram.traces import Head, Label, Origin, Outcome, Ref, TraceId
+from ethogram.traces import Head, Label, Outcome, Ref, TraceId
 
 OutcomeSource = Callable[[Head, Sequence[Label], SourceReport], Outcome | None]
 """The outcome that the user asked to take from the labels of a trace, if any."""
@@ -25,9 +25,7 @@ class Waiting(msgspec.Struct):
     `complete` says whether all of these traces were found.
     """
 
-    origin: Origin
-    mark: str
-    report: SourceReport
+    read: ReadFile
     annotations: list[Annotation]
     complete: bool = True
 
@@ -45,13 +43,13 @@ def annotate(
             known = register.episodes.get(annotation.episode)
             if known is None:
                 source.complete = False
-                source.report.labels -= len(annotation.labels)
-                source.report.skip(source.report.source, NOT_HERE)
+                source.read.report.labels -= len(annotation.labels)
+                source.read.report.skip(source.read.report.source, NOT_HERE)
                 continue
             entry = entries[known.trace_id]
-            placed = _placed(run, entry, annotation.labels, source.report)
+            placed = _placed(run, entry, annotation.labels, source.read.report)
             labels.extend(placed)
-            verdict = judge(entry.head, placed, source.report)
+            verdict = judge(entry.head, placed, source.read.report)
             if verdict is not None:
                 outcomes[known.trace_id] = verdict
     append_outcomes(run, outcomes, labels, redactor)

@@ -16,7 +16,7 @@ from ethogram.capture.discover import sources
 from ethogram.capture.intake import Annotation, Intake, Skipped, SourceReport
 from ethogram.capture.peek import peek_at
 from ethogram.capture.readers import Reader, reader, recognise
-from ethogram.capture.register import Register, mark_of
+from ethogram.capture.register import ReadFile, Register
 from ethogram.capture.rows import sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
@@ -276,10 +276,10 @@ class _Import:
         if taken is None:
             return redacted_report(report, writer.redactor)
         if annotations:
-            self.waiting.append(Waiting(*taken, report, annotations))
+            self.waiting.append(Waiting(taken, annotations))
             return None
         redacted_report(report, writer.redactor)
-        self.register.finish(*taken, report, writer, self.options.columns or "")
+        self.register.finish(taken, writer)
         return report
 
     def _annotated(self, run: Run, writer: RunWriter) -> Iterator[SourceReport]:
@@ -290,17 +290,17 @@ class _Import:
         if self.waiting:
             annotate(run, self.waiting, self.register, self._outcome, writer.redactor)
         for waiting in self.waiting:
-            report = redacted_report(waiting.report, writer.redactor)
+            report = redacted_report(waiting.read.report, writer.redactor)
             if waiting.complete:
-                self.register.finish(waiting.origin, waiting.mark, report, writer)
+                self.register.finish(waiting.read, writer)
             yield report
 
     def _take_in(
         self, source: Source, writer: RunWriter, report: SourceReport, annotations: list[Annotation]
-    ) -> tuple[Origin, str] | None:
+    ) -> ReadFile | None:
         """Read one source; a machine failure travels up, anything wrong with the source is reported.
 
-        Gives the origin and the mark of a source that was read to the end for the first time.
+        Gives what is to be noted of a source that was read to the end for the first time.
         """
         try:
             found = self.reader or recognise(source)
@@ -309,10 +309,11 @@ class _Import:
                 return None
             report.format = found.format
             origin = Origin(found.format, report.source, source.digest)
-            before = self.register.finished(origin, self.options.columns or "")
-            if before is not None:
-                report.repeat(before)
-                report.end()
+            columns = self.options.columns or ""
+            if self.register.repeats(report, found.format, source.digest, columns):
+                return None
+            read = self.register.identify(origin, source, report, writer.redactor, columns)
+            if self.register.repeats(report, found.format, read.content.digest, columns):
                 return None
             if self.progress is not None:
                 tell, size = self.progress, source.size
@@ -324,12 +325,10 @@ class _Import:
                 return sinks[trace]
 
             def settle(head: Head, labels: Sequence[Label], spans: int) -> Head | None:
-                return self._settle(head, labels, spans, report, sinks.pop(head.trace_id))
+                return self._settle(head, labels, spans, read, sinks.pop(head.trace_id))
 
-            mark = mark_of(source, writer.redactor)
             expect = None if writer.redactor.idle else writer.expect
-            place = self.register.place(origin, mark)
-            intake = Intake(open_sink, origin, report, settle, place, expect, self.columns)
+            intake = Intake(open_sink, origin, report, settle, read.place, expect, self.columns, self.register.episodes)
             found.read(source, intake)
             if self.progress is not None and source.held:
                 self.progress(report.source, source.size, source.size)
@@ -341,12 +340,14 @@ class _Import:
         except OSError as error:
             report.skip(report.source, f"cannot be read: {error.strerror or error}")
             return None
-        return origin, mark
+        return read
 
     def _settle(
-        self, head: Head, labels: Sequence[Label], spans: int, report: SourceReport, sink: TraceWriter
+        self, head: Head, labels: Sequence[Label], spans: int, read: ReadFile, sink: TraceWriter
     ) -> Head | None:
         """Decide whether this trace is news, number the attempt, and supply what the log lacks."""
+        report = read.report
+        self.register.continues(head, read)
         if self.task is not None and (task := self.task(head, labels)) is not None:
             head = msgspec.structs.replace(head, task=sink.clean(task, "task"))
         known = self.register.entry(head)
