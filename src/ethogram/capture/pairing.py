@@ -5,8 +5,8 @@ and among calls that fit, the oldest is taken. What fits is, for a log or a conv
 result, else one of its name, else any if one of the two has no id (`OpenCalls.take`). Three places know more or less
 than that, and say by themselves what fits (`OpenCalls.take_first`, `OpenCalls.take_id`):
 
-- The gateway holds the calls of many conversations, and a client sends a call back with its result: the call that fits
-  is the one that was sent back (`wire/gateway/tool_results.py`).
+- Requests that were seen on the wire, or that a log holds, belong to many conversations, and a client sends a call back
+  with its result: the call that fits is the one that was sent back (`capture/asked_calls.py`).
 - A step of ATIF holds all its calls and all its results: what has no partner by id is paired by position
   (`capture/readers/_atif_steps.py`).
 - Not every tool span of a trace was asked for by a model, so one without an id is paired by name only

@@ -787,3 +787,46 @@ def test_rough_handling_of_a_rich_sample(rough: Any) -> None:
         ],
     )
     rough("inspect", log(rich))
+
+
+def _asks(number: int, before: list[dict[str, Any]], answer: dict[str, Any]) -> dict[str, Any]:
+    """A model event: a request with all that was said before, and the answer to it."""
+    return {
+        "event": "model",
+        "uuid": f"m{number}",
+        "timestamp": f"2026-01-02T03:04:{number:02d}Z",
+        "model": "none/m",
+        "input": before,
+        "tools": [],
+        "output": {"model": "m", "choices": [{"message": answer, "stop_reason": "stop"}]},
+    }
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_tools_of_an_agent_behind_the_bridge_are_found_in_its_next_request(
+    told: bool, samples: dict[str, bytes]
+) -> None:
+    """No event tells of its tools; where an event does, the call is not counted twice."""
+    calls = [{"id": f"c{n}", "type": "function", "function": "ring", "arguments": {"times": n}} for n in (1, 2, 3)]
+    asked: list[dict[str, Any]] = [{"role": "user", "content": "Ring the bell."}]
+    results = ["ding", "Error: no bell", "dong"]
+    events: list[dict[str, Any]] = []
+    for number, (call, result) in enumerate(zip(calls, results, strict=True)):
+        answer = {"role": "assistant", "content": "", "tool_calls": [call], "id": f"a{number}"}
+        events.append(_asks(10 * number, list(asked), answer))
+        asked += [answer, {"role": "tool", "content": result, "tool_call_id": call["id"], "function": "ring"}]
+        if told:
+            event = {"event": "tool", "uuid": f"t{number}", "function": "ring", "id": call["id"]}
+            events.append({**event, "arguments": call["arguments"], "result": result})
+    document = json.loads(samples["inspect"])
+    document["samples"][0] |= {"events": events, "messages": asked}
+    (trace,) = read_traces(bytes_source("bridged.json", json.dumps(document).encode()))[0]
+    tools = [s for s in trace.spans if s.kind == "tool"]
+    assert [(s.tool, s.call_id, trace.texts[s.arguments], trace.texts[s.result]) for s in tools] == [
+        ("ring", "c1", '{"times":1}', "ding"),
+        ("ring", "c2", '{"times":2}', "Error: no bell"),
+        ("ring", "c3", '{"times":3}', "dong"),
+    ]
+    if not told:
+        assert [s.status for s in tools] == ["unset", "error", "unset"]
+        assert [s.kind for s in trace.spans if s.kind in ("model", "tool")] == ["model", "tool"] * 3

@@ -125,3 +125,32 @@ def test_a_cut_document_keeps_its_start() -> None:
 
 def test_rough_handling(rough: Callable[[str, bytes], None], samples: dict[str, bytes]) -> None:
     rough("mast", samples["mast"])
+
+
+def test_code_that_was_run_is_a_tool_call_and_its_traceback_an_error() -> None:
+    """The proxy runs the solver's code: what it answers is no speech of a user."""
+
+    def proxy(*lines: str) -> dict[str, Any]:
+        return {"content": list(lines), "role": "assistant", "name": "mathproxyagent"}
+
+    def solver(*lines: str) -> dict[str, Any]:
+        return {"content": list(lines), "role": "user", "name": "assistant"}
+
+    code = ("Run this:", "```python", "print(2 * 2)", "```")
+    steps = [
+        *(proxy("How many?"), solver(*code), proxy("4")),
+        *(solver(*code), proxy("Error: Traceback (most recent call last):", "NameError: name 'x' is not defined")),
+        *(solver(*code), proxy("exitcode: 1 (execution failed)")),
+        *(solver("Let me think."), proxy("Continue. Please keep solving the problem until you need to query.")),
+        *(solver(*code), proxy("Continue. Please keep solving the problem.")),
+        *(solver("The answer is 4."), proxy("Thanks.")),
+    ]
+    (trace,), report = read({**CASE, "trajectory": steps})
+    assert (report.skipped, report.lost) == ([], {})
+    tools = [s for s in trace.spans if s.kind == "tool"]
+    assert [(s.tool, s.status, trace.text(s.arguments or Ref(""))) for s in tools] == [
+        ("python", status, "print(2 * 2)") for status in ("ok", "error", "error")
+    ]
+    assert trace.text(tools[0].result or Ref("")) == "4"
+    assert [s.kind for s in trace.spans].count("user") == 4
+    assert [m.role for m in trace.conversation(trace.spans[3])][-2:] == ["assistant", "tool"]

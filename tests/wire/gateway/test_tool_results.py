@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from ethogram.capture.asked_calls import REMEMBERED
 from ethogram.traces import Message, ToolCall, ToolResult
-from ethogram.wire.gateway.tool_results import REMEMBERED, AskedTools
+from ethogram.wire.gateway.tool_results import AskedTools
 
 ASKED: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "weather in Paris?"}]}
 

@@ -61,8 +61,11 @@ class ModelCalls:
             **({} if cached else token_fields(output.get("usage"))),
         }
 
-    def finish(self, draft: Draft, event: InspectEvent) -> None:
-        """Give the draft its end and its input: only what is new, where it continues the last call of its lane."""
+    def finish(self, draft: Draft, event: InspectEvent) -> list[Message]:
+        """Give the draft its end and its input: only what is new, where it continues the last call of its lane.
+
+        Gives the whole request.
+        """
         spent = as_float(as_dict(event.get("output")).get("time"))
         if draft.end_ns is None and draft.start_ns is not None and spent is not None and spent >= 0:
             draft.end_ns = draft.start_ns + round(spent * 1e9)
@@ -76,6 +79,7 @@ class ModelCalls:
         draft.input = fresh
         self.seen.update(fresh)
         self.seen.update(draft.output)
+        return whole
 
     def _attributes(
         self, event: InspectEvent, output: InspectEvent, choices: list[InspectEvent], model: str

@@ -10,20 +10,22 @@ as attributes. A span is added when its end is read, after what it holds.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from ethogram.capture.asked_calls import AskedCalls
 from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.chat import says_error
 from ethogram.capture.draft import Draft
 from ethogram.capture.inspect.body import RawJson, raw_object
 from ethogram.capture.inspect.calls import InspectEvent, ModelCalls
 from ethogram.capture.inspect.messages import Messages, failure
 from ethogram.capture.inspect.places import OWN, EventScope, OpenSpan, Places
 from ethogram.capture.intake import Intake
-from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json
-from ethogram.traces import Kind
+from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, iso_ns, to_json, tool_call
+from ethogram.traces import Kind, Message
 
 _LATER = ("input", "call", "tools")  # of a model event: read only as far as they are new
 _BASE = frozenset(
@@ -53,6 +55,7 @@ class EventReader:
         self._known_error = error
         self._places = Places(trace.agent, root)
         self._scope = EventScope(self._places.root)
+        self._asked = AskedCalls()
         self._done: set[str] = set()
         self._pending: dict[str, tuple[InspectEvent, EventScope]] = {}
         self._handlers: dict[str, Callable[[InspectEvent, EventScope], None]] = {
@@ -145,10 +148,42 @@ class EventReader:
         place = self._places.of(event, scope)
         kind: Kind = "judge" if place.judge else "model"
         draft = self._draft(kind, "chat", event, place, **self.calls.fields(event))
-        self.calls.finish(draft, event)
+        whole = self.calls.finish(draft, event)
+        if kind == "model":
+            self.add_answered(whole, place, draft.start_ns)
         self._trace.add(draft)
+        if kind == "model":
+            for message in draft.output:
+                self._asked.add(message, draft.end_ns)
+
+    def add_answered(
+        self, messages: Sequence[Message], place: OpenSpan | None = None, ended: int | None = None
+    ) -> None:
+        """Tool spans of results in a request that no tool event tells of: an agent behind Inspect's bridge carries out
+        its tools itself, as one behind a gateway does."""
+        place = place or self._places.root
+        for (call, details), result in self._asked.answered(messages):
+            start = details["at_ns"]
+            self._trace.add(
+                Draft(
+                    kind="tool",
+                    name=call.name,
+                    parent_id=place.id,
+                    agent=place.agent,
+                    lane=place.lane,
+                    start_ns=start,
+                    end_ns=ended if start is not None else None,
+                    tool=call.name,
+                    call_id=call.call_id,
+                    arguments=call.arguments,
+                    result=result.content,
+                    status="error" if says_error(result) else "unset",
+                    attributes={"seen": "request"},
+                )
+            )
 
     def _tool(self, event: InspectEvent, scope: EventScope) -> None:
+        self._asked.settle(tool_call(event))
         place = self._places.waiting(event)
         if place is not None:
             place.tool = event

@@ -153,6 +153,7 @@ def _unread(trace: TraceBuilder, body: Body, messages: Messages, events: EventRe
             trace.lose("message (changed after the call that wrote it)")
         else:
             left.append(message)
+    events.add_answered(left)
     if left:
         trace.add(Draft(kind="other", name="unread", parent_id=ROOT, agent=trace.agent, output=left))
 
