@@ -17,7 +17,7 @@ from ethogram.traces import Missing, Outcome, Scored
 
 from .parse import as_float
 from .rows import RowSample, TableRow
-from .verdicts import FAIL, PASS
+from .verdicts import FAIL, PASS, UNSCORED
 
 NAMES: dict[str, tuple[str, ...]] = {
     "task": (
@@ -41,11 +41,11 @@ NAMES: dict[str, tuple[str, ...]] = {
     "start": ("start_time", "started_at", "start"),
     "seed": ("seed",),
     "answer": ("answer", "output", "response", "prediction", "completion"),
+    "rater": ("rater", "rater_name", "rater_id", "annotator", "annotator_name", "annotator_id", "reviewer"),
 }
 """The roles of columns, and the names by which each is guessed, the surest first."""
 _MILLISECONDS = ("latency_ms", "duration_ms", "time_ms", "elapsed_ms", "runtime_ms")
 _DIVIDED = {"score", "cost", "seconds"}
-_UNSCORED = frozenset({"error", "errored", "skipped", "n/a", "na", "none", "null", "nan", "-", "timeout", "unscored"})
 _UNREADABLE = 0.5
 """The share of cells that a guessed column of scores may have without a score in them."""
 
@@ -150,7 +150,7 @@ def _outcome_in(column: OutcomeColumn, value: object) -> Outcome:
         word = value.strip().lower()
         if word in PASS or word in FAIL:
             return Scored(float(word in PASS), column.name)
-        if word in _UNSCORED:
+        if word in UNSCORED:
             return Missing("unscored", f"{column.name}: {value}")
         if word.endswith("%") and (number := as_float(word[:-1])) is not None:
             return Scored(number / 100, column.name)
@@ -206,7 +206,7 @@ def _fits(role: str, name: str, rows: Sequence[TableRow]) -> bool:
     if role == "score":
         bad = sum(not _is_score(name, row) for row in rows)
         return bool(values) and bad <= _UNREADABLE * len(rows)
-    if role in ("agent", "condition", "model", "answer", "start"):
+    if role in ("agent", "condition", "model", "answer", "start", "rater"):
         return bool(values)
     return bool(values) and all(as_float(v) is not None for v in values)
 
@@ -222,8 +222,8 @@ def _is_score(name: str, row: TableRow) -> bool:
 def _all_verdicts(name: str, rows: Sequence[TableRow]) -> bool:
     """Whether a column says of every attempt how it ended; `true` and `yes` may answer any question."""
     words = (PASS | FAIL) - {"true", "false", "yes", "no", "c", "i"}
-    values = [row.get(name) for row in rows]
-    return bool(values) and all(isinstance(v, str) and v.lower() in words for v in values)
+    values = [v.strip().lower() if isinstance(v := row.get(name), str) else None for row in rows]
+    return not words.isdisjoint(values) and all(v in words or v in UNSCORED for v in values)
 
 
 def _scaled(column: OutcomeColumn, sample: RowSample, notes: list[str]) -> OutcomeColumn:

@@ -6,8 +6,25 @@ import math
 
 from ethogram.traces import Outcome, Scored
 
-PASS = frozenset({"true", "pass", "passed", "success", "resolved", "correct", "yes", "c"})
-FAIL = frozenset({"false", "fail", "failed", "failure", "unresolved", "incorrect", "no", "i"})
+PASS = frozenset(
+    {
+        *("true", "pass", "passed", "success", "successful", "succeeded", "resolved", "solved", "correct", "accepted"),
+        *("yes", "c"),
+    }
+)
+FAIL = frozenset(
+    {
+        *("false", "fail", "failed", "failure", "unsuccessful", "unresolved", "unsolved", "incorrect", "wrong"),
+        *("rejected", "no", "i"),
+    }
+)
+UNSCORED = frozenset(
+    {
+        *("error", "errored", "skipped", "n/a", "na", "none", "null", "nan", "-", "timeout", "unscored"),
+        *("unsure", "uncertain", "unknown", "undecided"),
+    }
+)
+"""Words in the place of a verdict that give none."""
 
 
 def outcome_of(value: str | None, by: str) -> Outcome | None:
