@@ -16,12 +16,15 @@ from typing import IO
 from ethogram.errors import NotFound, Unreadable, first_line
 
 from .compressed import BROKEN, MAX_EXPANDED, MAX_RATIO
+from .peek import peek_at
 from .source import Source, file_source, spooled, stdin_source
 
 MAX_MEMBERS = 200_000
 MAX_NESTING = 3
 
 _BROKEN_ARCHIVE = (*BROKEN, zipfile.BadZipFile, tarfile.TarError, RuntimeError)  # RuntimeError: encrypted, unsupported
+_OFFICE = "[Content_Types].xml"
+"""What every workbook and document of an office program has inside: such a zip is no archive of logs."""
 _NEVER_LOGS = frozenset([".git", ".hg", ".svn", ".venv", ".DS_Store", "__MACOSX", "node_modules"])
 
 
@@ -136,6 +139,8 @@ def _expand(
         return
     if whole:
         yield source
+    elif archive == "zip" and _OFFICE in peek_at(source).members:
+        report(source.name, "a workbook or another office document; save its table as CSV and import that")
     elif depth >= MAX_NESTING:
         report(source.name, f"archives nested more than {MAX_NESTING} deep are not opened")
     else:

@@ -49,7 +49,7 @@ def sample_of(peek: Peek) -> RowSample | None:
 def why_no_sample(peek: Peek) -> str:
     """What keeps text from being a table, in one sentence; empty where nothing says that it ought to be one."""
     sign = separator_of(peek.data) if peek.shape == "text" else None
-    names = [] if sign is None else next(csv.reader([_first_line(peek.data)], delimiter=sign), [])
+    names = [] if sign is None else _fields(_first_line(peek.data), sign)
     repeated = [name for name, count in Counter(map(str.strip, names)).items() if name and count > 1]
     if repeated:
         return f"more than one column is named {' or '.join(repeated[:5])}; if this is a table, rename them"
@@ -79,9 +79,18 @@ def flat_row(row: TableRow, before: str = "", depth: int = DEPTH) -> TableRow:
 def separator_of(data: bytes) -> str | None:
     """The sign between the fields of the first line; None if there is none."""
     first = _first_line(data)
-    counts = {sign: len(next(csv.reader([first], delimiter=sign), [])) for sign in SEPARATORS}
+    counts = {sign: len(_fields(first, sign)) for sign in SEPARATORS}
     best = max(counts, key=lambda sign: counts[sign])
     return best if counts[best] > 1 else None
+
+
+def _fields(line: str, sign: str) -> list[str]:
+    """The fields of a line; none where it is not CSV."""
+    csv.field_size_limit(MAX_FIELD)
+    try:
+        return next(csv.reader([line], delimiter=sign), [])
+    except csv.Error:
+        return []
 
 
 def _first_line(data: bytes) -> str:
@@ -103,7 +112,6 @@ def _csv_sample(data: bytes) -> RowSample | None:
 
 
 def _csv_rows(source: Source, peek: Peek, intake: Intake) -> Iterator[tuple[str, TableRow]]:
-    csv.field_size_limit(MAX_FIELD)
     names: list[str] = []
     with source.open() as stream:
         buffered = stream if isinstance(stream, io.BufferedIOBase) else io.BufferedReader(stream)  # type: ignore[type-var]

@@ -400,6 +400,8 @@ def _unknown(source: Source) -> str:
         return "the file is empty"
     if source.peek[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "the text is in UTF-16; save it as UTF-8 and import it again"
+    if source.peek.startswith(b"%PDF-"):
+        return "a PDF, which holds no log; import the file that it was made from"
     sample = sample_of(peek_at(source))
     if sample is not None and (sample.rows or is_header(sample.names)):
         return why_no_table(sample)
