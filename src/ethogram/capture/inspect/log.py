@@ -33,6 +33,8 @@ def read_log(header: dict[str, Any], lose: Callable[[str], None]) -> Log:
     config = {**as_dict(plan.get("config")), **as_dict(spec.get("model_generate_config"))}
     config = {k: v for k, v in config.items() if v is not None}
     steps = [as_name(as_dict(s).get("solver")) for s in as_list(plan.get("steps"))]
+    if any(as_dict(as_dict(step).get("params")).get("tools") for step in as_list(plan.get("steps"))):
+        lose("plan.steps.params.tools")
     agent = as_name(spec.get("solver")) or "+".join(s for s in steps if s)
     status = as_name(header.get("status")) or "started"
     meta: dict[str, Any] = {k: spec.get(k) for k in _EVAL_FIELDS if spec.get(k) not in (None, "")}

@@ -138,7 +138,9 @@ def _add_run(trace: TraceBuilder, run: dict[str, Any]) -> None:
     )
     inputs, outputs = run.get("inputs"), run.get("outputs")
     if kind == "model":
-        facts = as_dict(as_dict(run.get("extra")).get("metadata"))
+        extra = as_dict(run.get("extra"))
+        facts, settings = as_dict(extra.get("metadata")), as_dict(extra.get("invocation_params"))
+        draft.attributes = {name: settings[name] for name in ("tools", "functions") if settings.get(name)}
         draft.model = as_name(facts.get("ls_model_name")) or None
         draft.provider = as_name(facts.get("ls_provider")) or None
         draft.input = prompt_messages(_chat_of(inputs))

@@ -264,6 +264,9 @@ class _Calls:
             self._incoming(messages, chat, lane)
         self._asked[lane] = messages
         details = _call_details(item, request, response, trace)
+        for name in _TOOLS:  # the trace has the first list; a call with another one keeps its own
+            if request.get(name) and trace.meta[name] != to_json(request[name]):
+                details["attributes"][name] = request[name]
         if beside is not request:
             details["attributes"] |= _rest(beside, _CALL | set(_SCORES) | set(_STARTS))
         answer = _answer(item, response)

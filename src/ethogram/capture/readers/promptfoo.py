@@ -39,6 +39,10 @@ def sniff(peek: Peek) -> int:
 def read(source: Source, intake: Intake) -> None:
     """One trace per row."""
     for where, document in objects(records(source, intake), intake):
+        providers = map(as_dict, as_list(as_dict(document.get("config")).get("providers")))
+        intake.lose(
+            "config.providers.config.tools", sum(bool(as_dict(p.get("config")).get("tools")) for p in providers)
+        )
         for place, row in _rows(where, document):
             with intake.record(place):
                 _read_row(as_object(row, "the result"), intake)
