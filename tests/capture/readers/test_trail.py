@@ -21,7 +21,7 @@ from ethogram.capture.readers import trail
 from ethogram.capture.source import bytes_source, file_source
 from ethogram.questions.logs.imports import ImportResult, import_logs
 from ethogram.store import open_home
-from ethogram.traces import Message, Scored, Text, Trace
+from ethogram.traces import Message, Ref, Scored, Text, Trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 TRACE = "c" * 32
@@ -419,3 +419,16 @@ def _json_or_none(path: Path) -> Any:
         return json.loads(path.read_text())
     except json.JSONDecodeError:
         return None
+
+
+@pytest.mark.parametrize(("words", "status"), [("ToolError: no bell", "unset"), ("RateLimitError: too fast", "error")])
+def test_an_error_of_a_tool_inside_a_model_call_is_the_tool_s(words: str, status: str) -> None:
+    """The exception travels up through the model span that is open around the tool; its own errors stay its own."""
+    tool = span(4, TOOL, status_code="Error", status_message="no bell")
+    call = span(3, LLM, tool, status_code="Error", status_message=words)
+    (trace,), _ = read(document(span(1, {}, span(2, AGENT, call))))
+    by_kind = {s.kind: s for s in trace.spans}
+    assert by_kind["tool"].status == "error"
+    assert trace.text(by_kind["tool"].error or Ref("")) == "no bell"
+    assert by_kind["model"].status == status
+    assert words in trace.text(by_kind["model"].error or by_kind["model"].attributes or Ref(""))

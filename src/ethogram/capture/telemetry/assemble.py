@@ -176,6 +176,8 @@ class _Assembly:
             draft.lane = draft.lane or tree.lane(position)
         if position in tree.moved:
             draft.attributes["otel.parent_id"], draft.parent_id = draft.parent_id, tree.moved[position]
+        if draft.error and tree.is_of_a_tool(position, draft.error):
+            draft.attributes["otel.status_message"], draft.error, draft.status = draft.error, None, "unset"
         if position in repeated:
             self._strip(known, self._outlines[repeated[position]].span_id)
         self._resource(trace, raw, known)

@@ -86,6 +86,8 @@ class Outline(msgspec.Struct, kw_only=True):
     response: str = ""
     weight: int = 0
     """How much a span says of its response; asked where several name the same one."""
+    error: str = ""
+    """Why a tool failed: a model call that is open around it ends with the same words."""
 
 
 class OpenedSpan(msgspec.Struct):
@@ -130,6 +132,9 @@ def outline(opened: OpenedSpan) -> Outline:
         found.span_id = as_name(get("ethogram.span_id")) or span.span_id
         found.parent_id = as_name(get("ethogram.parent_id")) or span.parent_id
         found.seq = as_int(get("ethogram.seq"))
+    if kind == "tool" and span.status == "error":
+        raised = [as_name(e.attributes.get("exception.message")) for e in opened.events if e.name == "exception"]
+        found.error = span.message or next(iter(raised), "")
     if kind == "model" and bag.shape.has(_RESPONSE_NAMES):
         found.response = next((as_name(bag.rest[k]) for k in _RESPONSE_KEYS if k in bag), "")
         said = any(map(bag.shape.has, _SAYING)) or any(e.name.startswith("gen_ai.") for e in opened.events)

@@ -25,6 +25,7 @@ class Tree:
             self._place(position)
         self.moved: dict[int, str | None] = {}
         """Spans that hang beside the model call under which a framework had put them, with their new parent."""
+        self._raised: dict[int, list[str]] = {}
         if not all(s.seq is not None for s in outlines.values()):
             self._move()
         self.order = self._ordered()
@@ -45,6 +46,10 @@ class Tree:
         """The lane of the agent that a span belongs to."""
         found = self._agent[position]
         return "" if found is None else self.lanes.get(found, "")
+
+    def is_of_a_tool(self, position: int, error: str) -> bool:
+        """Whether the error of a model call is that of a tool which ran inside it, and only passed through."""
+        return any(error.endswith(e) or e.endswith(error) for e in self._raised.get(position, ()))
 
     def same_calls(self) -> dict[int, int]:
         """Model spans that repeat another one (same response, neither inside the other), each with the one kept."""
@@ -92,6 +97,8 @@ class Tree:
             if kind in _WORK and above is not None and kinds[above] == "model" and above not in wrappers:
                 self._parent[p] = self._parent[above]
                 self.moved[p] = self._spans[above].parent_id
+                if self._spans[p].error:
+                    self._raised.setdefault(above, []).append(self._spans[p].error)
 
     def _above(self, position: int) -> list[int]:
         found: list[int] = []
