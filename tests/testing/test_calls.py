@@ -123,6 +123,17 @@ def test_ci_replays_without_a_key_and_a_failure_of_the_record_is_no_news(
     assert project.runpytest("--ethogram-replay").ret == pytest.ExitCode.OK
 
 
+def test_a_replay_of_a_test_that_never_passed_is_no_success(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.makepyfile(test_shop=TESTS.replace('"6" in', '"sixty" in'))
+    assert project.runpytest("--ethogram-run=never", "--ethogram-update").ret == pytest.ExitCode.TESTS_FAILED
+    offline(monkeypatch)
+    result = project.runpytest("--ethogram-replay", "--ethogram-baseline=never")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["0 of 3 attempts passed: AssertionError: *", "REPLAYED  never: *1 of 1 test failed"])
+
+
 def test_another_request_is_a_deviation(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     offline(monkeypatch)
     project.makepyfile(shop=SHOP.replace("It costs", "The price is"))

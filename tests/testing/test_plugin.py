@@ -187,6 +187,9 @@ def test_keyword(): pass
 @pytest.mark.ethogram(k=0)
 def test_none(): pass
 
+@pytest.mark.ethogram(expect="passes")
+def test_hopeful(): pass
+
 @pytest.mark.ethogram(max_usd="much")
 def test_dollars(): pass
 
@@ -231,7 +234,7 @@ def test_ours():
 def test_check(episode):
     assert episode.check("brief", False, "too long") is False
 
-@pytest.mark.ethogram(k=2)
+@pytest.mark.ethogram(k=2, expect="fails")
 def test_soft(episode):
     episode.check("brief", False, "too long")
 
@@ -244,18 +247,20 @@ def test_end(request):
 def test_what_cannot_be_played_says_so_and_a_crash_is_a_failed_attempt(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(test_odd=ODD)
     result = pytester.runpytest()
-    result.assert_outcomes(passed=6, errors=8, skipped=1)
+    result.assert_outcomes(passed=2, failed=4, errors=9, skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "@pytest.mark.ethogram takes k, max_steps, max_tokens, max_usd by name, and not 'n'",
+            "@pytest.mark.ethogram takes k, max_steps, max_tokens, max_usd, expect by name, and not 'n'",
             "k of @pytest.mark.ethogram must be a whole number above 0, not 0",
+            "expect of @pytest.mark.ethogram must be 'fails', or be left out, not 'passes'",
             "max_usd of @pytest.mark.ethogram must be a number above 0, not 'much'",
             "a test has both the marks ethogram and xfail; attempts that fail are counted already, so remove xfail",
             "the fixture 'episode' is for tests with @pytest.mark.ethogram",
             "E*KeyError: 'broken fixture'",
             "E*RuntimeError: the attempt has not begun yet: use this in the body of the test, not in a fixture",
             "E*ZeroDivisionError: division by zero",
-            "RECORDED  *: 6 tests, 2 of 12 attempts passed",
+            "UNDECIDED  *: 2 of 12 attempts passed; this is not a baseline, for 4 of its tests passed in no attempt",
+            "test_odd.py::test_soft: 0 of 2 attempts passed: brief: too long",
         ]
     )
     (run,) = runs(pytester)
@@ -264,6 +269,88 @@ def test_what_cannot_be_played_says_so_and_a_crash_is_a_failed_attempt(pytester:
     assert {name for name, o in ended.items() if isinstance(o, Missing)} == {"test_skipped"}
     crash = next(run.trace(e) for e in run.entries if e.head.task.endswith("test_crash"))
     assert {x.name: x.value for x in crash.labels} == {"test": 0.0, "stopped_by": "crash.ValueError"}
+
+
+CANNOT_RUN = """
+import pytest
+
+@pytest.mark.ethogram(k=3)
+async def test_async():
+    pass
+
+@pytest.mark.ethogram(k=3)
+def test_module():
+    import no_such_module
+
+@pytest.mark.ethogram(k=3, expect="fails")
+def test_declared_module():
+    import no_such_module
+
+@pytest.fixture
+def broken():
+    raise KeyError("broken fixture")
+
+@pytest.mark.ethogram(k=3)
+def test_fixture(request):
+    request.getfixturevalue("broken")
+
+@pytest.mark.ethogram(k=3)
+def test_works():
+    pass
+"""
+
+
+def test_what_cannot_run_fails_as_without_the_mark_and_is_no_baseline(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(test_cannot=CANNOT_RUN)
+    result = pytester.runpytest("--ethogram-run=first")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(passed=1, failed=4)
+    result.stdout.fnmatch_lines(
+        [
+            "async def functions are not natively supported.",
+            "E*ModuleNotFoundError: No module named 'no_such_module'",
+            "0 of 3 attempts passed: ModuleNotFoundError: No module named 'no_such_module'",
+            'mend it, or say that it cannot pass yet: @pytest.mark.ethogram(expect="fails")',
+            "E*ModuleNotFoundError: No module named 'no_such_module'",
+            "0 of 3 attempts passed: KeyError: 'broken fixture'",
+            "UNDECIDED  first: 3 of 9 attempts passed; this is not a baseline, for 2 of its tests passed in no attempt",
+        ]
+    )
+    (run,) = runs(pytester)
+    unscored = {e.head.task.partition("::")[2] for e in run.entries if isinstance(e.head.outcome, Missing)}
+    assert unscored == {"test_async", "test_declared_module"}
+    # nothing is held against that session: the next one is a first one again
+    pytester.makepyfile(test_cannot="import pytest\n\n@pytest.mark.ethogram(k=3)\ndef test_works():\n    pass\n")
+    pytester.runpytest().stdout.fnmatch_lines(["RECORDED *"])
+
+
+def test_a_test_that_never_passed_fails_unless_it_is_declared(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(test_shop=DRAWN)
+    monkeypatch.setenv("RATE", "0")
+    first = pytester.runpytest("--ethogram-k=2")
+    first.assert_outcomes(passed=2, failed=2)
+    declared = DRAWN.replace("(k=12)\n@pytest.mark.parametrize", '(k=12, expect="fails")\n@pytest.mark.parametrize')
+    pytester.makepyfile(test_shop=declared)
+    second = pytester.runpytest("--ethogram-k=2", "--ethogram-run=main")
+    second.assert_outcomes(passed=4)
+    second.stdout.fnmatch_lines(
+        [
+            "RECORDED  main *: 3 tests, 2 of 6 attempts passed",
+            "test_shop.py::test_price[[]tea]: 0 of 2 attempts passed: AssertionError: too dear*",
+        ]
+    )
+    # the declaration is no part of what the test does; where it passed before, two failed attempts prove nothing alone
+    pytester.makepyfile(test_shop=DRAWN)
+    monkeypatch.setenv("RATE", "1")
+    pytester.runpytest("--ethogram-k=2", "--ethogram-update")
+    monkeypatch.setenv("RATE", "0")
+    by_chance = pytester.runpytest("--ethogram-k=2", "--ethogram-margin=0.9")
+    by_chance.stdout.no_fnmatch_line("FAILED test_shop*")
+    by_chance.stdout.fnmatch_lines(
+        ["test_shop.py::test_price[[]milk]: 0 of 2 attempts passed: AssertionError: too dear*"]
+    )
 
 
 def test_options_that_make_no_sense_are_refused_with_one_sentence(pytester: pytest.Pytester) -> None:

@@ -30,7 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the mark and check the options."""
     words = "run the test k times, as attempts of a task; all marked tests together get one verdict"
-    config.addinivalue_line("markers", f"{MARK}(k=5, max_usd=…, max_steps=…, max_tokens=…): {words}")
+    settings = "k=5, max_usd=…, max_steps=…, max_tokens=…, expect='fails'"
+    config.addinivalue_line("markers", f"{MARK}({settings}): {words}")
     config.pluginmanager.register(MarkedTests(config, read_settings(config)), "ethogram-marked-tests")
 
 

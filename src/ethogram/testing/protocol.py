@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import textwrap
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
@@ -120,10 +121,27 @@ class _Attempts:
             return PlayedBody(fixture, "unscored", f"skipped: {_reason(report)}")
         if report.passed:
             return PlayedBody(fixture, "passed")
-        self._failure = self._failure or f"attempt {fixture.attempt}:\n{_failure_text(report)}"
         raised = self._item.stash[RAISED]
         why = " ".join(f"{type(raised).__name__}: {raised}".split())[:MOST_WORDS]
+        if self._could_not_run(raised):
+            self.unscored, self.reports = True, [report]
+            return PlayedBody(fixture, "unscored", why)
+        self._failure = self._failure or f"attempt {fixture.attempt}:\n{_failure_text(report)}"
         return PlayedBody(fixture, "failed", why, raised_by_agent(raised))
+
+    def _could_not_run(self, raised: BaseException | None) -> bool:
+        """Whether the test failed and no agent did: its body never began, or it cannot be what it is declared to be.
+
+        A coroutine that no plug-in awaits never begins. A module that cannot be imported is a failed attempt, for an
+        agent may have had to write it; but nobody declares that.
+        """
+        code = getattr(getattr(self._item, "function", None), "__code__", None)
+        if raised is None or code is None or isinstance(raised, BaseExceptionGroup):
+            return False
+        mark = read_mark(self._item)
+        if isinstance(raised, ImportError) and mark is not None and mark.fails:
+            return True
+        return all(frame.f_code is not code for frame, _ in traceback.walk_tb(raised.__traceback__))
 
     def report(self, run: str) -> pytest.TestReport:
         """The report on all attempts."""

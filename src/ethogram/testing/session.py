@@ -30,6 +30,8 @@ SUITE = "pytest"
 REDACTION = "default"
 BASELINE = "baseline:"
 """How the tag of a run begins that was recorded as a baseline; its name follows."""
+DECLARED = "expected_to_fail"
+"""In the plan of a run: the tests that are declared to pass in no attempt. Runs of older versions do not say."""
 
 
 class MarkedTest(NamedTuple):
@@ -75,6 +77,7 @@ class AttemptsSession:
             )
         suite = Suite(name=SUITE, tasks=tuple(map(_task, tests)))
         self._attempts = {t.name: settings.k or t.mark.k for t in tests}
+        self._declared = [t.name for t in tests if t.mark.fails]
         self.run = self._open(suite, uid)
         self._body = TestBody()
         self._recorded: dict[str, dict[int, bool | None]] = {}
@@ -143,6 +146,7 @@ class AttemptsSession:
         settings = self._settings
         planned = sum(self._attempts.values())
         record = {**suite_record(suite, planned), "agent": TestBody.name, "captured": True, "session": uid}
+        record[DECLARED] = self._declared
         if self._baseline is not None and not settings.live:
             record[REPLAYED] = self._baseline.name
         recording = settings.live and (settings.update or self._baseline is None)
@@ -186,12 +190,25 @@ def baseline_of(home: Home, name: str, but: str = "") -> Run | None:
     if name != but and name in home.names():
         return home.run(name)
     tagged = [run for run in home.runs() if BASELINE + name in run.info.tags and run.name != but]
-    return next((run for run in reversed(tagged) if has_scores(run)), None)
+    return next((run for run in reversed(tagged) if has_scores(run) and not never_passed(run)), None)
 
 
 def has_scores(run: Run) -> bool:
     """Whether there are scores to compare with."""
     return any(isinstance(entry.head.outcome, Scored) for entry in run.entries)
+
+
+def never_passed(run: Run) -> list[str]:
+    """Tests that passed in none of their attempts and are not declared to: held against them, nothing gets worse."""
+    declared = run.info.plan.get(DECLARED)
+    if declared is None:
+        return []
+    passed: dict[str, bool] = {}
+    for entry in run.entries:
+        if isinstance(entry.head.outcome, Scored):
+            task = entry.head.task
+            passed[task] = passed.get(task, False) or entry.head.outcome.success(run.success_at)
+    return [task for task, ever in passed.items() if not ever and task not in declared]
 
 
 def capture_early(settings: PluginSettings) -> LiveCapture | None:

@@ -35,10 +35,11 @@ class PluginSettings(NamedTuple):
 
 
 class Marked(NamedTuple):
-    """What the mark of a test says: how many attempts, and the caps of each."""
+    """What the mark of a test says: how many attempts, the caps of each, and whether no attempt need pass yet."""
 
     k: int
     caps: dict[str, float]
+    fails: bool = False
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -93,7 +94,7 @@ def read_mark(item: pytest.Item) -> Marked | None:
     mark = item.get_closest_marker(MARK)
     if mark is None:
         return None
-    known = ("k", *TASK_CAPS)
+    known = ("k", *TASK_CAPS, "expect")
     if mark.args or not set(mark.kwargs) <= set(known):
         strange = next(iter([*mark.args, *(n for n in mark.kwargs if n not in known)]))
         raise pytest.UsageError(f"@pytest.mark.ethogram takes {', '.join(known)} by name, and not {strange!r}")
@@ -101,13 +102,18 @@ def read_mark(item: pytest.Item) -> Marked | None:
         raise pytest.UsageError(
             "a test has both the marks ethogram and xfail; attempts that fail are counted already, so remove xfail"
         )
+    expect = mark.kwargs.get("expect", "fails")
+    if expect != "fails":
+        raise pytest.UsageError(f"expect of @pytest.mark.ethogram must be 'fails', or be left out, not {expect!r}")
     for name, value in mark.kwargs.items():
+        if name == "expect":
+            continue
         whole = name in ("k", "max_steps", "max_tokens")
         if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or not value > 0:
             kind = "a whole number" if whole else "a number"
             raise pytest.UsageError(f"{name} of @pytest.mark.ethogram must be {kind} above 0, not {value!r}")
     caps = {resource: float(mark.kwargs[name]) for name, resource in TASK_CAPS.items() if name in mark.kwargs}
-    return Marked(mark.kwargs.get("k", USUAL_ATTEMPTS), caps)
+    return Marked(mark.kwargs.get("k", USUAL_ATTEMPTS), caps, "expect" in mark.kwargs)
 
 
 def task_of_item(item: pytest.Item) -> str:

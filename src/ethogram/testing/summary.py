@@ -18,6 +18,10 @@ def write_section(terminal: pytest.TerminalReporter, verdict: SessionVerdict, se
     terminal.section("ethogram")
     for line, colour in _lines(verdict, settings):
         terminal.write_line(line, **({colour: True} if colour else {}))
+    failed = {r.nodeid for r in verdict.reports if r.failed}
+    for test in verdict.tests:
+        if test.attempts and not test.counts[0] and test.report.nodeid not in failed:
+            terminal.write_line(f"{test.task}: {test.none_passed}")
 
 
 def _lines(verdict: SessionVerdict, settings: PluginSettings) -> list[tuple[str, str]]:

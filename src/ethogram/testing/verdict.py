@@ -18,9 +18,12 @@ from ethogram.questions.gate.task_verdicts import EachTask, gate_each_task
 from ethogram.store import Run, compact, open_home
 
 from .reports import ATTEMPTS, FailureWords, make_report
-from .session import PlayedAttempt, baseline_of, has_scores, is_baseline
+from .session import PlayedAttempt, baseline_of, has_scores, is_baseline, never_passed
 from .settings import PluginSettings
 
+MOST_SHOWN = 120
+"""Characters of the first error of a test in one line."""
+UNDECIDED = {"ethogram_verdict": "undecided"}
 TestStanding = Literal["recorded", "replayed", "judged", "not judged"]
 
 
@@ -44,6 +47,13 @@ class TestedTask(NamedTuple):
         known = [a.passed for a in self.attempts if a.passed is not None]
         return sum(known), len(known)
 
+    @property
+    def none_passed(self) -> str:
+        """Of a test that passed in no attempt: how many they were, and what the first one came to, in one line."""
+        first = self.attempts[0]
+        why = ": ".join(filter(None, (first.reason, first.why.partition("\n")[0][:MOST_SHOWN])))
+        return f"0 of {len(self.attempts)} attempts passed: {why}"
+
 
 class SessionVerdict(NamedTuple):
     """The verdict of a session; `reports` are still to be logged, `problem` is why there is no verdict."""
@@ -64,15 +74,18 @@ def judge_session(
     tests = [_tested(report) for report in told]
     home = open_home(settings.home)
     run = home.run(getattr(told[0], ATTEMPTS)["run"])
-    if not settings.live:
-        return _replayed(run, tests)
-    if whole:
+    if settings.live and whole:
         compact(run)  # every worker wrote files of its own
-    if is_baseline(run) and not has_scores(run):
-        problem = "no attempt has a score, so this is not a baseline"
-        return _undecided(SessionVerdict("not judged", run.name, None, tests, [], None, problem), settings, config)
+    never = _never_passed(run, tests)
+    if not settings.live:
+        return _replayed(run, tests, never)
     if is_baseline(run):
-        return SessionVerdict("recorded", run.name, None, tests, _finals(tests, {}, {"ethogram_verdict": "recorded"}))
+        problem = _unfit(run, len(never))
+        if problem is None:
+            facts = {"ethogram_verdict": "recorded"}
+            return SessionVerdict("recorded", run.name, None, tests, _finals(tests, {}, facts))
+        reports = _finals(tests, never, UNDECIDED)
+        return _undecided(SessionVerdict("not judged", run.name, None, tests, reports, None, problem), settings, config)
     base = baseline_of(home, settings.baseline, but=run.name)
     judged, problem = None, "the session was stopped before its end"
     if whole and base is not None:
@@ -82,10 +95,13 @@ def judge_session(
             problem = str(error)
     name = None if base is None else base.name
     if judged is None:
-        return _undecided(SessionVerdict("not judged", run.name, name, tests, [], None, problem), settings, config)
+        reports = _finals(tests, never if whole else {}, UNDECIDED)
+        return _undecided(SessionVerdict("not judged", run.name, name, tests, reports, None, problem), settings, config)
     if settings.markdown is not None:
         Path(settings.markdown).write_text(markdown(judged.gate), encoding="utf-8")
-    failures = {t.task: _broken(t, judged) for t in judged.broken}
+    passed_before = {t.task for t in judged.tasks if t.base}
+    failures = {t: words for t, words in never.items() if t not in passed_before}
+    failures |= {t.task: _broken(t, judged) for t in judged.broken}
     reports = _finals(tests, failures, {"ethogram_verdict": judged.gate.verdict}, judged)
     verdict = SessionVerdict("judged", run.name, name, tests, reports, judged)
     if judged.gate.verdict == "regression":
@@ -98,7 +114,7 @@ def _undecided(verdict: SessionVerdict, settings: PluginSettings, config: pytest
     """Say that nothing is decided: a warning, or under --ethogram-strict a failure."""
     why = verdict.problem if verdict.judged is None else verdict.judged.gate.evidence.why
     words = f"ethogram: undecided: {why}"
-    reports = verdict.reports or _finals(verdict.tests, {}, {"ethogram_verdict": "undecided"})
+    reports = verdict.reports
     if settings.strict:
         return verdict._replace(reports=[*reports, _failed_verdict(words)])
     warning = warnings.WarningMessage(EthogramWarning(words), EthogramWarning, "", 0)
@@ -107,9 +123,23 @@ def _undecided(verdict: SessionVerdict, settings: PluginSettings, config: pytest
     return verdict._replace(reports=reports)
 
 
-def _replayed(run: Run, tests: list[TestedTask]) -> SessionVerdict:
+def _never_passed(run: Run, tests: Sequence[TestedTask]) -> dict[str, str]:
+    """What to say of each test that passed in no attempt, and was not declared to."""
+    never = {*never_passed(run)}
+    advice = 'mend it, or say that it cannot pass yet: @pytest.mark.ethogram(expect="fails")'
+    return {t.task: f"{t.none_passed}\n{advice}" for t in tests if t.task in never}
+
+
+def _unfit(run: Run, never: int) -> str | None:
+    """Why a run cannot be the baseline of later ones."""
+    if not has_scores(run):
+        return "no attempt has a score, so this is not a baseline"
+    return f"this is not a baseline, for {never} of its tests passed in no attempt" if never else None
+
+
+def _replayed(run: Run, tests: list[TestedTask], never: dict[str, str]) -> SessionVerdict:
     """A replay has no verdict: a test fails where an attempt deviates from its record, or no longer passes."""
-    failures = {}
+    failures = {t.task: never[t.task] for t in tests if t.task in never and not any(a.recorded for a in t.attempts)}
     for test in tests:
         words = [said for attempt in test.attempts if (said := _broken_replay(attempt))]
         if words:
