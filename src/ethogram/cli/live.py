@@ -133,12 +133,15 @@ class _Watching:
     def done(self, report: EpisodeReport) -> None:
         self._after(report)
 
+    def warn(self, words: str) -> None:
+        say(f"note: {words}")
+
 
 @contextmanager
 def watcher(*, quiet: bool) -> Iterator[Any]:
-    """What shows the progress of a run: nothing for --json, a live table at a terminal, else lines."""
+    """What shows the progress of a run: only what it warns of for --json, a live table at a terminal, else lines."""
     if quiet:
-        yield None
+        yield _Watching(LiveCounts(), lambda report: None)
     elif sys.stderr.isatty():
         tally = LiveCounts()
         console = stderr()

@@ -124,7 +124,10 @@ def _module(place: str) -> Any:
 
 
 class PythonAgent:
-    """A callable, sync or async, called with the task and, unless it takes one argument only, the episode."""
+    """A callable, sync or async, called with the task and, unless it takes one argument only, the episode.
+
+    Where its first argument is annotated as `str`, it gets the prompt of the task instead.
+    """
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         """A sync function runs in a thread; its `meters` name what it records all its use of: `("tokens", "usd")`.
@@ -134,20 +137,21 @@ class PythonAgent:
         self.name = name
         self.prompt_version: str | None = getattr(function, "prompt_version", None)
         self.meters: frozenset[str] = OWN_METERS | _declared(function, name)
-        self._function = function
+        self.function = function
         self._takes = _arguments(function, name)
+        self._wants_prompt = _wants_prompt(function)
         self._async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - its kind is asked, not whether it exists
         )
 
     async def act(self, task: Task, episode: EpisodeHandle) -> Answer:
         """Call it."""
-        given = (task, episode)[: self._takes]
+        given = (task.prompt if self._wants_prompt else task, episode)[: self._takes]
         try:
             if self._async:
-                result = await self._function(*given)
+                result = await self.function(*given)
             else:
-                result = await in_thread(self._function, *given)
+                result = await in_thread(self.function, *given)
         except SystemExit as ended:  # it ends the episode, not the run
             raise AgentCrash(f"the agent called exit({ended.code!r})") from ended
         return answer_of(result)
@@ -166,6 +170,14 @@ def _arguments(function: Callable[..., Any], name: str) -> int:
             signature.bind(*range(count))
             return count
     raise BadUsage(f"{name}{signature} cannot be called with the task alone nor with task and episode")
+
+
+def _wants_prompt(function: Callable[..., Any]) -> bool:
+    """Whether the first argument is annotated as a text."""
+    with suppress(TypeError, ValueError):
+        first = next(iter(inspect.signature(function).parameters.values()))
+        return first.annotation in (str, "str")
+    return False
 
 
 def _declared(function: Callable[..., Any], name: str) -> frozenset[str]:
@@ -189,10 +201,46 @@ def answer_of(result: Any) -> Answer:
 
 
 def _text_of(value: Any) -> str | None:
-    """A text as it is, anything else as JSON; of a subclass of `str`, what it holds and none of its methods."""
+    """A text as it is, anything else as JSON; of a subclass of `str`, what it holds and none of its methods.
+
+    The reply of a provider gives its text: what a client returned is no answer, but the message inside it is.
+    """
     if isinstance(value, str):
         return str.__str__(value)
+    parts = None if value is None or isinstance(value, dict | list | tuple) else _reply_parts(value)
+    if parts is not None:
+        texts = [p if isinstance(p, str) else p.get("text") if isinstance(p, dict) else p.text for p in parts]
+        return "".join(t for t in texts if isinstance(t, str)) or None
     return None if value is None else msgspec.json.encode(value, enc_hook=str).decode()
+
+
+def _reply_parts(value: Any) -> Sequence[Any] | None:
+    """The parts of a reply that may have text, by the shape of its object; None for what is no reply.
+
+    Known are chat completions and responses of OpenAI's client, messages of Anthropic's and
+    LangChain's, contents of Google's.
+    """
+    if message := getattr(_first(value, "choices"), "message", None):
+        content = getattr(message, "content", None)
+    elif isinstance(getattr(value, "output_text", None), str):
+        content = value.output_text
+    elif candidate := _first(value, "candidates"):
+        content = getattr(getattr(candidate, "content", None), "parts", None)
+    elif getattr(value, "role", getattr(value, "type", None)) in ("assistant", "ai"):
+        content = getattr(value, "content", None)
+    else:
+        return None
+    if isinstance(content, str):
+        return [content]
+    # a thought is no part of what was answered
+    shaped = (p for p in content or () if isinstance(p, str | dict) or hasattr(p, "text"))
+    return [p for p in shaped if not getattr(p, "thought", None)]
+
+
+def _first(value: Any, name: str) -> Any:
+    """The first of a list that an object may have."""
+    several = getattr(value, name, None)
+    return several[0] if isinstance(several, list | tuple) and several else None
 
 
 class AgentCrash(Exception):

@@ -76,6 +76,8 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     stopped_by: str | None = None
     crash: str | None = None
     crash_at: tuple[str, ...] = ()
+    answered: bool = True
+    """Whether the agent left an answer, if only an empty one."""
     unmetered: tuple[str, ...] = ()
     """Resources of which an unknown amount was used beside what is counted here."""
 
@@ -208,6 +210,7 @@ class Executor:
             crash=None if crash is None else crash.message,
             crash_at=() if crash is None else crash.frames,
             success_at=self.world.suite.success_at,
+            answered=attempt.builder.answer is not None,
             unmetered=tuple(
                 sorted((unmetered if self.capture else unmetered | (SPENT - self.agent.meters)) - {UNSEEN})
             ),

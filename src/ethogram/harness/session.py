@@ -23,6 +23,7 @@ from .agents import SPENT, Agent
 from .answers import AnswersFor
 from .executor import EpisodeReport, Work
 from .executors import make_executor
+from .forewarned import after_first, before_start
 from .options import RunOptions
 from .planning import is_captured, meters_of
 from .recorded_answers import ReplayFailure, failures_of
@@ -41,7 +42,7 @@ class RunResult(Result, kw_only=True):
     episodes of this session, `crashed` those of them that ended by the agent's own fault; `crash` is what the first of
     these said and `crash_at` where, its last frames; both are redacted. `replays` is the run that answered, if one did,
     and `failures` are then the episodes that deviated from it, or no longer pass. `warnings` tell what makes its scores
-    incomparable: a frozen suite that was edited without a new version.
+    worthless or incomparable: nothing that decides, no answers, a frozen suite that was edited without a new version.
     """
 
     presentation: ClassVar[Presentation] = Presentation(
@@ -118,6 +119,10 @@ class Watcher(Protocol):
         """An episode ended."""
         ...
 
+    def warn(self, words: str) -> None:
+        """What should be known before more is bought."""
+        ...
+
 
 class Quiet:
     """A watcher that says nothing."""
@@ -127,6 +132,9 @@ class Quiet:
 
     def done(self, report: EpisodeReport) -> None:
         """Nothing."""
+
+    def warn(self, words: str) -> None:
+        """Nothing: the result has it too."""
 
 
 def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = ()) -> list[Work]:
@@ -166,6 +174,7 @@ class Session:
         self.crashed = 0
         self.first_crash: EpisodeReport | None = None
         self.why: str | None = None
+        self.warnings: list[str] = []
         self._polled = 0.0
 
     def go(self, episodes: Sequence[Episode], retry: Sequence[str], watcher: Watcher) -> RunResult:
@@ -196,10 +205,15 @@ class Session:
             self.options.caps.experiment.usd,
         )
         count = 0
+        tasks = {t.id: t for t in self.loaded.suite.tasks}
+        asked = {w.episode.task for w in work}
+        self._warn(watcher, before_start([t for t in tasks.values() if t.id in asked], self.agent))
 
         def report(done: EpisodeReport) -> None:
             nonlocal count
             count += 1
+            if count == 1 and (silent := after_first(tasks[done.task], done)) and not self.warnings:
+                self._warn(watcher, [silent])
             if done.crash is not None:
                 self.crashed += 1
                 self.first_crash = self.first_crash or done
@@ -220,6 +234,11 @@ class Session:
                 finally:
                     engine.close()
         return count
+
+    def _warn(self, watcher: Watcher, notes: Sequence[str]) -> None:
+        self.warnings += notes
+        for words in notes:
+            watcher.warn(words)
 
     def _capture(self) -> AbstractContextManager[LiveCapture | None]:
         """Where model calls of this process are seen; workers elsewhere have gateways of their own."""
@@ -306,6 +325,7 @@ class Session:
             crash_at=() if self.first_crash is None else self.first_crash.crash_at,
             replays=None if self.options.replay is None else self.options.replay.run,
             failures=self._failures(planned),
+            warnings=tuple(self.warnings),
             missing_details=_missing_details(self.run, entries),
         )
 
