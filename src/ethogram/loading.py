@@ -11,7 +11,9 @@ import importlib
 import importlib.util
 import os
 import sys
+import sysconfig
 import threading
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +24,10 @@ from ethogram.display.shorten import shortened_list
 from ethogram.errors import BadInput, NotFound
 from ethogram.traces import digest
 
+_NOT_OF_USERS = (
+    str(Path(__file__).parent) + os.sep,
+    *(sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib", "purelib", "platlib")),
+)
 _lock = threading.RLock()
 _ours: dict[str, str] = {}
 """Modules beside a suite's code that were imported for it, with the hash of their bytes at that time."""
@@ -39,6 +45,17 @@ def named_object(spec: str, root: Path | None = None) -> Any:
             raise not_defined(found, part, place, "function or class")
         found = getattr(found, part)
     return found
+
+
+def raised_words(error: BaseException) -> str:
+    """An exception of a user's code in one line, with the line of that code that it came from, where there is one."""
+    first = (str(error).strip().splitlines() or [""])[0]
+    words = f"{type(error).__name__}: {first}" if first else type(error).__name__
+    for frame, line in reversed([*traceback.walk_tb(error.__traceback__)]):
+        file = frame.f_code.co_filename
+        if not file.startswith((*_NOT_OF_USERS, "<")):
+            return f"{words} ({file.removeprefix(os.getcwd() + os.sep)}:{line} in {frame.f_code.co_name})"
+    return words
 
 
 def not_defined(owner: Any, name: str, place: str, kind: str) -> NotFound:

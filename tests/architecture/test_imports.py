@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "wire",
     },
     "reading": {
-        *("traces", "plans", "cluster", "measures", "prices", "store", "checks", "findings", "suites"),
+        *("traces", "plans", "loading", "cluster", "measures", "prices", "store", "checks", "findings", "suites"),
     },
     "questions": {
         *("traces", "plans", "statistics", "loading", "cluster", "measures", "prices", "store", "perturbations"),

@@ -62,6 +62,27 @@ def test_score_again(call, document, suite):
     assert document("score", "night")["successes"] == document("show", "night")["scored"]
 
 
+RAISES = """
+def grade(evidence):
+    return evidence.trace.head.meta["grade"] > 3
+"""
+
+
+def test_a_check_that_raises_changes_no_outcome_and_says_where(call, document, lake):
+    Path("checks.py").write_text(RAISES)
+    tasks = "".join(f"  - {{id: '{task}', checks: [{{custom: 'checks.py:grade'}}]}}\n" for task in (0, 1))
+    Path("again.yaml").write_text(f"name: again\ntasks:\n{tasks}")
+    said = call("score", lake, "--suite", "again.yaml")
+    assert said.code == 2
+    assert "4 scored, 0 missing" in said.out
+    assert "a check raised an exception about 4 traces, which keep what they had:" in said.err
+    assert "custom: KeyError: 'grade' (checks.py:3 in grade)" in said.err
+    told = document("score", lake, "--suite", "again.yaml", code=2)
+    assert (told["changed"], told["crashed"], told["successes"]) == (0, 4, 3)
+    Path("checks.py").write_text(RAISES.replace('.meta["grade"] > 3', ".attempt == 0"))
+    assert document("score", lake, "--suite", "again.yaml")["judged"] == 4
+
+
 def test_answers_that_are_data_are_held_against_what_the_task_expects(call, document, env):
     Path("suite.yaml").write_text(
         "- {id: right, expected: {total: 6}, checks: [json]}\n"

@@ -10,7 +10,7 @@ import typer
 from ethogram.questions.scoring.question import ScoreResult
 from ethogram.questions.scoring.question import score as rescore
 
-from .printing import HomeOption, JsonOption, print_json, stderr, stdout, table
+from .printing import HomeOption, JsonOption, print_json, printable, stderr, stdout, table
 
 
 def command(
@@ -42,6 +42,8 @@ def command(
 ) -> int:
     """Score or re-score stored traces without running the agent; labels and outcomes are added, never edited.
 
+    Traces about which a check raises an exception keep what they have; if all do, the exit code is 2.
+
     Example: `ethogram score night --suite suite/`
     """
     result = rescore(
@@ -49,9 +51,9 @@ def command(
     )
     if json:
         print_json(result)
-        return 0
-    _print(result)
-    return 0
+    else:
+        _print(result)
+    return 2 if result.crashed and not result.judged else 0
 
 
 def _print(result: ScoreResult) -> None:
@@ -63,6 +65,10 @@ def _print(result: ScoreResult) -> None:
     rows = [[t.task, t.attempts, t.scored, t.successes, t.mean, sum(t.missing.values())] for t in result.tasks]
     out.print(table(["task", "attempts", "scored", "successes", "mean score", "missing"], rows))
     notes = stderr()
+    if result.crash is not None:
+        traces = "a trace" if result.crashed == 1 else f"{result.crashed:,} traces"
+        notes.print(f"a check raised an exception about {traces}, which keep what they had:", style="yellow")
+        notes.print(f"  {printable(result.crash)}", style="yellow", markup=False, soft_wrap=True)
     for note in result.notes:
         notes.print(f"note: {note}", markup=False)
     if result.unmatched:

@@ -27,6 +27,7 @@ from ethogram.checks.structured import parsed
 from ethogram.checks.text import text_verdict
 from ethogram.checks.values import ABSENT, Loose, at_path, difference, same
 from ethogram.errors import EthogramError
+from ethogram.loading import raised_words
 from ethogram.plans import Check, Task
 from ethogram.traces import Label, Outcome
 
@@ -128,7 +129,7 @@ def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., l
     except (Exception, SystemExit) as error:
         if is_machine_failure(error):
             raise
-        said = str(error) if isinstance(error, EthogramError) else f"{type(error).__name__}: {error}"
+        said = str(error) if isinstance(error, EthogramError) else raised_words(error)
         raise VerifierFault(
             f"the check {check.name or check.kind!r} of task {task.id!r} crashed: {said}"[:500]
         ) from error

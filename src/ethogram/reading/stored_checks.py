@@ -11,7 +11,8 @@ import msgspec
 
 from ethogram.checks import CHECKS, CheckResult, CheckScore, Evidence, definition, label_names
 from ethogram.checks.settings import settings_of
-from ethogram.errors import BadUsage
+from ethogram.errors import BadUsage, EthogramError
+from ethogram.loading import raised_words
 from ethogram.plans import Check, Task
 from ethogram.store import Entry, Redactor, Run
 from ethogram.suites.tasks import build_check
@@ -48,9 +49,8 @@ class StoredChecks:
                 try:
                     result = msgspec.structs.replace(result, verdict=CHECKS[check.kind](evidence, check.settings))
                 except Exception as error:  # whatever a suite's own code raises says nothing about the agent
-                    result = msgspec.structs.replace(
-                        result, verdict=CheckScore(None, f"{type(error).__name__}: {error}")
-                    )
+                    said = str(error) if isinstance(error, EthogramError) else raised_words(error)
+                    result = msgspec.structs.replace(result, verdict=CheckScore(None, said))
                     if name == task.outcome or (task.outcome is None and check.required):
                         crashed = crashed or Missing("infrastructure.verifier", f"{name}: {result.verdict.why}"[:500])
             before = known.get((result.name, result.by))

@@ -184,8 +184,11 @@ def test_answers_are_compared_as_they_were_redacted(native: Run, suite: Path, ho
 def test_a_check_that_crashes_is_not_the_agents_fault(native: Run, suite: Path, home: Home) -> None:
     (suite / "checks.py").write_text("def grade(evidence):\n    raise KeyError('x')\n")
     change(suite, "- numeric", "- custom: checks.py:grade")
+    before = outcomes(native)
     result = score(native.name, suite=suite, home=home)
-    assert result.missing == {"infrastructure.network": 2, "infrastructure.verifier": 2}
+    assert (result.crashed, result.judged, result.changed) == (2, 4, 0)
+    assert result.crash == f"custom: KeyError: 'x' ({suite / 'checks.py'}:2 in grade)"
+    assert outcomes(native) == before
     (suite / "checks.py").write_text("def grade(evidence):\n    return evidence.trace.head.attempt == 0\n")
     score(native.name, suite=suite, home=home)
     assert outcomes(native)["sum", 0] == Scored(1.0, "custom")

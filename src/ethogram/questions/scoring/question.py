@@ -36,7 +36,11 @@ from ethogram.traces import Label, Missing, Outcome, Ref, Scored, TraceId
 
 
 class ScoreResult(Result, kw_only=True):
-    """What a run looks like after it was scored; `unmatched` are tasks that a suite lacks, or CSV rows of no trace."""
+    """What a run looks like after it was scored; `unmatched` are tasks that a suite lacks, or CSV rows of no trace.
+
+    `judged` traces were given an outcome, if only the one that they had. About `crashed` ones a check that decides
+    raised an exception, the first of which is `crash`; they keep the outcome that they had.
+    """
 
     presentation: ClassVar[Presentation] = Presentation(drawing=Drawing("task", "mean", "mean score", source="tasks"))
 
@@ -46,6 +50,9 @@ class ScoreResult(Result, kw_only=True):
     successes: int
     changed: int
     labels: int
+    judged: int = 0
+    crashed: int = 0
+    crash: str | None = None
     suite: str | None = None
     suite_digest: str | None = None
     unmatched: list[str] = []
@@ -137,6 +144,7 @@ class _Scoring:
         self.outcomes: dict[TraceId, Outcome] = {}
         self.labels: list[Label] = []
         self.skipped: list[Skipped] = []
+        self.crashes: dict[TraceId, str] = {}
         self.unmatched: Counter[str] = Counter()
         self.before: dict[TraceId, dict[tuple[str, str], Label]] = {}
         self.newest: dict[str, dict[TraceId, Label]] = {}
@@ -161,8 +169,11 @@ class _Scoring:
                 continue
             known = self.before.get(head.trace_id, {})
             results, crashed = self.checks.results(task, loaded.root, entry, known)
-            verdict = crashed or combine(results, task.outcome)
-            self.outcomes[head.trace_id] = _blamed(loaded.suite, entry, known, verdict)
+            if crashed is None:
+                verdict = combine(results, task.outcome)
+                self.outcomes[head.trace_id] = _blamed(loaded.suite, entry, known, verdict)
+            else:
+                self.crashes[head.trace_id] = crashed.detail
             self.labels.extend(r.label(head.trace_id) for r in results)
 
     def by_checks(self, written: Sequence[str]) -> None:
@@ -174,7 +185,10 @@ class _Scoring:
                 continue
             task = Task(id=task_name(head), checks=checks)
             results, crashed = self.checks.results(task, Path(), entry, self.before.get(head.trace_id, {}))
-            self.outcomes[head.trace_id] = crashed or combine(results)
+            if crashed is None:
+                self.outcomes[head.trace_id] = combine(results)
+            else:
+                self.crashes[head.trace_id] = crashed.detail
             self.labels.extend(r.label(head.trace_id) for r in results)
 
     # ---- by labels ----
@@ -273,6 +287,9 @@ class _Scoring:
             successes=sum(t.successes for t in tasks),
             changed=len(changed),
             labels=len(fresh),
+            judged=len(self.outcomes),
+            crashed=len(self.crashes),
+            crash=next((self.redactor.redact(words, "why").text for words in self.crashes.values()), None),
             suite=suite.name if suite is not None else None,
             suite_digest=suite.digest if suite is not None else None,
             unmatched=sorted(self.unmatched),
