@@ -11,7 +11,7 @@ import pytest
 from ethogram.capture.intake import SourceReport
 from ethogram.capture.memory import read_traces
 from ethogram.capture.source import bytes_source
-from ethogram.traces import Missing, Scored, Trace
+from ethogram.traces import Missing, Outcome, Scored, Trace
 
 GRADED = ("promptfoo", "deepeval", "pydantic-evals", "lm-eval", "langsmith", "episodes", "table")
 
@@ -84,6 +84,24 @@ def test_deepeval(samples: dict[str, bytes]) -> None:
     assert trace.head.meta["seconds"] == 1.5
     assert trace.totals.cost_usd == 0.01
     assert [(x.name, x.value) for x in trace.labels] == [("Loud", 1.0)]
+
+
+def test_deepeval_metrics_that_failed_themselves_judge_nothing(samples: dict[str, bytes]) -> None:
+    broken = {"name": "Kind", "score": 0, "success": False, "error": "RateLimitError: 429"}
+    failed = {"name": "Loud", "score": 0.1, "success": False, "reason": "too soft"}
+
+    def outcome(*metrics: dict[str, Any]) -> Outcome:
+        def change(document: Any) -> None:
+            document["testCases"][0] |= {"success": False, "metricsData": list(metrics)}
+
+        (trace,), _ = read(changed(samples["deepeval"], change))
+        assert [x.value for x in trace.labels] == [None if m is broken else m["score"] for m in metrics]
+        return trace.head.outcome
+
+    passed = {"name": "Loud", "score": 1.0, "success": True}
+    assert outcome(passed, broken) == Missing("infrastructure.verifier", "Kind: RateLimitError: 429")
+    assert outcome(failed, broken) == Scored(0.0, "deepeval")
+    assert outcome() == Scored(0.0, "deepeval")
 
 
 def test_deepeval_latest_test_run(samples: dict[str, bytes]) -> None:

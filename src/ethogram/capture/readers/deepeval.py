@@ -1,7 +1,8 @@
 """Test runs of DeepEval: the JSON that `deepeval test run` and `evaluate` leave, with `testCases`.
 
 One trace per test case: the input, the tools that were called, the output, cost and time. The outcome is the test
-case's own `success`; every metric is a label with its score and reason. Written from files of DeepEval itself.
+case's own `success`; where the metrics that failed ended in an error, nothing judged it and it has no outcome. Every
+metric is a label with its score and reason. Written from files of DeepEval itself.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text,
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.traces import Missing, Scored
+from ethogram.traces import Missing, Outcome, Scored
 
 from ._graded import add_exchange, add_grades, short_name, texts_of
 from ._shared import as_object
@@ -60,8 +61,7 @@ def _read_case(case: dict[str, Any], where: str, settings: dict[str, Any], intak
         trace.task = _task(case)
         model = as_name(settings.get("model")) or None
         trace.agent = model or ""
-        success = case.get("success")
-        trace.outcome = Scored(float(success), FORMAT) if isinstance(success, bool) else Missing("unscored")
+        trace.outcome = _outcome(case)
         trace.meta = {
             **as_dict(case.get("metadata") or case.get("additionalMetadata")),
             "model": model,
@@ -73,6 +73,18 @@ def _read_case(case: dict[str, Any], where: str, settings: dict[str, Any], intak
         if case.get("trace"):
             intake.lose("trace (spans of DeepEval's own tracing)")
         add_grades(trace, map(_grade, map(as_dict, as_list(case.get("metricsData")))), FORMAT)
+
+
+def _outcome(case: dict[str, Any]) -> Outcome:
+    """What the case says of itself; a metric that failed itself says nothing of the agent."""
+    success = case.get("success")
+    if not isinstance(success, bool):
+        return Missing("unscored")
+    failed = [m for m in map(as_dict, as_list(case.get("metricsData"))) if m.get("success") is not True]
+    if not success and failed and all(m.get("error") for m in failed):
+        told = f"{as_text(failed[0].get('name'))}: {as_text(failed[0]['error'])}"
+        return Missing("infrastructure.verifier", told[:500])
+    return Scored(float(success), FORMAT)
 
 
 def _task(case: dict[str, Any]) -> str:
@@ -114,6 +126,6 @@ def _tool(call: dict[str, Any]) -> Draft:
 def _grade(metric: dict[str, Any]) -> dict[str, Any]:
     return {
         "name": metric.get("name"),
-        "value": as_float(metric.get("score")),
+        "value": None if metric.get("error") else as_float(metric.get("score")),
         "why": metric.get("error") or metric.get("reason"),
     }
