@@ -192,6 +192,10 @@ def test_the_refusals_are_clear(lake: Lake) -> None:
         lake.sql("SELECT colour FROM spans")
     with pytest.raises(BadUsage, match="the query cannot be parsed"):
         lake.sql("SELEKT 1")
+    with pytest.raises(BadUsage, match=r'not found in FROM clause! Candidate bindings: "kind"[^\n]*; views'):
+        lake.sql("SELECT\n  kin\nFROM spans")
+    with pytest.raises(BadUsage, match=r"Table with name span does not exist!; views: runs, episodes, spans"):
+        lake.sql("SELECT * FROM span")
 
 
 def test_variables_of_the_program_are_not_tables(lake: Lake) -> None:

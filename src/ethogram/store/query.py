@@ -29,6 +29,8 @@ from .tables import label_table, run_table
 
 TEXT_ROWS = 256
 SPAN_BATCH = 1 << 17
+MOST_WORDS = 1000
+"""Characters of a refusal of DuckDB; a function may have many candidates."""
 Where = Callable[[Any], Any]
 _RUN = "string_split(filename, '/')[-2]"
 """The run of a segment: the folder that it lies in."""
@@ -312,7 +314,7 @@ def _understood(connection: Any, query: str) -> tuple[str, set[str]]:
     try:
         statements = connection.extract_statements(query)
     except duckdb.Error as error:
-        raise BadUsage(f"the query cannot be parsed: {first_line(error, 300)}") from None
+        raise BadUsage(f"the query cannot be parsed: {_all_words(error)}") from None
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise BadUsage("give exactly one SELECT: the lake is read only")
     text = str(statements[0].query)
@@ -375,10 +377,18 @@ def _run(connection: Any, query: str, limit: int | None, views: Sequence[str]) -
 
 def _refusal(error: BaseException, views: Sequence[str]) -> BadUsage:
     """One sentence for a query that cannot be answered."""
-    told = first_line(error, 300)
+    told = _all_words(error)
     if told.startswith("Permission Error"):
         return BadUsage(f"a query reads the views {', '.join(views)} and nothing else: no file, no address, no setting")
     return BadUsage(f"the query failed: {told}; views: {', '.join(views)}")
+
+
+def _all_words(error: BaseException) -> str:
+    """What DuckDB says, with the columns and functions that it proposes, in one line; the query follows there."""
+    words = " ".join(str(error).partition("\n\nLINE ")[0].split())
+    if "Table with name" in words:  # it proposes tables of its own: views that a query does not name are not defined
+        words = words.partition(" Did you mean")[0]
+    return words[:MOST_WORDS]
 
 
 def _urls(run: Run, files: Sequence[DataFile]) -> list[str]:
