@@ -77,6 +77,22 @@ def test_every_route_answers_with_its_type(web: httpx.Client, trace: str, route:
     assert again.status_code in (200, 304)
 
 
+def test_no_route_takes_an_empty_run_for_a_failure_of_the_server(tmp_path: Path) -> None:
+    lake = open_home(str(tmp_path))
+    lake.create("empty", "run")
+    viewer = Viewer(lake)
+    viewer.start()
+    given = {"trace": "t", "step": 1, "part": 0, "text": "x", "item": "rubric/termination", "exploration": "empty"}
+    given |= {"run": "empty", "against": "empty", "other": "t", "task": "0"}
+    with httpx.Client(base_url=viewer.address, timeout=60) as client:
+        asked = {r.path: client.get(r.path, params=given) for r in api_routes() if r.method == "GET"}
+        cloud = client.get("/api/field/cloud", params={"run": "empty"})
+    viewer.close()
+    assert {path: reply.text for path, reply in asked.items() if reply.status_code not in (200, 400, 404)} == {}
+    assert cloud.status_code == 404
+    assert "no scored trace to measure (it is empty)" in cloud.text
+
+
 def test_a_page_is_not_sent_twice(web: httpx.Client) -> None:
     page = web.get("/")
     assert "script-src 'self'" in page.headers["content-security-policy"]

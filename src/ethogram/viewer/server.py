@@ -20,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Sealed
+from ethogram.errors import BadInput, BadUsage, EthogramError, NotFound, Refused, Sealed
 from ethogram.store import Home
 from ethogram.store.shown_texts import shown
 from ethogram.wire.access import Access
@@ -101,10 +101,10 @@ class WebApp:
             try:
                 query = await _query(request, kind)
                 body, mark = await run_in_threadpool(self._answer, route, query)
-            except (NotFound, BadUsage, BadInput, Sealed) as error:
-                return _problem(
-                    404 if isinstance(error, NotFound) else 403 if isinstance(error, Sealed) else 400, error
-                )
+            except (NotFound, Refused) as error:  # there is nothing, or not enough, to answer from
+                return _problem(404, error)
+            except (BadUsage, BadInput, Sealed) as error:
+                return _problem(403 if isinstance(error, Sealed) else 400, error)
             except EthogramError as error:
                 return _problem(500, error)
             except Exception:
