@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -146,3 +148,10 @@ def test_names_of_other_packages_say_what_replaces_them(name, instead):
     with pytest.raises(AttributeError) as refusal:
         getattr(eth, name)
     assert instead in str(refusal.value)
+
+
+def test_what_its_docstring_names_exists() -> None:
+    named = re.findall(r"`(?:aft\.)?(Field\w*)\.(\w+)", aft.__doc__ or "")
+    assert named
+    for owner, name in named:
+        assert hasattr(getattr(aft, owner), name), f"{owner}.{name}"

@@ -208,6 +208,7 @@ def test_texts_of_a_trace_include_what_labels_say(home: Home, plain: Redactor, w
     assert "because the judge said so" in trace.texts.values()
     assert trace.text(trace.labels[0].why) == "because the judge said so"  # type: ignore[arg-type]
     assert len(trace.texts) == len(set(trace.texts))
+    assert (trace.texts.get(None), trace.texts.get(None, "-"), None in trace.texts) == (None, "-", False)
     rewrite(home.run("run"))
     (again,) = home.run("run").traces()
     assert dict(again.texts) == dict(trace.texts)

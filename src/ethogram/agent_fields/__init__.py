@@ -4,8 +4,8 @@
     from ethogram.agent_fields import FieldMetrics, visualisations as viz
 
 Fields and metrics are those of Ethogram, with what a notebook of that package relies on: numbers where we say
-None, empty horizons, plain dicts of Vega-Lite. Everything else that a field can do here is there too: `estimate()`,
-`report()`, `drift`, corridors.
+None, empty horizons, plain dicts of Vega-Lite. Everything else that a field can do here is there too, such as
+`FieldMetrics.estimate("drift")`, `FieldMetrics.report()` and `Field.regime(pattern)`.
 """
 
 from ethogram.measures.dimension import Dimension

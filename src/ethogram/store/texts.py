@@ -112,6 +112,8 @@ class TraceTexts(Mapping[Ref, str]):
         self._room = TRACE_CHARS
 
     def __getitem__(self, ref: Ref) -> str:
+        if not ref:  # what has no words has no address: `get` gives its default for it, as that of a dict does
+            raise KeyError(ref)
         body = self._read.get(ref)
         if body is None:
             body = self._reader.get(ref, self._segments)
