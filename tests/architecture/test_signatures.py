@@ -94,7 +94,7 @@ def test_a_function_of_the_front_door_has_the_name_that_people_type(name: str) -
 
 def test_what_is_no_world_and_no_caps_is_refused() -> None:
     with pytest.raises(BadUsage, match=r"world must be a world such as ethogram.worlds.toy_v1.ToyWorld\(\), not 'toy'"):
-        eth.explore("toy")  # type: ignore[arg-type]
+        eth.explore("toy")
     with pytest.raises(BadUsage, match=r"caps must be an AllCaps, such as .*, not a dict"):
         eth.run("suite", "agent.py:solve", caps={"usd": 1})  # type: ignore[arg-type]
 

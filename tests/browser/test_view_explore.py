@@ -10,7 +10,7 @@ import pytest
 
 from ethogram.questions.explore.buying.start import ExploreOptions
 from ethogram.questions.explore.buying.world import begin_exploration
-from ethogram.worlds.toy_v1 import known_world
+from ethogram.worlds.named import known_world
 
 pytestmark = pytest.mark.xdist_group("browser")
 

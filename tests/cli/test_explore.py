@@ -10,8 +10,13 @@ import re
 import shutil
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
+
+import ethogram as eth
+from ethogram.errors import BadUsage
+from ethogram.worlds.toy_v1 import ToyWorld
 
 V1 = ("--synthetic", "--strategy", "v1", "--targets-per-round", "4")
 
@@ -119,6 +124,98 @@ def test_any_suite_and_agent(document):
     assert (found["world"], found["episodes"]) == ("rooms", 60)
     listed = document("runs")
     assert [(r["run"], r["episodes"]) for r in listed["runs"]] == [("rooms", 60)]
+
+
+def test_a_suite_is_explored_from_python_as_well(document):
+    document("init")
+    Path("grid.yaml").write_text("parameters:\n  noise: [0, 1]\n")
+    words = ("suite", "--agent", "agent.py:solve", "--grid", "grid.yaml", "--max-episodes", "12")
+    typed = document("explore", *words, "--run", "typed", code=2)
+    called = eth.explore("suite", agent="agent.py:solve", grid="grid.yaml", max_episodes=12, run="called")
+    assert (called.episodes, called.metrics.counts) == (12, called.metrics.counts)
+    assert typed["metrics"]["tube"] == msgspec.to_builtins(called.metrics.tube)
+    with pytest.raises(BadUsage, match="needs an agent and a grid"):
+        eth.explore("suite", grid="grid.yaml")
+    with pytest.raises(BadUsage, match="a world has an agent of its own"):
+        eth.explore(ToyWorld(), agent="agent.py:solve")
+
+
+OWN_WORLD = """
+import os
+
+import numpy as np
+
+from ethogram.questions.explore.grid import grid
+
+
+class Rooms:
+    name, synthetic = "rooms", False
+
+    def grid(self):
+        return grid({"flag": [False, True], "noise": [0, 1, 2]})
+
+    def check(self, grid):
+        assert set(grid.names) == {"flag", "noise"}
+
+    def rate(self, given):
+        return 0.1 + 0.2 * given["noise"] * given["flag"]
+
+    def episodes(self, given, seeds):
+        return np.asarray([(s % 997) / 997 >= self.rate(given) for s in seeds])
+
+
+class Broken(Rooms):
+    def episodes(self, given, seeds):
+        return {}["rate"]
+
+
+class Gone(Rooms):
+    def episodes(self, given, seeds):
+        os._exit(3)
+
+
+class Half:
+    name = "half"
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_world_of_ones_own(document, call, workers):
+    Path("mine.py").write_text(OWN_WORLD)
+    words = ("--max-episodes", "96", "--targets-per-round", "2", "--workers", workers)
+    done = document("explore", "--world", "mine.py:Rooms", *words, "--run", "own", code=2)
+    assert (done["world"], done["episodes"], done["points"]) == ("rooms", 96, 6)
+    near = call("explore", "near", "own", "--setting", "flag=yes", "--setting", "noise=1")
+    assert near.code == 0, near
+    assert call("explore", "slice", "own", "--x", "noise", "--setting", "flag=no").code == 0
+    for world, told in (
+        ("Broken", "the world rooms raised KeyError: 'rate' (mine.py:27 in episodes)"),
+        ("Gone", "the world rooms raised SystemExit: 3 (mine.py:32 in episodes)"),
+        ("Half", "mine.py:Half is no world to explore: it has no synthetic, grid, check, rate, episodes"),
+        ("Nothing", "mine.py has no function or class 'Nothing'"),
+    ):
+        said = call("explore", "--world", f"mine.py:{world}", *words)
+        assert (said.code, said.err.count("\n")) == (64, 1), said
+        assert told in said.err.replace(f"{Path.cwd()}/", "")
+    assert call("explore", "--world", "mine.py:Rooms", "--synthetic").code == 64
+
+
+def test_an_agent_that_ends_its_process_is_a_crash(shell):
+    Path("leaves.py").write_text("import os\n\ndef solve(task):\n    os._exit(3)\n")
+    Path("tasks.yaml").write_text("name: s\ntasks:\n  - {id: t, checks: [{contains: x}]}\n")
+    Path("grid.yaml").write_text("parameters:\n  noise: [0, 1]\n")
+    explored = shell("ethogram explore tasks.yaml --agent leaves.py:solve --grid grid.yaml --max-episodes 6 --json")
+    assert explored.code == 2, explored
+    assert json.loads(explored.out)["episodes"] == 6
+    ran = shell("ethogram run tasks.yaml --agent leaves.py:solve -k 2")
+    assert ran.code == 2, ran
+    assert "AgentCrash: the agent called exit(3)" in ran.out
+    threaded = "import os, threading\n\ndef solve(task):\n"
+    threaded += "    t = threading.Thread(target=os._exit, args=(3,))\n    t.start()\n    t.join()\n"
+    Path("leaves.py").write_text(threaded)
+    left = shell("ethogram run tasks.yaml --agent leaves.py:solve -k 2")
+    assert left.code == 3
+    assert "ethogram: a thread of the agent called os._exit(3), which ends this process" in left.err
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from ethogram.questions.explore.tube import MISLEADS
 from ethogram.store import Home
 from ethogram.viewer.report.explore import explore_part
 from ethogram.viewer.report.parts import report_view
-from ethogram.worlds.toy_v1 import known_world
+from ethogram.worlds.named import known_world
 
 SUITE = Suite(name="yes", tasks=(Task(id="a", prompt="say yes", expected="yes", checks=(Check(kind="equals"),)),))
 

@@ -10,13 +10,13 @@ import pytest
 from ethogram.errors import BadInput, NotFound
 from ethogram.questions.explore.grid import grid
 from ethogram.worlds._streams import Stream
+from ethogram.worlds.named import known_world
 from ethogram.worlds.toy_v1 import (
     NAMES,
     ToyEnv,
     ToySettings,
     ToyWorld,
     agent_seed,
-    known_world,
     play,
     play_synthetic,
     read_hint,

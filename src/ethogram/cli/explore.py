@@ -21,7 +21,7 @@ from ethogram.questions.explore.effects import explain_exploration, near_setting
 from ethogram.questions.explore.maps import export_exploration, map_exploration
 from ethogram.questions.explore.problem import StopRule
 from ethogram.questions.explore.race import USUAL
-from ethogram.worlds.toy_v1 import known_world
+from ethogram.worlds.named import known_world
 
 from .explore_screens import (
     print_effects,
@@ -49,7 +49,9 @@ ENOUGH, NOT_ENOUGH = 0, 2
 USUAL_RACE_EPISODES = 16384
 
 RunArgument = Annotated[str, typer.Argument(help="An exploration: a run directory, a run's name, or latest.")]
-WorldOption = Annotated[str, typer.Option("--world", help="A world that can be set to any point: toy_v1.")]
+WorldOption = Annotated[
+    str, typer.Option("--world", help="A world that can be set to any point: toy_v1, or your own, file.py:World.")
+]
 SyntheticOption = Annotated[bool, typer.Option("--synthetic", help="The world's formula instead of its simulation.")]
 GridOption = Annotated[
     str | None, typer.Option("--grid", help="A grid: YAML, JSON, .npz, or module:name.", show_default=False)

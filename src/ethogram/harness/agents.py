@@ -23,6 +23,7 @@ from ethogram.plans import Task
 from ethogram.prices.budget import RESOURCES, Resource
 from ethogram.traces import Message, Text, ToolCall
 
+from .exits import exits_raised
 from .handle import EpisodeHandle
 from .threads import in_thread
 
@@ -148,10 +149,8 @@ class PythonAgent:
         """Call it."""
         given = (task.prompt if self._wants_prompt else task, episode)[: self._takes]
         try:
-            if self._async:
-                result = await self.function(*given)
-            else:
-                result = await in_thread(self.function, *given)
+            with exits_raised():
+                result = await (self.function(*given) if self._async else in_thread(self.function, *given))
         except SystemExit as ended:  # it ends the episode, not the run
             raise AgentCrash(f"the agent called exit({ended.code!r})") from ended
         return answer_of(result)

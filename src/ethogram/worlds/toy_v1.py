@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ethogram.errors import BadInput, NotFound
+from ethogram.errors import BadInput
 from ethogram.questions.explore.grid import Grid, Parameter
 
 from . import _streams
@@ -202,13 +202,6 @@ class ToyWorld(msgspec.Struct, frozen=True):
         if self.synthetic:
             return play_synthetic(settings, seed)
         return play(settings, seed, told)
-
-
-def known_world(name: str, *, synthetic: bool = False) -> ToyWorld:
-    """A world by its name."""
-    if name != "toy_v1":
-        raise NotFound.named("world", name, ["toy_v1"])
-    return ToyWorld(synthetic=synthetic)
 
 
 def _many(s: ToySettings, keys: Seeds, agents: Sequence[int]) -> Bools:

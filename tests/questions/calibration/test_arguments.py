@@ -15,7 +15,7 @@ from ethogram.questions.calibration.variance import variance
 from ethogram.questions.calibration.variance_ledger import UnitPrices
 from ethogram.questions.explore.buying.race import race
 from ethogram.reading.traces import find_trace
-from ethogram.worlds.toy_v1 import known_world
+from ethogram.worlds.named import known_world
 
 NAN, INF = float("nan"), float("inf")
 

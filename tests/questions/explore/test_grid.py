@@ -53,6 +53,15 @@ def test_a_parameter_that_the_grid_does_not_have_is_not_found():
         grid({"noise": [0, 1], "style": ["curt", "kind"]}, categories=["styl"])
 
 
+def test_a_setting_may_be_written_as_tables_write_it():
+    flags = grid({"flag": [False, True], "tokens": [500, 4000], "share": [0.0, 1 / 3], "mood": ["yes", "No"]})
+    written = {"flag": "yes", "tokens": "4,000", "share": 0.3333, "mood": "no"}
+    assert flags.settings(flags.find(written)) == {"flag": True, "tokens": 4000, "share": 1 / 3, "mood": "No"}
+    assert flags.find({**written, "flag": True}) == flags.find(written) != flags.find({**written, "flag": "no"})
+    with pytest.raises(BadInput, match="flag = 'maybe' is not in the grid; its values are False, True"):
+        flags.find({**written, "flag": "maybe"})
+
+
 def test_neighbours_differ_by_one_step_or_one_category():
     around = {
         tuple(SMALL.settings(p).values())

@@ -213,12 +213,13 @@ def slice_exploration(
     keep = np.ones(known.problem.points, dtype=bool)
     for name, value in fixed.items():
         d = grid.names.index(name)
-        if value not in grid.parameters[d].values:
+        meant = grid.parameters[d].meant(value)
+        if meant is None:
             raise BadInput(
                 f"{name} = {value!r} is not in the grid; see: ethogram explore map",
                 where=f"the parameter {name!r}",
             )
-        keep &= known.problem.levels[:, d] == grid.parameters[d].values.index(value)
+        keep &= known.problem.levels[:, d] == grid.parameters[d].values.index(meant)
     rows = np.flatnonzero(keep)
     if not len(rows):
         raise BadInput("no point of the grid has these settings; fix fewer of them")

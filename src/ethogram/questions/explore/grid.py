@@ -42,6 +42,12 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     values: tuple[Value, ...]
     ordered: bool = True
 
+    def meant(self, given: Any) -> Value | None:
+        """The value that somebody means: the value itself, or how a table writes it; None where it is neither."""
+        if given in self.values:
+            return self.values[self.values.index(given)]
+        return next((value for value in self.values if str(given).lower() in _written(value)), None)
+
 
 class Grid(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """All combinations in the order of the parameters, the last one fastest; constraints take some out.
@@ -144,13 +150,14 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=T
                     f"the setting of {p.name!r} is not given; a point needs {', '.join(self.names)}",
                     where=f"the parameter {p.name!r}",
                 )
-            if settings[p.name] not in p.values:
+            value = p.meant(settings[p.name])
+            if value is None:
                 known = ", ".join(map(str, p.values))
                 raise BadInput(
                     f"{p.name} = {settings[p.name]!r} is not in the grid; its values are {known}",
                     where=f"the parameter {p.name!r}",
                 )
-            place = place * len(p.values) + p.values.index(settings[p.name])
+            place = place * len(p.values) + p.values.index(value)
         found = _index(self.places, place)
         if found is None:
             raise BadInput("these settings are taken out of the grid by a constraint; choose a point that is in it")
@@ -242,6 +249,12 @@ def grid_from_columns(columns: Mapping[str, Sequence[Value]], where: str) -> Gri
             where=where,
         )
     return found
+
+
+def _written(value: Value) -> tuple[str, ...]:
+    if isinstance(value, bool):
+        return ("yes", "true") if value else ("no", "false")
+    return (value.lower(),) if isinstance(value, str) else (str(value), f"{value:,}", f"{value:.4g}")
 
 
 def _check_values(parameter: Parameter) -> None:

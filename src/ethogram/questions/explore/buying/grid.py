@@ -7,9 +7,9 @@ that asked for a batch commits it, and a batch that is lost on the way is played
 from __future__ import annotations
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Protocol
 
@@ -20,9 +20,11 @@ import numpy.typing as npt
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import Intake, SourceReport
-from ethogram.errors import MachineFailure
+from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.harness.engines.local import Engine, LocalEngine
-from ethogram.harness.faults import Fault, fault_of
+from ethogram.harness.exits import exits_raised
+from ethogram.harness.faults import Fault, fault_of, is_machine_failure
+from ethogram.loading import raised_words
 from ethogram.plans import hashed_seeds
 from ethogram.prices import Amounts, Budget, Caps
 from ethogram.questions.explore.grid import ROUND, Grid, Settings, point_name
@@ -121,10 +123,24 @@ class GridReport(msgspec.Struct, frozen=True, kw_only=True):
     usd: float = 0.0
 
 
+@contextmanager
+def code_of(world: GridWorld) -> Iterator[None]:
+    """Around calls of a world: an exception of its own is told with its line, and it cannot end this process."""
+    try:
+        with exits_raised():
+            yield
+    except (Exception, SystemExit) as error:
+        ours = isinstance(error, EthogramError | MemoryError)
+        if ours or (isinstance(error, Exception) and (is_machine_failure(error) or fault_of(error) is not None)):
+            raise
+        raise BadInput(f"the world {world.name} raised {raised_words(error)}", where=world.name) from error
+
+
 def play_batch(world: GridWorld, work: GridWork) -> Played:
     """Play the episodes of a work item: the same outcomes wherever and whenever this runs."""
     seeds = hashed_seeds(work.seeds, work.count)
-    success = world.episodes(work.settings, seeds)
+    with code_of(world):
+        success = world.episodes(work.settings, seeds)
     letters = (np.asarray(success, dtype=np.uint8) + ord("0")).tobytes().decode()
     return Played(work.batch(world.name, letters), seeds)
 
@@ -209,11 +225,12 @@ def _end_with_parent() -> None:
     """A worker whose driver was killed would wait for work for ever."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
+    from os import _exit as end
     from threading import Thread
 
     parent = parent_process()
     if parent is not None:
-        Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+        Thread(target=lambda: (wait([parent.sentinel]), end(1)), daemon=True).start()
 
 
 class BuildGridExecutor:
@@ -250,7 +267,8 @@ def write_grid_traces(writer: RunWriter, world: GridWorld, work: GridWork, playe
     batch = played.batch
     for i, seed in enumerate(played.seeds):
         steps: list[tuple[str, Any]] = []
-        success = world.play(work.settings, seed, partial(_add_step, steps))
+        with code_of(world):
+            success = world.play(work.settings, seed, partial(_add_step, steps))
         origin = Origin("explore", work.run_uuid, batch.episode(i))
         intake = Intake(writer.trace, origin, SourceReport(source=batch.task))
         trace = TraceBuilder(intake, trace_id("explore", batch.episode(i)), batch.episode(i))

@@ -10,7 +10,7 @@ from ethogram.questions.explore.grid import Grid
 from ethogram.questions.explore.problem import problem_of
 from ethogram.questions.explore.race import USUAL, RaceResult, race_on
 
-from .grid import GridWorld
+from .grid import GridWorld, code_of
 from .start import check_tau
 
 
@@ -26,8 +26,9 @@ def race(
 ) -> RaceResult:
     """Race strategies on a world whose rates are known."""
     check_tau(tau, zone)
-    chosen = grid or world.grid()
-    world.check(chosen)
-    truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
+    with code_of(world):
+        chosen = grid or world.grid()
+        world.check(chosen)
+        truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
     name = f"{world.name} ({'synthetic' if world.synthetic else 'real'})"
     return race_on(name, truth, problem_of(chosen, tau, zone), strategies, seeds=seeds, max_episodes=max_episodes)

@@ -83,7 +83,10 @@ def explore_suite(
     `running` says how episodes are run (caps, environment); engine, workers and seed are those of `options`.
     """
     if agent is None or grid is None:
-        raise BadUsage("exploring a suite needs an agent and a grid: ethogram explore SUITE --agent AGENT --grid FILE")
+        raise BadUsage(
+            "exploring a suite needs an agent and a grid: explore(suite, agent=…, grid=…), or "
+            "ethogram explore SUITE --agent AGENT --grid FILE"
+        )
     options = options or ExploreOptions()
     lake = home_of(home)
     running = msgspec.structs.replace(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from ethogram.errors import BadUsage
-from ethogram.plans import hashed_seeds
+from ethogram.harness.agents import Agent
+from ethogram.harness.options import RunOptions
+from ethogram.plans import Suite, hashed_seeds
 from ethogram.questions.explore.exploration import Metadata, csv_value
 from ethogram.questions.explore.grid import Grid
 from ethogram.questions.explore.point_outcomes import PointOutcomes, batch_outcomes
@@ -16,9 +20,10 @@ from ethogram.questions.explore.problem import StopRule
 from ethogram.store import Home, Run, RunWriter
 from ethogram.store.stop import POLL_SECONDS, pulled
 
-from .grid import Cores, GridReport, GridWork, GridWorld, grid_engine, write_grid_traces
+from .grid import Cores, GridReport, GridWork, GridWorld, code_of, grid_engine, write_grid_traces
 from .rounds import Buyer, ExploreResult, GridTarget, RoundWatcher, explore_plan
 from .start import ExplorationPlan, ExploreOptions
+from .suite import GridSpec, explore_suite, load_grid
 
 WINDOW = 0.1
 """Batches that come in within this many seconds are committed together; a kill loses at most these."""
@@ -28,9 +33,11 @@ _DEFAULTS = ExploreOptions()
 
 
 def explore(
-    world: GridWorld,
+    world: GridWorld | str | Path | Suite,
     *,
-    grid: Grid | None = None,
+    agent: str | Agent | Callable[..., Any] | None = None,
+    grid: GridSpec | None = None,
+    running: RunOptions | None = None,
     strategy: str = _DEFAULTS.strategy,
     rounds: int | None = _DEFAULTS.rounds,
     until_round: int | None = _DEFAULTS.until_round,
@@ -53,28 +60,23 @@ def explore(
     home: Home | str | None = None,
     progress: RoundWatcher | None = None,
 ) -> ExploreResult:
-    """Find the settings of a world in which its agent fails more often than `tau`, with few episodes.
+    """Find the settings in which an agent fails more often than `tau`, with few episodes.
 
     `world` is one that can be set to any point, such as `ethogram.worlds.toy_v1.ToyWorld()`; `grid` replaces its own
-    settings. Points nearer to tau than `zone` may be called either way, at the certainty `level`; no point that fails
-    at least as often as `pocket_rate` is called safe. `strategy` chooses what is bought: `rounds` more rounds of
-    `targets_per_round` points, or up to `until_round`, and never more than `max_episodes`; `stop` says when enough is
-    known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine` and `workers` say where it runs,
-    `store_traces` keeps a trace of each episode, `run` or `run_dir` says where it is stored: one that is there goes on
-    where it stopped. `progress` is called with the metrics of every round. The rest are options of `ethogram explore`.
+    settings. Or it is a suite, which is explored with an `agent` over a `grid` of conditions; `running` says how its
+    episodes are run (caps, environment, capture). Points nearer to tau than `zone` may be called either way, at the
+    certainty `level`; no point that fails at least as often as `pocket_rate` is called safe. `strategy` chooses what
+    is bought: `rounds` more rounds of `targets_per_round` points, or up to `until_round`, and never more than
+    `max_episodes`; `stop` says when enough is known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine`
+    and `workers` say where it runs, `store_traces` keeps a trace of each episode of a world, `run` or `run_dir` says
+    where it is stored: one that is there goes on where it stopped. `progress` is called with the metrics of every
+    round. The rest are options of `ethogram explore`.
 
     Gives the certified sets and the metrics of the last round. Raises `BadUsage` for options that make no sense or
     differ from those of the stored exploration, `Locked` while another process explores it.
 
     Example: `explore(ToyWorld(), max_episodes=4000).established`
     """
-    if not hasattr(world, "check"):
-        raise BadUsage(
-            f"world must be a world such as ethogram.worlds.toy_v1.ToyWorld(), not {world!r}; "
-            "a suite is explored with: ethogram explore SUITE --agent AGENT --grid FILE",
-            option="world",
-            value=world,
-        )
     options = ExploreOptions(
         strategy=strategy,
         rounds=rounds,
@@ -96,7 +98,19 @@ def explore(
         name=run,
         run_dir=run_dir,
     )
-    return begin_exploration(world, options, grid=grid, home=home, progress=progress)
+    if isinstance(world, str | Path | Suite) and (agent is not None or grid is not None):
+        return explore_suite(world, agent, grid, options, running=running, home=home, progress=progress)
+    if isinstance(world, str | Path | Suite) or not hasattr(world, "check"):
+        raise BadUsage(
+            f"world must be a world such as ethogram.worlds.toy_v1.ToyWorld(), not {world!r}; a suite is explored with: "
+            'explore("suite/", agent="agent.py:solve", grid="grid.yaml")',
+            option="world",
+            value=world,
+        )
+    if agent is not None or running is not None:
+        raise BadUsage("a world has an agent of its own; leave out agent and running, or name a suite")
+    chosen = None if grid is None else load_grid(grid)
+    return begin_exploration(world, options, grid=chosen, home=home, progress=progress)
 
 
 def begin_exploration(
@@ -108,9 +122,10 @@ def begin_exploration(
     progress: RoundWatcher | None = None,
 ) -> ExploreResult:
     """`explore` with its options in one record."""
-    chosen = grid or world.grid()
-    world.check(chosen)
-    truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
+    with code_of(world):
+        chosen = grid or world.grid()
+        world.check(chosen)
+        truth = np.asarray([world.rate(chosen.settings(i)) for i in range(len(chosen))])
     plan = ExplorationPlan(grid=chosen, world=world.name, synthetic=world.synthetic, truth=truth)
 
     def buyer(run: Run, metadata: Metadata, writer: RunWriter) -> Buyer:
