@@ -23,9 +23,9 @@ from ethogram.wire.fixture import FixturePlayer
 from ethogram.wire.gateway.attribution import ASIDE, EPISODE_HEADER, Attribution, marked
 from ethogram.wire.gateway.call import KILLED, CallPolicy
 from ethogram.wire.gateway.gateway import Gateway
+from ethogram.wire.gateway.headers import EPISODE_VARIABLE
 from ethogram.wire.gateway.registered_episode import Joined, Refusal
 from ethogram.wire.gateway.upstreams import Upstream, missing_keys, upstreams_of, variables_of
-from ethogram.wire.mcp.episode import VARIABLE
 from ethogram.wire.mcp.recorded import RecordedSession
 from ethogram.wire.otel.provider import lend_provider, take_provider_back
 from ethogram.wire.recorder import Recorder
@@ -149,7 +149,7 @@ class LiveCapture:
 
     def __enter__(self) -> LiveCapture:
         if self._in_process:
-            self._own = self.variables()
+            self._own = {**self.variables(), EPISODE_VARIABLE: self._process.gateway.address}
             self._process.set_variables(self._own)
             address = self._process.gateway.address
             self._process.attribution.redirect(
@@ -210,7 +210,10 @@ class EpisodeCapture:
     @cached_property
     def variables(self) -> Mapping[str, str]:
         """Environment variables for programs of the episode."""
-        return {**self._session.variables(self._joined.token), VARIABLE: self._session.address(self._joined.token)}
+        return {
+            **self._session.variables(self._joined.token),
+            EPISODE_VARIABLE: self._session.address(self._joined.token),
+        }
 
     @property
     def token(self) -> str:

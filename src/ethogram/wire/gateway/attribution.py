@@ -23,7 +23,7 @@ from urllib.parse import quote, urlsplit
 
 from ethogram.wire.context import carrier, current_prompt_version, current_span
 
-from .headers import EPISODE, NO_EPISODE, PROMPT, SPAN
+from .headers import EPISODE, EPISODE_VARIABLE, NO_EPISODE, PROMPT, SPAN
 from .patching import LateImports, Patches
 
 EPISODE_HEADER, SPAN_HEADER, PROMPT_HEADER = EPISODE.decode(), SPAN.decode(), PROMPT.decode()
@@ -175,11 +175,13 @@ class Attribution:
             if variables is not None:
                 env = options.get("env")
                 inherited = dict(os.environ if env is None else env)
-                # of what the agent sets by itself, nothing is changed
+                # of what the agent sets by itself, nothing is changed; MCP clients hand on a few variables only
                 ours = {
                     name: value
                     for name, value in variables.items()
-                    if str(inherited.get(name, "")).startswith(self.address)
+                    if str(inherited.get(name, self.address if name == EPISODE_VARIABLE else "")).startswith(
+                        self.address
+                    )
                 }
                 if ours:
                     options["env"] = {**inherited, **ours}

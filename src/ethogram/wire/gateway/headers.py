@@ -9,6 +9,8 @@ from ethogram.wire.asgi import Headers
 from .compressed_replies import DECODABLE
 
 EPISODE = b"x-ethogram-episode"
+EPISODE_VARIABLE = "ETHOGRAM_EPISODE"
+"""The variable with the address of the episode, e.g. http://127.0.0.1:40001/<token>: who has it may record into it."""
 NO_EPISODE = "none"
 """What calls that belong to no episode say, such as those of a judge: they are forwarded, and count nowhere."""
 SPAN = b"x-ethogram-span"

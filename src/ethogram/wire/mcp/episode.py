@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ethogram.errors import BadInput, BadUsage
+from ethogram.wire.gateway.headers import EPISODE_VARIABLE
 
 from .calls import AnswerHere, McpDecision, McpReply, McpRequest, PassOn, Settled, our_error
 from .episode_calls import EpisodeCalls
 
-VARIABLE = "ETHOGRAM_EPISODE"
-"""The address of the episode, e.g. http://127.0.0.1:40001/<token>: who has it may record into the episode."""
 ROUTE = "_ethogram/mcp"
 EPISODE_GONE = "ethogram_episode_over"
 SECONDS = 30.0
@@ -51,8 +50,8 @@ def find_episode(environment: Mapping[str, str] | None = None) -> str | None:
     the processes above us. Only processes of the same user can be read, and only where there is a `/proc`.
     """
     own = os.environ if environment is None else environment
-    if address := own.get(VARIABLE):
-        return address
+    if address := own.get(EPISODE_VARIABLE):
+        return address if urlsplit(address).path.strip("/") else None  # of a process with several episodes at once
     process = os.getppid()
     for _ in range(MOST_PARENTS):
         if process <= 1:
@@ -63,7 +62,7 @@ def find_episode(environment: Mapping[str, str] | None = None) -> str | None:
             status = (folder / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
-        lead = f"{VARIABLE}=".encode()
+        lead = f"{EPISODE_VARIABLE}=".encode()
         for variable in variables:
             if variable.startswith(lead) and len(variable) > len(lead):
                 return os.fsdecode(variable[len(lead) :])
@@ -78,7 +77,9 @@ class RemoteCalls:
         """Greet the episode; raises `BadUsage` for an address that is none, or that nobody answers at."""
         parts = urlsplit(address)
         if parts.scheme != "http" or parts.hostname is None:
-            raise BadUsage(f"{VARIABLE} is not the address of an episode; it looks like http://127.0.0.1:PORT/TOKEN")
+            raise BadUsage(
+                f"{EPISODE_VARIABLE} is not the address of an episode; it looks like http://127.0.0.1:PORT/TOKEN"
+            )
         self._host, self._port = parts.hostname, parts.port or 80
         self._path = f"{parts.path.rstrip('/')}/{ROUTE}"
         self._connections = threading.local()
@@ -87,7 +88,8 @@ class RemoteCalls:
             self.offline = self._post("hello", b"{}", _greeting).offline
         except (OSError, ValueError) as error:
             raise BadUsage(
-                f"the episode of {VARIABLE} does not answer ({type(error).__name__}); it is over, or the run has ended"
+                f"the episode of {EPISODE_VARIABLE} does not answer ({type(error).__name__}); it is over, or the "
+                "run has ended"
             ) from None
 
     def begin(self, request: McpRequest) -> McpDecision:

@@ -11,9 +11,10 @@ import msgspec
 from ethogram.errors import BadUsage
 from ethogram.result import Result
 from ethogram.store import Home
+from ethogram.wire.gateway.headers import EPISODE_VARIABLE
 from ethogram.wire.session_store import SessionStore
 
-from .episode import VARIABLE, RemoteCalls, find_episode
+from .episode import RemoteCalls, find_episode
 from .exchange import McpExchange
 from .sessions import CallPlan, Sessions
 from .stdio import StdioProxy
@@ -75,7 +76,7 @@ def run_proxy(
     address = find_episode()
     if address is not None and not settings.plan.idle:
         raise BadUsage(
-            f"this proxy belongs to an episode ({VARIABLE}), so the run decides what is disturbed and replayed"
+            f"this proxy belongs to an episode ({EPISODE_VARIABLE}), so the run decides what is disturbed and replayed"
         )
     episode = None if address is None else RemoteCalls(address)
     store = None
