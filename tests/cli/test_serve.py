@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+from ethogram.viewer.viewing import VIEW_PORT
 
 COMMAND = Path(sys.executable).with_name("ethogram")
 
@@ -79,3 +83,29 @@ def test_a_port_that_is_taken(call):
         taken.listen()
         said = call("serve", "--port", str(taken.getsockname()[1]))
     assert (said.code, "cannot listen on port" in said.err, "--port" in said.err) == (64, True, True)
+
+
+def test_a_second_view_names_the_port_and_a_free_one(call, env):
+    with socket.socket() as first:
+        with suppress(OSError):  # another program has it already: that is as well
+            first.bind(("127.0.0.1", VIEW_PORT))
+            first.listen()
+        command = [str(COMMAND), "view", "--no-open"]
+        second = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        address = second.stdout.readline().strip()
+        told = second.stderr.readline()
+        second.send_signal(signal.SIGINT)
+        second.communicate(timeout=30)
+    assert told == f"port {VIEW_PORT} is taken, perhaps by another viewer, so this one has a free port\n"
+    assert f":{VIEW_PORT}/" not in address
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        said = call("view", "--no-open", "--port", str(port))
+    assert said.code == 64
+    free = re.fullmatch(
+        rf"ethogram view: the viewer cannot listen on port {port}, which is taken; --port (\d+) is free\n", said.err
+    )
+    assert free is not None, said.err
+    assert int(free[1]) != port

@@ -39,4 +39,6 @@ def command(
 
 def _ready(result: ViewResult) -> None:
     print(result.address, flush=True)
+    if result.taken is not None:
+        say(f"port {result.taken} is taken, perhaps by another viewer, so this one has a free port")
     say("ethogram view: Ctrl-C ends it")

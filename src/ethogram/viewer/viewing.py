@@ -9,7 +9,7 @@ import webbrowser
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -29,11 +29,12 @@ SWITCH_SECONDS = 0.001
 
 
 class ViewResult(Result, kw_only=True):
-    """Where the viewer is: its address, and the run that it opens with."""
+    """Where the viewer is, and the run that it opens with; `taken` is its usual port, if another program has that."""
 
     address: str
     home: str
     run: str | None = None
+    taken: int | None = None
 
 
 class Viewer:
@@ -75,7 +76,9 @@ def view_until_stopped(
     """Serve until SIGINT or SIGTERM; `ready` is called with the address. Raises `NotFound` for an unknown run."""
     home, name = _chosen(home, settings.run)
     viewer = _viewer(home, settings)
-    result = ViewResult(address=page_address(viewer.address, name), home=home.files.address, run=name)
+    port = urlsplit(viewer.address).port
+    taken = settings.port if settings.port not in (0, port) else None
+    result = ViewResult(address=page_address(viewer.address, name), home=home.files.address, run=name, taken=taken)
     over = StopEvent()
     turns = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_SECONDS)

@@ -7,6 +7,7 @@ end.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import select
@@ -246,9 +247,19 @@ def _bound(host: str, port: int, what: str) -> socket.socket:
     except (OSError, OverflowError) as error:
         listening.close()
         at = f"port {port}" if host == HOST else f"{host} port {port}"
+        if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            free = _free_port(host)
+            raise BadUsage(f"{what} cannot listen on {at}, which is taken; --port {free} is free") from None
         change = "choose another --port" if host == HOST else "choose another --host or --port"
         raise BadUsage(f"{what} cannot listen on {at}: {error}; {change}") from None
     return listening
+
+
+def _free_port(host: str) -> int:
+    """A port that nobody has at the moment."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
 
 
 def _bound_path(path: Path) -> socket.socket:
