@@ -102,7 +102,7 @@ def explore(
         return explore_suite(world, agent, grid, options, running=running, home=home, progress=progress)
     if isinstance(world, str | Path | Suite) or not hasattr(world, "check"):
         raise BadUsage(
-            f"world must be a world such as ethogram.worlds.toy_v1.ToyWorld(), not {world!r}; a suite is explored with: "
+            f"world must be a world such as ethogram.worlds.toy_v1.ToyWorld(), not {world!r}; explore a suite with: "
             'explore("suite/", agent="agent.py:solve", grid="grid.yaml")',
             option="world",
             value=world,
