@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ethogram.errors import BadInput
 from ethogram.harness.engines.local import LocalEngine
 from ethogram.harness.faults import NetworkFault
 from ethogram.plans import episode_seed
@@ -78,5 +79,7 @@ def test_the_worlds_faults_are_retried_and_its_mistakes_are_raised() -> None:
         LocalEngine(GridExecutor(Unsteady(failures=failures)), 1).run(works(1), done.append, lambda: False)
     assert done[0].played == play_batch(ToyWorld(), works(1)[0])
     assert (done[1].played.batch.outcomes, done[1].played.batch.missing) == ("-" * 40, "infrastructure.network")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(
+        BadInput, match=r"the world toy_v1 raised ZeroDivisionError: a mistake of the world \(.*in epis"
+    ):
         LocalEngine(GridExecutor(Unsteady()), 1).run(works(2)[1:], done.append, lambda: False)

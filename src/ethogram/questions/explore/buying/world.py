@@ -11,8 +11,10 @@ import numpy as np
 
 from ethogram.errors import BadUsage
 from ethogram.harness.agents import Agent
-from ethogram.harness.options import RunOptions
+from ethogram.harness.environment import Environment
+from ethogram.harness.options import RunOptions, parse_caps
 from ethogram.plans import Suite, hashed_seeds
+from ethogram.prices import Metering
 from ethogram.questions.explore.exploration import Metadata, csv_value
 from ethogram.questions.explore.grid import Grid
 from ethogram.questions.explore.point_outcomes import PointOutcomes, batch_outcomes
@@ -30,6 +32,7 @@ WINDOW = 0.1
 
 
 _DEFAULTS = ExploreOptions()
+_RUNNING = RunOptions()
 
 
 def explore(
@@ -37,7 +40,10 @@ def explore(
     *,
     agent: str | Agent | Callable[..., Any] | None = None,
     grid: GridSpec | None = None,
-    running: RunOptions | None = None,
+    max_usd: float | None = None,
+    environment: Environment = _RUNNING.environment,
+    metering: Metering = _RUNNING.metering,
+    capture: str = _RUNNING.capture,
     strategy: str = _DEFAULTS.strategy,
     rounds: int | None = _DEFAULTS.rounds,
     until_round: int | None = _DEFAULTS.until_round,
@@ -63,10 +69,10 @@ def explore(
     """Find the settings in which an agent fails more often than `tau`, with few episodes.
 
     `world` is one that can be set to any point, such as `ethogram.worlds.toy_v1.ToyWorld()`; `grid` replaces its own
-    settings. Or it is a suite, which is explored with an `agent` over a `grid` of conditions; `running` says how its
-    episodes are run (caps, environment, capture). Points nearer to tau than `zone` may be called either way, at the
-    certainty `level`; no point that fails at least as often as `pocket_rate` is called safe. `strategy` chooses what
-    is bought: `rounds` more rounds of `targets_per_round` points, or up to `until_round`, and never more than
+    settings. Or it is a suite, which is explored with an `agent` over a `grid` of conditions: `max_usd` is a hard stop,
+    `environment`, `metering` and `capture` are as in `run`. Points nearer to tau than `zone` may be called either way,
+    at the certainty `level`; no point that fails at least as often as `pocket_rate` is called safe. `strategy` chooses
+    what is bought: `rounds` more rounds of `targets_per_round` points, or up to `until_round`, and never more than
     `max_episodes`; `stop` says when enough is known. `seed`, `seed_mode` and `run_uuid` fix what is drawn. `engine`
     and `workers` say where it runs, `store_traces` keeps a trace of each episode of a world, `run` or `run_dir` says
     where it is stored: one that is there goes on where it stopped. `progress` is called with the metrics of every
@@ -98,6 +104,8 @@ def explore(
         name=run,
         run_dir=run_dir,
     )
+    limits = parse_caps({"experiment.usd": max_usd}, ())
+    running = RunOptions(caps=limits, environment=environment, metering=metering, capture=capture)
     if isinstance(world, str | Path | Suite) and (agent is not None or grid is not None):
         return explore_suite(world, agent, grid, options, running=running, home=home, progress=progress)
     if isinstance(world, str | Path | Suite) or not hasattr(world, "check"):
@@ -107,8 +115,8 @@ def explore(
             option="world",
             value=world,
         )
-    if agent is not None or running is not None:
-        raise BadUsage("a world has an agent of its own; leave out agent and running, or name a suite")
+    if agent is not None or running != _RUNNING:
+        raise BadUsage("a world has an agent of its own, which calls no model; leave out agent, max_usd and the like")
     chosen = None if grid is None else load_grid(grid)
     return begin_exploration(world, options, grid=chosen, home=home, progress=progress)
 
