@@ -175,3 +175,9 @@ def test_a_broken_key_file_is_said(tmp_path: Path, home: Home) -> None:
     (found,) = [c for c in check_health(home=broken).checks if c.name == "keys"]
     assert found.ok is False
     assert "keys.json" in found.found
+
+
+def test_where_there_is_no_key_there_is_nothing_to_rotate(home: Home) -> None:
+    with pytest.raises(BadUsage, match=r"nothing to rotate: no key is in .*keys\.json"):
+        rotate_keys(home=home)
+    assert list_keys(home=home).keys == []

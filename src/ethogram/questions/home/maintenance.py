@@ -174,8 +174,10 @@ def drop_key(key: str, *, home: Home | str | None = None) -> KeyList:
 
 
 def rotate_keys(runs: Sequence[str] = (), *, home: Home | str | None = None) -> KeyList:
-    """Make a new key and seal runs (by default all that are sealed) with it."""
+    """Make a new key and seal runs (by default all sealed ones) with it; raises `BadUsage` where there is no key."""
     lake = home_of(home)
+    if not lake.keys.ids():
+        raise BadUsage(f"there is nothing to rotate: no key is in {lake.keys.path}; make one with: ethogram keys new")
     chosen = [lake.resolve(r) for r in runs] or [r for r in lake.runs() if any(f.key for f in r.standing.files)]
     fresh = lake.keys.new()
     for run in chosen:
