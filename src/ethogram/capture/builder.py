@@ -31,12 +31,13 @@ from ethogram.traces import (
     Status,
     ToolCall,
     TraceId,
+    cut_whole,
 )
 from ethogram.traces.codec import check
 
 from .cleaning import clean_params, json_text
 from .contexts import Context, Contexts
-from .draft import Draft, LabelDraft, TraceSink, tells_error, without_surrogates
+from .draft import Draft, LabelDraft, PayloadWords, TraceSink, tells_error, without_surrogates
 from .held_spans import HeldSpans
 
 MAX_NS = 7_258_118_400_000_000_000  # the year 2200: later times are damage, not data
@@ -196,7 +197,7 @@ class TraceBuilder:
 
     def add_label(self, draft: LabelDraft) -> None:
         """Attach a label; one that cannot be stored is listed as skipped."""
-        with self._intake.record(f"label {draft.name!r:.80}"):
+        with self._intake.record(f"label {cut_whole(str(draft.name), 80)!r}"):
             self._labels.append(self._label(draft))
 
     def _label(self, draft: LabelDraft) -> Label:
@@ -224,9 +225,9 @@ class TraceBuilder:
         head = Head(
             trace_id=self.trace_id,
             episode=self.episode,
-            task=self._clean(self.task, "task"),
+            task=self._name(self.task, "task"),
             attempt=self._numbered(),
-            condition=self._clean(self.condition, "task"),
+            condition=self._name(self.condition, "task"),
             agent=self._clean(self.agent, "name"),
             seed=self.seed,
             outcome=self._verdict(self.outcome),
@@ -268,6 +269,11 @@ class TraceBuilder:
         if value.isascii():
             return value if self._plain else self._sink.clean(value, field)
         return self._sink.clean(without_surrogates(value), field)
+
+    def _name(self, value: str, field: str) -> str:
+        """A name that the log gives, or one that is made of its words."""
+        made = value and type(value) is PayloadWords
+        return self._sink.named(without_surrogates(str(value))) if made else self._clean(str(value), field)
 
     def _counts(self, draft: Draft) -> tuple[int | None, ...]:
         """Tokens in the order of `TOKEN_FIELDS`."""

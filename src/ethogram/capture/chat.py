@@ -7,24 +7,21 @@ from typing import Any, Unpack
 
 import msgspec
 
-from ethogram.traces import Message, ToolResult, begins_as_error, digest
+from ethogram.traces import Message, ToolResult, begins_as_error
 
 from .builder import TraceBuilder
-from .draft import Draft, DraftFields, check_fields
+from .draft import Draft, DraftFields, PayloadWords, check_fields
 from .pairing import OpenCalls
 
 FailureTest = Callable[[ToolResult], bool]
-TASK_CHARS = 80
-"""A longer question is cut where it names a task, and a digest of all of it tells it from others."""
 
 
-def task_asked(messages: Iterable[Message]) -> str:
-    """The name of a task that nobody named: the words that were asked first, so equal questions are repeats of one.
+def task_asked(messages: Iterable[Message]) -> PayloadWords:
+    """What names a task that nobody named: the words that were asked first, so equal questions are repeats of one.
 
     Empty where no user said anything.
     """
-    words = next((m.text for m in messages if m.role == "user" and m.text), "")
-    return words if len(words) <= TASK_CHARS else f"{words[:60]}… {digest(words)[-8:]}"
+    return PayloadWords(next((m.text for m in messages if m.role == "user" and m.text), ""))
 
 
 _OF_SYSTEM = ("parent_id", "start_ns", "end_ns", "lane", "attributes")

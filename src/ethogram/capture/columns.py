@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ethogram.errors import BadUsage, Unreadable
-from ethogram.traces import Missing, Outcome, Scored
+from ethogram.traces import Missing, Outcome, Scored, cut_whole
 
 from .parse import as_float
 from .rows import RowSample, TableRow
@@ -160,7 +160,9 @@ def _outcome_in(column: OutcomeColumn, value: object) -> Outcome:
         return Scored(float(value), column.name)
     found = as_float(value)
     if found is None:
-        raise Unreadable(f"{column.name} is {str(value)[:60]!r}, neither a number nor a verdict such as pass or fail")
+        raise Unreadable(
+            f"{column.name} is {cut_whole(str(value), 60)!r}, neither a number nor a verdict such as pass or fail"
+        )
     return Scored(found / column.divisor, column.name)
 
 

@@ -134,6 +134,15 @@ class LabelDraft(msgspec.Struct, kw_only=True):
     at_ns: int | None = None
 
 
+class PayloadWords(str):
+    """Words of a payload that stand in for a name: they become one only behind the sink, redacted before they are cut.
+
+    So no name holds a part of a secret that redaction would know as a whole.
+    """
+
+    __slots__ = ()
+
+
 class TraceSink(Protocol):
     """Receives one trace; redaction and storage happen behind it."""
 
@@ -148,6 +157,10 @@ class TraceSink(Protocol):
 
     def clean(self, value: str, field: str) -> str:
         """A short piece of metadata, redacted."""
+        ...
+
+    def named(self, words: str) -> str:
+        """A name made of words of the log that nobody gave as a name: redacted, then cut."""
         ...
 
     def span(self, span: Span) -> None:

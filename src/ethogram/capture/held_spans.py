@@ -35,6 +35,10 @@ class HeldSpans:
         """A value, redacted."""
         return self._sink.clean(value, field)
 
+    def named(self, words: str) -> str:
+        """A name made of words of the log."""
+        return self._sink.named(words)
+
     def span(self, span: Span) -> None:
         """Hold a span."""
         if not self._full:

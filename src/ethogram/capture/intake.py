@@ -16,7 +16,7 @@ import ijson
 import msgspec
 
 from ethogram.errors import BadInput
-from ethogram.traces import EpisodeId, Head, Label, Origin, TraceId, episode_id, trace_id
+from ethogram.traces import EpisodeId, Head, Label, Origin, TraceId, cut_whole, episode_id, trace_id
 from ethogram.traces.codec import check
 
 from .builder import TraceBuilder, unlike
@@ -76,7 +76,7 @@ class SourceReport(msgspec.Struct, kw_only=True):
         """List a record that could not be used; beyond a hundred they are only counted."""
         why = " ".join(why.splitlines())  # names in a log may hold a line break
         if len(self.skipped) < 100:
-            self.skipped.append(Skipped(where, why[:500]))
+            self.skipped.append(Skipped(where, cut_whole(why, 500)))
         else:
             self.skipped_more += 1
 

@@ -76,7 +76,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """Words as they are; other values as JSON."""
+    """PayloadWords as they are; other values as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else to_json(value)
@@ -165,7 +165,7 @@ def role(value: Any) -> Role:
 def media(media_type: str, data: str) -> File:
     """A picture or sound: data addresses and base64 become a digest and a size, never bytes in the lake."""
     if data.startswith(("http://", "https://", "file:", "attachment:")) or len(data) < 200:
-        return File(media_type, uri=data[:2000])
+        return File(media_type, uri=data)
     return File(media_type, digest=digest(data), size=len(data) * 3 // 4)
 
 

@@ -1,4 +1,4 @@
-"""Words and numbers that say whether an attempt succeeded."""
+"""PayloadWords and numbers that say whether an attempt succeeded."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.plugins import Known
-from ethogram.traces import ToolCall, Trace, is_all_marked, is_marked
+from ethogram.traces import ToolCall, Trace, cut_whole, is_all_marked, is_marked
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,5 +94,6 @@ def wanted(given: Any, evidence: Evidence) -> Any:
 def short(value: Any, width: int = 80) -> str:
     """A value in a sentence."""
     text = value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=str).decode()
-    line = " ".join(text[: 4 * width].split())
-    return repr(line if len(line) <= width else line[: width - 1] + "…") if isinstance(value, str) else line[:width]
+    line = " ".join(cut_whole(text, 4 * width).split())
+    cut = line if len(line) <= width else cut_whole(line, width - 1) + "…"
+    return repr(cut) if isinstance(value, str) else cut

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import BadInput, MissingExtra
+from ethogram.traces import cut_whole
 
 from .checks import CheckScore, Evidence, answered, is_veiled, register, short
 from .formats import UNCHECKED, format_checker, formats_in
@@ -125,7 +126,7 @@ def json_schema(evidence: Evidence, settings: dict[str, Any]) -> CheckScore:
         return CheckScore(1.0, "the schema allows the answer")
     if is_veiled(evidence):
         return CheckScore(None, "redaction took something out of the answer, so this cannot be decided")
-    return CheckScore(0.0, f"{first.json_path}: {first.message}"[:500])
+    return CheckScore(0.0, cut_whole(f"{first.json_path}: {first.message}", 500))
 
 
 def schema_of(rule: JsonSchema, root: Any) -> Any:

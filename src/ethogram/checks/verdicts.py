@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from ethogram.traces import Label, Missing, Outcome, Ref, Scored, TraceId
+from ethogram.traces import Label, Missing, Outcome, Ref, Scored, TraceId, cut_whole
 
 from .checks import CheckScore
 
@@ -39,7 +39,7 @@ class CheckResult(msgspec.Struct, frozen=True, kw_only=True):
             value=verdict.score,
             by=self.by,
             source="verifier",
-            why=Ref(verdict.why[:MAX_WHY]) if verdict.why else None,
+            why=Ref(cut_whole(verdict.why, MAX_WHY)) if verdict.why else None,
         )
 
 
@@ -62,6 +62,6 @@ def combine(results: Sequence[CheckResult], outcome: str | None = None) -> Outco
         return Missing("unscored", what)
     unsure = next((r for r in deciding if r.verdict.score is None), None)
     if unsure is not None:
-        return Missing("unscored", f"{unsure.name}: {unsure.verdict.why}"[:500])
+        return Missing("unscored", cut_whole(f"{unsure.name}: {unsure.verdict.why}", 500))
     value = min(r.verdict.score for r in deciding if r.verdict.score is not None)
     return Scored(value, "+".join(r.name for r in deciding))

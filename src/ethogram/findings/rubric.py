@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from ethogram.errors import BadInput
-from ethogram.traces import Label, Ref, Trace, TraceId, digest
+from ethogram.traces import Label, Ref, Trace, TraceId, cut_whole, digest
 
 AppliesTo = Literal["calls", "arguments", "results", "changes", "replies", "steps", "end"]
 """The steps that an item asks about: calls of tools, calls with arguments, calls that returned, calls that change the
@@ -237,7 +237,7 @@ def verdict_labels(trace: Trace, rubric: Rubric, verdict: TraceVerdict, by: str,
 def _label(
     trace: TraceId, name: str, value: float | bool | None, by: str, version: str, why: str, span: Any = None
 ) -> Label:
-    words = Ref(why[:MOST_REASON]) if why else None
+    words = Ref(cut_whole(why, MOST_REASON)) if why else None
     return Label(
         trace_id=trace, name=name, value=value, by=by, source="judge", span_id=span, why=words, version=version
     )

@@ -19,7 +19,7 @@ from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.plans import Condition
 from ethogram.prices import NOTHING, Amounts, CapReached, Unmetered
 from ethogram.suites.blame import outcome_after_stop, outcome_without_checks
-from ethogram.traces import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome, Reason, Scored
+from ethogram.traces import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome, Reason, Scored, cut_whole
 from ethogram.wire.context import recording
 from ethogram.wire.recorder import Recorder
 
@@ -92,7 +92,7 @@ class Attempt:
                 self.builder.meta["workspace"] = str(workspace.kept)
             return outcome, fault
         except Fault as fault:
-            return Missing(fault.reason, str(fault)[:500]), fault
+            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
 
     async def _act(self, workspace: Workspace) -> tuple[Outcome, Fault | None]:
         """Let the agent act, then judge what it left."""
@@ -140,7 +140,7 @@ class Attempt:
             fault = self._fault(error)
             bears = self.disturbed is not None and self.disturbed.breaks_calls  # broken calls are the agent's to bear
             if fault is not None and (isinstance(fault, RecorderFault) or not bears):
-                return Missing(fault.reason, str(fault)[:500]), fault
+                return Missing(fault.reason, cut_whole(str(fault), 500)), fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
             self.stopped_by = f"crash.{type(error).__name__}"
@@ -328,9 +328,9 @@ class Attempt:
                     labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)
         except JudgingFault as fault:
             self.labels = list(fault.labels)  # what the other checks found is still worth keeping
-            return Missing(fault.reason, str(fault)[:500]), fault
+            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
         except Fault as fault:
-            return Missing(fault.reason, str(fault)[:500]), fault
+            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
         self.labels = list(labels)
         return outcome_after_stop(world.suite, self.stopped_by, outcome), None
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ethogram.plans import Repository
+from ethogram.traces import cut_whole
 
 from .faults import SandboxFault
 from .scratch import new_folder
@@ -79,7 +80,7 @@ def git(words: Sequence[str], folder: Path | None = None) -> bytes:
     done = _run(words, folder)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise SandboxFault(f"git {words[0]} failed: {said[-1][:300] if said else 'no message'}")
+        raise SandboxFault(f"git {words[0]} failed: {cut_whole(said[-1], 300) if said else 'no message'}")
     return done.stdout
 
 

@@ -11,6 +11,8 @@ from types import TracebackType
 
 import msgspec
 
+from ethogram.traces import cut_whole
+
 MAX_MESSAGE = 2000
 MAX_FRAMES = 5
 MAX_LINE = 200
@@ -44,10 +46,10 @@ class Crash(msgspec.Struct, frozen=True):
 
 def crash_of(error: BaseException) -> Crash:
     """A crash from the exception that it raised; `said`, where the exception has it, is what a program wrote last."""
-    message = f"{type(error).__name__}: {error}"[:MAX_MESSAGE]
+    message = cut_whole(f"{type(error).__name__}: {error}", MAX_MESSAGE)
     said = getattr(error, "said", "")
     if said:
-        return Crash(message, tuple(line[:MAX_LINE] for line in said.strip().splitlines()[-MAX_FRAMES:]))
+        return Crash(message, tuple(cut_whole(line, MAX_LINE) for line in said.strip().splitlines()[-MAX_FRAMES:]))
     origin: BaseException = error
     while origin.__cause__ is not None:  # where it began, not where it was translated
         origin = origin.__cause__
@@ -70,7 +72,7 @@ def _frames(trace: TracebackType | None) -> tuple[str, ...]:
         if not code.co_filename.startswith(BETWEEN):
             source = linecache.getline(code.co_filename, trace.tb_lineno).strip()
             place = f"{_near(code.co_filename)}:{trace.tb_lineno} in {code.co_name}"
-            found.append(f"{place}: {source}"[:MAX_LINE] if source else place)
+            found.append(cut_whole(f"{place}: {source}", MAX_LINE) if source else place)
         trace = trace.tb_next
     return tuple(found[-MAX_FRAMES:])
 

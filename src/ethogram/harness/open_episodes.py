@@ -108,7 +108,7 @@ class OpenEpisodes:
                 episode = self._by_name[key] = self._begin(task, token=name)
         else:
             assert request is not None
-            episode = self._talks.find(request) or self._begin(task_asked(request.messages) or "calls")
+            episode = self._talks.find(request) or self._begin(self._named(task_asked(request.messages)))
             self._talks.asked(request, episode)
         episode.seen_at = episode.session.trace.touched = time.monotonic()
         return episode.joined
@@ -117,6 +117,9 @@ class OpenEpisodes:
         """Calls that were read, and calls that could not be, so far."""
         every = [e.joined for e in self._open if e.joined is not None]
         return self._calls + sum(j.calls for j in every), self._unread + sum(j.unread for j in every)
+
+    def _named(self, asked: str) -> str:
+        return self._store.named(asked) if asked else "calls"
 
     def _begin(self, task: str, token: str | None = None) -> OpenEpisode:
         rules = self._rules

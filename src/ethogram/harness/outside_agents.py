@@ -16,7 +16,7 @@ import msgspec
 from ethogram.capture.parse import as_float, as_int
 from ethogram.errors import BadUsage, NeedsPosix
 from ethogram.plans import Task
-from ethogram.traces import Message, Text
+from ethogram.traces import Message, Text, cut_whole, end_whole
 from ethogram.wire.certificates import trusted
 from ethogram.wire.recorder import ModelCall
 
@@ -82,7 +82,7 @@ class CommandAgent:
                 with nullcontext() if capture is None else capture.under(span.span_id):
                     said = await _communicate(isolated, task.prompt.encode(), env, workspace, capture)
                 out, err, code, left_out = said
-                span.attributes = {"exit_code": code, "stderr": err[-20_000:]}
+                span.attributes = {"exit_code": code, "stderr": end_whole(err, 20_000)}
                 if left_out:
                     span.truncated = True
                     episode.meta["left_out"] = left_out
@@ -94,7 +94,7 @@ class CommandAgent:
                     graft(trace_file, episode.record)
             if code != 0:
                 last = err.strip().splitlines()[-1:] or ["no message"]
-                raise AgentCrash(f"exit code {code}: {last[0][:500]}", out, err[-4000:])
+                raise AgentCrash(f"exit code {code}: {cut_whole(last[0], 500)}", out, end_whole(err, 4000))
         return Answer(out)
 
     def _place(self, part: str, workspace: Path) -> str:
@@ -243,7 +243,7 @@ class HttpAgent:
         if response.status_code >= 500:
             raise NetworkFault(f"HTTP {response.status_code}")
         if response.status_code >= 400:
-            raise AgentCrash(f"HTTP {response.status_code}: {response.text[:500]}")
+            raise AgentCrash(f"HTTP {response.status_code}: {cut_whole(response.text, 500)}")
         return response
 
 

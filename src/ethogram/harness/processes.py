@@ -18,6 +18,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 
 from ethogram.errors import NeedsPosix
+from ethogram.traces import cut_whole, end_whole
 
 from .supervisor import PATIENCE_SECONDS, descendants
 
@@ -43,7 +44,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True):
     def last_words(self) -> str:
         """The last line that it printed."""
         lines = (self.stderr.strip() or self.stdout.strip()).splitlines()
-        return lines[-1].strip()[:300] if lines else "no output"
+        return cut_whole(lines[-1].strip(), 300) if lines else "no output"
 
 
 class Supervision:
@@ -180,18 +181,20 @@ def kept_of(file: IO[bytes]) -> tuple[str, int]:
     file.seek(0)
     if size <= MAX_OUTPUT:
         return file.read().decode("utf-8", "replace"), 0
-    head = file.read(KEPT_END).decode("utf-8", "replace")
-    file.seek(size - KEPT_END)
-    lost = size - 2 * KEPT_END
-    return head + left_out(lost) + file.read(KEPT_END).decode("utf-8", "replace"), lost
+    head = cut_whole(file.read(KEPT_END + 1).decode("utf-8", "replace"), KEPT_END)
+    file.seek(size - KEPT_END - 1)
+    tail = end_whole(file.read().decode("utf-8", "replace"), KEPT_END)
+    lost = size - len(head.encode()) - len(tail.encode())
+    return head + left_out(lost) + tail, lost
 
 
 def clipped(text: str) -> tuple[str, int]:
     """A text and how much of it was left out: of a long one both ends are kept."""
     if len(text) <= MAX_OUTPUT:
         return text, 0
-    lost = len(text) - 2 * KEPT_END
-    return text[:KEPT_END] + left_out(lost, "characters") + text[-KEPT_END:], lost
+    head, tail = cut_whole(text, KEPT_END), end_whole(text, KEPT_END)
+    lost = len(text) - len(head) - len(tail)
+    return head + left_out(lost, "characters") + tail, lost
 
 
 def left_out(count: int, what: str = "bytes") -> str:

@@ -29,7 +29,7 @@ from ethogram.checks.values import ABSENT, Loose, at_path, difference, same
 from ethogram.errors import EthogramError
 from ethogram.loading import raised_words
 from ethogram.plans import Check, Task
-from ethogram.traces import Label, Outcome
+from ethogram.traces import Label, Outcome, cut_whole
 
 from .faults import Fault, VerifierFault, is_machine_failure
 from .processes import clean_environment, run_process
@@ -131,7 +131,7 @@ def _verdict(check: Check, task: Task, evidence: Evidence, wrap: Callable[..., l
             raise
         said = str(error) if isinstance(error, EthogramError) else raised_words(error)
         raise VerifierFault(
-            f"the check {check.name or check.kind!r} of task {task.id!r} crashed: {said}"[:500]
+            cut_whole(f"the check {check.name or check.kind!r} of task {task.id!r} crashed: {said}", 500)
         ) from error
     return verdict
 

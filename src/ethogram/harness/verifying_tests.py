@@ -24,6 +24,7 @@ import msgspec
 
 from ethogram.checks import CheckScore
 from ethogram.checks.endstate import NamedTests
+from ethogram.traces import cut_whole
 
 from .faults import VerifierFault
 from .processes import Finished, clean_environment, run_process
@@ -90,7 +91,7 @@ def _judged(test: str, result: CaseResult, declared: Mapping[str, Callable[[str]
         return Judged(True, "")
     if result.outcome == "xfailed":
         return Judged(False, "it called xfail, which the suite's test does not")
-    return Judged(False, " ".join(result.message.split())[:200])
+    return Judged(False, cut_whole(" ".join(result.message.split()), 200))
 
 
 def _verdict(rule: NamedTests, results: Mapping[str, Judged]) -> CheckScore:

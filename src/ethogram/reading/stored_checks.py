@@ -16,7 +16,7 @@ from ethogram.loading import raised_words
 from ethogram.plans import Check, Task
 from ethogram.store import Entry, Redactor, Run
 from ethogram.suites.tasks import build_check
-from ethogram.traces import Label, Missing, ToolCall, Trace
+from ethogram.traces import Label, Missing, ToolCall, Trace, cut_whole
 
 
 class StoredChecks:
@@ -52,7 +52,9 @@ class StoredChecks:
                     said = str(error) if isinstance(error, EthogramError) else raised_words(error)
                     result = msgspec.structs.replace(result, verdict=CheckScore(None, said))
                     if name == task.outcome or (task.outcome is None and check.required):
-                        crashed = crashed or Missing("infrastructure.verifier", f"{name}: {result.verdict.why}"[:500])
+                        crashed = crashed or Missing(
+                            "infrastructure.verifier", cut_whole(f"{name}: {result.verdict.why}", 500)
+                        )
             before = known.get((result.name, result.by))
             if result.verdict.score is None and before is not None and isinstance(before.value, int | float):
                 # the same demands were answered when more was there to see

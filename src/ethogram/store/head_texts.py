@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ethogram.traces import Head, Label, Missing, Outcome, Ref
 
+if TYPE_CHECKING:
+    from .redact import Redactor
+
 _DETAIL = "detail"
 _META = "meta."
 _IDENTIFIER = re.compile(r"[\w.:@/+=~,#%-]{0,64}")
+_NAME, _SHOWN = 80, 60
+"""The most that a name made of words has, and what is shown of longer ones."""
+_SEARCHED = 4000  # what begins in the part that is shown is a secret by no more than this
 _SHORT = 64
 """A verdict is one of a few, such as `Goal deviation`; what is longer was written for one trace."""
 
@@ -39,6 +46,18 @@ def outcome_without_words(outcome: Outcome, keep: KeepText) -> tuple[Outcome, di
     if not isinstance(outcome, Missing) or not outcome.detail:
         return outcome, {}
     return Missing(outcome.reason), {_DETAIL: keep(outcome.detail, "error")}
+
+
+def name_of_words(words: str, redactor: Redactor, *, sealed: bool) -> str:
+    """A name made of words of a payload: they are redacted before they are cut, and a keyed hash tells long ones apart.
+
+    Where payloads are sealed it is the hash alone, since names are not.
+    """
+    if sealed:
+        return f"asked-{redactor.mark(words)[:12]}"
+    if len(words) <= _NAME:
+        return redactor.redact(words, "task").text
+    return f"{redactor.redact(words[:_SEARCHED], 'task').text[:_SHOWN]}… {redactor.mark(words)[-8:]}"
 
 
 def head_with_words(head: Head, get: Callable[[Ref], str]) -> Head:

@@ -70,6 +70,10 @@ class Host(Protocol):
         """A name for a segment of a trace's own."""
         ...
 
+    def named(self, words: str) -> str:
+        """A name made of words of a payload."""
+        ...
+
     def publish(self, name: str, table: Any, *, seal: bool) -> DataFile:
         """Publish a segment."""
         ...
@@ -154,6 +158,10 @@ class TraceWriter:
     def clean(self, value: str, field: str) -> str:
         """A value, redacted under the policy of its field."""
         return value if value in self._unmarked else self._run.clean(value, field)
+
+    def named(self, words: str) -> str:
+        """A name made of words of a payload, which may be stored where they may."""
+        return self._run.named(words)
 
     def span(self, span: Span) -> None:
         """Buffer a span, unless it could not be read again."""

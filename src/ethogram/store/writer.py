@@ -24,6 +24,7 @@ from . import ledger, ledger_file
 from .batch import Batch
 from .entry import DataFile, Entry, Header, Place
 from .files import Files
+from .head_texts import name_of_words
 from .lease import RENEW_NS, check_there, release_lease, renew, take
 from .numbered import numbered_spans
 from .redact import Redacted, Redactor
@@ -224,6 +225,10 @@ class RunWriter:
                 for finding in known.findings:
                     self.redactions[finding.kind] = self.redactions.get(finding.kind, 0) + 1
         return known.text
+
+    def named(self, words: str) -> str:
+        """A name made of words of a payload: redacted, then cut; sealed with them, it is a keyed hash."""
+        return name_of_words(words, self.redactor, sealed=self.key is not None)
 
     def expect(self, values: Iterable[str]) -> None:
         """Short values that may come soon: those without a secret are found in one search, which is far faster."""

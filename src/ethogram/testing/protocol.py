@@ -16,6 +16,7 @@ from _pytest.runner import call_and_report
 from ethogram.errors import EthogramError
 from ethogram.harness.faults import Fault
 from ethogram.plans import Episode
+from ethogram.traces import cut_whole
 
 from .fixture import EpisodeFixture
 from .plugin import EPISODE, RAISED
@@ -122,7 +123,7 @@ class _Attempts:
         if report.passed:
             return PlayedBody(fixture, "passed")
         raised = self._item.stash[RAISED]
-        why = " ".join(f"{type(raised).__name__}: {raised}".split())[:MOST_WORDS]
+        why = cut_whole(" ".join(f"{type(raised).__name__}: {raised}".split()), MOST_WORDS)
         if self._could_not_run(raised):
             self.unscored, self.reports = True, [report]
             return PlayedBody(fixture, "unscored", why)
@@ -203,7 +204,7 @@ def _end_fixtures(item: Any, nextitem: pytest.Item | None) -> pytest.TestReport:
 
 def _reason(report: pytest.TestReport) -> str:
     told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
-    return " ".join(told.split())[:MOST_WORDS]
+    return cut_whole(" ".join(told.split()), MOST_WORDS)
 
 
 def _failure_text(report: pytest.TestReport) -> str:

@@ -20,7 +20,7 @@ from .message import (
     unpack_message,
 )
 from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
-from .redaction_marks import REDACTION_MARK, is_all_marked, is_marked
+from .redaction_marks import REDACTION_MARK, cut_whole, end_whole, is_all_marked, is_marked
 from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
@@ -85,8 +85,10 @@ __all__ = [
     "arguments_value",
     "begins_as_error",
     "canonical_json",
+    "cut_whole",
     "detached_refs",
     "digest",
+    "end_whole",
     "episode_id",
     "inner_ids",
     "is_all_marked",

@@ -28,6 +28,8 @@ from ethogram.capture.intake import Intake, SourceReport
 from ethogram.errors import MachineFailure, NeedsPosix
 from ethogram.prices import CallPrices, Meter
 from ethogram.store import Home
+from ethogram.store.head_texts import name_of_words
+from ethogram.store.redact import policy_from
 from ethogram.traces import Head, Label, Origin, Ref, Span, SpanId, episode_id, text_ref, trace_id
 
 from .recorder import Recorder
@@ -55,6 +57,7 @@ class RemoteSessions:
         """Open the run, or make it, and start the process; raises `BadUsage` where the name is of another kind."""
         self.run, _ = home.run_of_kind(name, kind, redaction=redact, plan=plan or {})
         self.kind = kind
+        self._redactor = home.redactor(policy_from(self.run.info.redaction))
         self._numbers = count()
         self._sessions: list[RemoteSession] = []
         self._frames = _Frames()
@@ -71,6 +74,10 @@ class RemoteSessions:
         session = RemoteSession(SentTrace(self, opened, self._frames.send), opened.session, meter, prices)
         self._sessions.append(session)
         return session
+
+    def named(self, words: str) -> str:
+        """A name made of words of a call, as the process that stores would make it."""
+        return name_of_words(words, self._redactor, sealed=self.run.keys.active() is not None)
 
     def close(self) -> None:
         """Hand over what every session says at its end, and wait until all is stored; raises where that failed."""
@@ -152,6 +159,9 @@ class _Nowhere:
 
     def clean(self, value: str, field: str) -> str:
         return value
+
+    def named(self, words: str) -> str:
+        return words
 
     def span(self, span: Span) -> None: ...
 

@@ -119,7 +119,9 @@ class StoredSession:
         """Nothing is written before the first `store`."""
         self._sink = _GrowingSink(store)
         kind, run, key = store.kind, store.run.name, secrets.token_hex(8)
-        intake = Intake(lambda trace: self._sink, Origin(kind, task), SourceReport(source=kind))
+        intake = Intake(
+            lambda trace: self._sink, Origin(kind, self._sink.clean(task, "task")), SourceReport(source=kind)
+        )
         self.trace = TraceBuilder(intake, trace_id(kind, run, key), episode_id(kind, run, key))
         self.trace.task, self.trace.attempt = task, attempt
         self.record = Recorder(self.trace, meter, prices=prices)
@@ -173,6 +175,10 @@ class _GrowingSink:
     def clean(self, value: str, field: str) -> str:
         """A value, redacted."""
         return self._store.writer.clean(value, field)
+
+    def named(self, words: str) -> str:
+        """A name made of words of a session."""
+        return self._store.writer.named(words)
 
     def span(self, span: Span) -> None:
         """Keep a span."""

@@ -69,11 +69,11 @@ def test_promptfoo_lines_and_repeats(samples: dict[str, bytes]) -> None:
     assert sorted(t.head.attempt for t in traces) == [0, 1, 2]
 
 
-def test_promptfoo_names_long_prompts_by_their_hash(samples: dict[str, bytes]) -> None:
+def test_promptfoo_names_long_prompts_by_their_words(samples: dict[str, bytes]) -> None:
     def change(document: Any) -> None:
         document["results"]["results"][0]["prompt"]["label"] = "line\n" * 50
 
-    assert read(changed(samples["promptfoo"], change))[0][0].head.condition.startswith("prompt ")
+    assert read(changed(samples["promptfoo"], change))[0][0].head.condition.startswith("line")
 
 
 def test_deepeval(samples: dict[str, bytes]) -> None:

@@ -8,7 +8,7 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.inspect.log import Log
 from ethogram.capture.inspect.places import OWN
 from ethogram.capture.parse import as_dict, as_float, as_name, as_text, to_json
-from ethogram.traces import REASONS, LabelSource, Missing, Outcome, Scored
+from ethogram.traces import REASONS, LabelSource, Missing, Outcome, Scored, cut_whole
 
 _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 _WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
@@ -44,7 +44,7 @@ def sample_outcome(
     if own.get("missing") in REASONS:
         return Missing(own["missing"], as_text(own.get("detail")))
     if error:
-        return Missing("infrastructure.other", error[:500])
+        return Missing("infrastructure.other", cut_whole(error, 500))
     if log.status == "cancelled" or as_dict(sample.get("limit")).get("type") == "operator":
         return Missing("cancelled")
     return Missing("unscored")

@@ -11,7 +11,7 @@ from ethogram.capture.chat import ChatBuilder
 from ethogram.capture.draft import Draft
 from ethogram.capture.intake import RECORD_ERRORS, Intake
 from ethogram.capture.parse import as_float, chat_message
-from ethogram.traces import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult
+from ethogram.traces import Message, Missing, Outcome, Reason, Scored, ToolCall, ToolResult, cut_whole
 
 
 def as_object(value: Any, what: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def infrastructure(error: str) -> Missing | None:
     last = error.strip().splitlines()[-1]  # of a traceback: the exception's own line
     for pattern, reason in _FAULTS:
         if re.search(pattern, last, re.IGNORECASE):
-            return Missing(reason, last[:300])
+            return Missing(reason, cut_whole(last, 300))
     return None
 
 

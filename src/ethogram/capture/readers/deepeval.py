@@ -12,7 +12,7 @@ from typing import Any
 
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.chat import ChatBuilder
-from ethogram.capture.draft import Draft
+from ethogram.capture.draft import Draft, PayloadWords
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text, chat_message, to_json
 from ethogram.capture.peek import Peek
@@ -20,7 +20,7 @@ from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
 from ethogram.traces import Missing, Outcome, Scored
 
-from ._graded import add_exchange, add_grades, short_name, texts_of
+from ._graded import add_exchange, add_grades, texts_of
 from ._shared import as_object
 
 FORMAT = "deepeval"
@@ -90,7 +90,7 @@ def _outcome(case: dict[str, Any]) -> Outcome:
 def _task(case: dict[str, Any]) -> str:
     """The name of a case; `test_case_3` is its place in the file, so then the input."""
     name = as_name(case.get("name"))
-    asked = short_name(as_text(case.get("input") or case.get("scenario")))
+    asked = PayloadWords(as_text(case.get("input") or case.get("scenario")).strip())
     return asked if asked and (not name or name.startswith(("test_case_", "conversational_test_case_"))) else name
 
 

@@ -21,9 +21,9 @@ from ethogram.capture.rows import TableRow, rows_of, sample_of
 from ethogram.capture.source import Source
 from ethogram.capture.verdicts import outcome_of
 from ethogram.errors import Unreadable
-from ethogram.traces import Kind, Message, Missing, Outcome, Text
+from ethogram.traces import Kind, Message, Missing, Outcome, Text, cut_whole
 
-from ._graded import add_exchange, add_grades, prompt_messages, short_name
+from ._graded import add_exchange, add_grades, prompt_messages
 from ._shared import infrastructure
 
 FORMAT = "langsmith"
@@ -88,7 +88,7 @@ def _outcome(feedback: dict[str, Any], error: str) -> Outcome:
     if len(verdicts) == 1:
         return verdicts[0]
     fault = infrastructure(error)
-    return fault or Missing("unscored", f"{len(verdicts)} feedbacks" if verdicts else error[:300])
+    return fault or Missing("unscored", f"{len(verdicts)} feedbacks" if verdicts else cut_whole(error, 300))
 
 
 def _read_runs(source: Source, intake: Intake) -> None:
@@ -109,7 +109,7 @@ def _read_runs(source: Source, intake: Intake) -> None:
 
 
 def _read_root(trace: TraceBuilder, root: dict[str, Any]) -> None:
-    trace.task = as_name(root.get("reference_example_id")) or short_name(as_name(root.get("name")))
+    trace.task = as_name(root.get("reference_example_id")) or as_name(root.get("name"))
     trace.agent = as_name(root.get("session_name") or root.get("name"))
     outputs = as_dict(root.get("outputs"))
     trace.answer = as_text(_alone(outputs)) if outputs else None

@@ -11,12 +11,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from ethogram.capture.builder import TraceBuilder
+from ethogram.capture.draft import PayloadWords
 from ethogram.capture.intake import Intake
 from ethogram.capture.parse import as_dict, as_float, as_int, as_list, as_name, as_text, to_json
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.traces import Missing, Outcome, Scored, digest
+from ethogram.traces import Missing, Outcome, Scored, cut_whole, digest
 
 from ._graded import NAME, add_exchange, add_grades, short_name
 from ._shared import as_object, infrastructure
@@ -62,12 +63,12 @@ def _read_row(row: dict[str, Any], intake: Intake) -> None:
     case, prompt, provider = as_dict(row.get("testCase")), as_dict(row.get("prompt")), as_dict(row.get("provider"))
     variables = row.get("vars", case.get("vars"))
     agent = as_name(provider.get("label") or provider.get("id"))
-    task = as_name(case.get("description")) or (short_name(to_json(variables)) if variables else "test")
-    condition = _prompt_name(prompt)
+    task = as_name(case.get("description")) or (PayloadWords(to_json(variables)) if variables else "test")
     name = as_name(row.get("id"))  # JSON lines have none
-    key = name or f"{agent}/{condition}/{task}/{row.get('testIdx')}"
+    asked = short_name(task) if isinstance(task, PayloadWords) else task
+    key = name or f"{agent}/{_prompt_key(prompt)}/{asked}/{row.get('testIdx')}"
     with intake.trace(key, worldwide=bool(name)) as trace:
-        trace.task, trace.agent, trace.condition = task, agent, condition
+        trace.task, trace.agent, trace.condition = task, agent, _prompt_name(prompt)
         trace.outcome = _outcome(row)
         seconds = as_float(row.get("latencyMs"))
         trace.meta = {
@@ -80,7 +81,13 @@ def _read_row(row: dict[str, Any], intake: Intake) -> None:
 
 
 def _prompt_name(prompt: dict[str, Any]) -> str:
-    """The label of a prompt; one that is the prompt itself is named by its hash."""
+    """The label of a prompt; one that is the prompt itself is named by its words."""
+    label = as_name(prompt.get("label"))
+    return PayloadWords(label) if label == prompt.get("raw") or len(label) > NAME else label
+
+
+def _prompt_key(prompt: dict[str, Any]) -> str:
+    """What stands for a prompt in the id of an episode, which is a hash itself."""
     label = as_name(prompt.get("label"))
     return label if len(label) <= NAME and "\n" not in label else f"prompt {digest(label).partition(':')[2][:8]}"
 
@@ -88,7 +95,7 @@ def _prompt_name(prompt: dict[str, Any]) -> str:
 def _outcome(row: dict[str, Any]) -> Outcome:
     if as_int(row.get("failureReason")) == _ERROR:
         error = as_text(row.get("error"))
-        return infrastructure(error) or Missing("infrastructure.other", error[:300])
+        return infrastructure(error) or Missing("infrastructure.other", cut_whole(error, 300))
     success = row.get("success")
     return Scored(float(success), FORMAT) if isinstance(success, bool) else Missing("unscored")
 

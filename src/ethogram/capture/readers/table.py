@@ -22,7 +22,7 @@ from ethogram.capture.register import RENUMBERED
 from ethogram.capture.rows import TableRow, rows_of, sample_of, why_no_sample
 from ethogram.capture.source import Source
 from ethogram.errors import Unreadable
-from ethogram.traces import OUTCOME_ONLY, Missing, Scored, digest
+from ethogram.traces import OUTCOME_ONLY, Missing, Scored, cut_whole, digest
 
 FORMAT = "table"
 _AMOUNTS = {"cost": "cost_usd", "seconds": "seconds"}
@@ -104,7 +104,7 @@ def read_row(trace: TraceBuilder, row: TableRow, columns: OutcomeColumns, named:
     """Fill a trace with what a row states."""
     roles = columns.roles
     if isinstance(task := row.get(roles["task"].name), list | dict):
-        raise Unreadable(f"{roles['task'].name} is {as_text(task)[:60]}, not one word or number")
+        raise Unreadable(f"{roles['task'].name} is {cut_whole(as_text(task), 60)}, not one word or number")
     words = {role: as_text(row.get(roles[role].name)) for role in ("task", "agent", "condition") if role in roles}
     if not words["task"].strip():
         raise Unreadable(f"{roles['task'].name} is empty")

@@ -33,7 +33,7 @@ from ethogram.capture.parse import (
 from ethogram.capture.peek import Peek, peek_at
 from ethogram.capture.records import records
 from ethogram.capture.source import Source
-from ethogram.traces import File, Message, Missing, Outcome, Text, ToolResult
+from ethogram.traces import File, Message, Missing, Outcome, Text, ToolResult, cut_whole
 
 from . import tau2_voice
 from ._shared import add_crash, add_tool, as_object, verdict
@@ -143,7 +143,7 @@ class _Simulation:
     def _outcome(self) -> Outcome:
         reason = as_name(self.item.get("termination_reason"))
         if reason == "infrastructure_error":
-            return Missing("infrastructure.other", as_text(as_dict(self.item.get("info")).get("error"))[:300])
+            return Missing("infrastructure.other", cut_whole(as_text(as_dict(self.item.get("info")).get("error")), 300))
         outcome = verdict(as_dict(self.item.get("reward_info")).get("reward"), "reward")
         return Missing("unscored", reason) if isinstance(outcome, Missing) else outcome
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ethogram.capture.draft import Draft
+from ethogram.capture.draft import Draft, PayloadWords
 from ethogram.capture.intake import Intake
 from ethogram.capture.pairing import OpenCalls
 from ethogram.capture.parse import as_dict, as_int, as_list, as_name, as_text, iso_ns, to_json, usage_tokens
@@ -106,7 +106,7 @@ def _read_case(case: dict[str, Any], where: str, intake: Intake) -> None:
 def _read_results(results: dict[str, Any], where: str, intake: Intake) -> None:
     """All runs of an experiment; a pair that traxr skipped has no trace, and is listed."""
     known = as_dict(results.get("fingerprint"))
-    task = as_name(known.get("question")) or ", ".join(map(as_name, as_list(known.get("files"))))
+    task = PayloadWords(as_name(known.get("question"))) or ", ".join(map(as_name, as_list(known.get("files"))))
     pairs = {}
     for pair in map(as_dict, as_list(results.get("pairs"))):
         label = f"{as_name(pair.get('item_id'))}::{as_name(pair.get('perturbation'))}"

@@ -21,7 +21,7 @@ from ethogram.capture.parse import (
     to_json,
     tool_call,
 )
-from ethogram.traces import File, Message, Part, Reasoning, Text, ToolCall, ToolResult
+from ethogram.traces import File, Message, Part, Reasoning, Text, ToolCall, ToolResult, cut_whole
 
 CARRIERS = frozenset(
     [
@@ -289,7 +289,11 @@ def _part(item: dict[str, Any]) -> Part:
         uri = as_text(item.get("uri") or item.get("url"))
         mime = as_name(item.get("mime_type") or item.get("media_type")) or as_name(item.get("modality")) or kind[:-4]
         known = isinstance(item.get("digest"), str) or isinstance(item.get("size"), int)
-        return File(mime, uri[:2000], item.get("digest"), item.get("size")) if known else media(mime or "uri", uri)
+        return (
+            File(mime, cut_whole(uri, 2000), item.get("digest"), item.get("size"))
+            if known
+            else media(mime or "uri", uri)
+        )
     if kind in ("blob", "binary"):
         mime = as_name(item.get("mime_type") or item.get("media_type") or item.get("modality")) or kind
         return media(mime, as_text(item.get("content") or item.get("data")))

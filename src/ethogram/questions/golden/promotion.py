@@ -27,7 +27,7 @@ from ethogram.suites.files import FILES
 from ethogram.suites.frozen import unchanged_golden
 from ethogram.suites.golden import replace_text
 from ethogram.suites.load import LoadedSuite, load_suite
-from ethogram.traces import Outcome, Scored, Trace, is_marked
+from ethogram.traces import Outcome, Scored, Trace, cut_whole, is_marked
 from ethogram.wire.fixture import Fixture, fixture_of
 
 from .suite_edits import write_task
@@ -125,7 +125,7 @@ def promote(
     raw = _raw(name, failing, reference, judged, wanted.prompt, fixture)
     workspace = _workspace(name, failing, loaded.root)
     written = _written(loaded, golden, raw | workspace.fields, fixture, workspace.copies)
-    said = why or f"promoted from trace {_short(failing)} of run {failing.run.name}: {judged.said}"[:300]
+    said = why or cut_whole(f"promoted from trace {_short(failing)} of run {failing.run.name}: {judged.said}", 300)
     try:
         added = add_tasks(suite, [], why=said, by=by)
     except EthogramError:

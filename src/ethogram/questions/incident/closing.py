@@ -11,7 +11,7 @@ from ethogram.store import Home, home_of
 from ethogram.store.incidents import append_event
 from ethogram.suites.frozen import unchanged_golden
 from ethogram.suites.load import LoadedSuite
-from ethogram.traces import Outcome, Scored
+from ethogram.traces import Outcome, Scored, cut_whole
 
 from .incident import Incident, IncidentEvent, IncidentGuard, guard_problem
 from .opening import what_next
@@ -100,7 +100,7 @@ def _guarding(home: Home, found: Incident, task: Task, loaded: LoadedSuite) -> t
     if problem is not None:
         raise BadUsage(f"{problem}; incident {found.id!r} stays open")
     assert isinstance(failure, Scored)
-    return failure.value, said[:500]
+    return failure.value, cut_whole(said, 500)
 
 
 def _of_passing(home: Home, found: Incident, task: Task, loaded: LoadedSuite) -> Outcome | None:

@@ -18,7 +18,7 @@ from ethogram.errors import EthogramError
 from ethogram.findings.asked_steps import asked_of
 from ethogram.findings.rubric import Coverage, ItemVerdict, Rubric, TraceVerdict
 from ethogram.findings.step_words import TraceWords
-from ethogram.traces import Message, Param, Scored, Text, TraceId, digest
+from ethogram.traces import Message, Param, Scored, Text, TraceId, cut_whole, digest
 
 from .judges import Case, PairChoice, Preference
 from .windows import OVERLAP, WINDOW_CHARACTERS, ShownStep, Window, shown_steps, window_outline, windows_over
@@ -241,7 +241,7 @@ def read_answers(
             problems[pair] = f"the quotation of the no on {one.item!r} is not in step {one.step}"
         else:
             value = None if one.answer == "not_applicable" else one.answer == "yes"
-            quoted = f" «{one.quote.strip()[:200]}»" if one.answer == "no" and one.quote.strip() else ""
+            quoted = f" «{cut_whole(one.quote.strip(), 200)}»" if one.answer == "no" and one.quote.strip() else ""
             found[pair] = ItemVerdict(
                 item=one.item,
                 step=one.step,

@@ -16,7 +16,7 @@ from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.parse import to_json
 from ethogram.prices import CapReached
 from ethogram.store.redact import Redactor
-from ethogram.traces import Missing, Span, Trace, canonical_json
+from ethogram.traces import Missing, Span, Trace, canonical_json, cut_whole
 
 from .episode_replay import ReplayDeviation, recorded_result
 from .fork import ForkChange, ForkPolicy
@@ -138,7 +138,7 @@ class EpisodeFork:
             )
         if deviation is None:
             return None
-        return Missing("deviation", f"{deviation.why}\n{deviation.diff}".strip()[:MOST_CHARS])
+        return Missing("deviation", cut_whole(f"{deviation.why}\n{deviation.diff}".strip(), MOST_CHARS))
 
     def _go_live(self) -> None:
         if self._episode is not None:

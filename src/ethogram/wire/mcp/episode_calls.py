@@ -12,6 +12,7 @@ from ethogram.capture.draft import Draft
 from ethogram.capture.parse import to_json
 from ethogram.perturbations.tools import Call, ToolFailed, ToolPerturbation, Unchanged
 from ethogram.prices import CapReached
+from ethogram.traces import cut_whole
 from ethogram.wire.gateway.call import CAP_REACHED, DEVIATION, KILLED
 from ethogram.wire.recorder import Recorder
 
@@ -219,7 +220,7 @@ class EpisodeCalls:
             return
         text, shape = words_and_shape(reply.result)
         if len(text) > KEPT_CHARS:
-            text, shape, draft.truncated = text[:KEPT_CHARS], None, True
+            text, shape, draft.truncated = cut_whole(text, KEPT_CHARS), None, True
         if shape is not None:
             facts["shape"] = shape
         if is_failed(reply.result):
@@ -236,7 +237,7 @@ class EpisodeCalls:
             return
         draft.result = to_json(reply.result)
         if len(draft.result) > KEPT_CHARS:
-            draft.result, draft.truncated = draft.result[:KEPT_CHARS], True
+            draft.result, draft.truncated = cut_whole(draft.result, KEPT_CHARS), True
         draft.attributes = {FACTS: facts}
         self._record.end(draft)
 

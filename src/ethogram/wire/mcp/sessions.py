@@ -119,6 +119,10 @@ class _NoSink:
         """Nothing is stored, so nothing is redacted."""
         return value
 
+    def named(self, words: str) -> str:
+        """Nothing is stored, so nothing is redacted."""
+        return words
+
     def span(self, span: Span) -> None:
         """Forget it."""
 
