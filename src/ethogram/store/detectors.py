@@ -122,15 +122,17 @@ _WEAK: tuple[tuple[str, str, bytes], ...] = (
     ("supabase-key", "sbp_", rb"(?:v0_)?[0-9a-f]{40}"),
     ("vercel-token", "vcp_ vci_ vca_ vcr_ vck_", _ALNUM + rb"{24,}"),
     ("service-token", "nvapi- tgp_v1_ pcsk_ tvly- pylf_v1_ dckr_pat_ glsa_ glc_ sntrys_ sntryu_ hvs. hvb. hvr. dp.pt. "
-     "dp.st. dp.ct. HRKU- ATATT3 ATCTT3 figd_ PMAK- pscale_tkn_ pscale_pw_ pscale_oauth_ rubygems_ sq0csp- sq0atp- "
+     "dp.st. dp.ct. HRKU- ATBB pul- dt0c01. figd_ PMAK- pscale_tkn_ pscale_pw_ pscale_oauth_ rubygems_ sq0csp- sq0atp- "
      "AKCp AGE-SECRET-KEY-1 ops_eyJ xkeysib- sk.eyJ pat-na1- pat-eu1- bkua_ rzp_live_ CCIPAT_ wandb_v1_",
      rb"[\w.+-]{20,}={0,2}"),
+    ("service-token", "ATATT3 ATCTT3", rb"[\w.+=-]{20,}"),
 )  # fmt: skip
 _EDGED: tuple[tuple[str, str, bytes], ...] = (
     ("openai-key", "sk-", _ALNUM + rb"{20,}[\w-]*"),
     ("google-key", "1//0", rb"[\w-]{28,}"),
     ("langsmith-key", "ls__", rb"[0-9a-f]{32}"),
     ("mailgun-key", "key-", rb"(?<!-key-)[0-9a-f]{32}(?![A-Za-z0-9\0])"),
+    ("service-token", "EAAA", rb"[\w-]{56,64}(?![\w+/=\0-])"),
     ("service-token", "csk- fw_ e2b_ jina_ nfp_ sgp_ tfp_ napi_", _ALNUM + rb"{20,}"),
 )
 
@@ -163,7 +165,7 @@ _BETWEEN = (
 )  # fmt: skip
 _VALUE = (
     rb"(?:[bfru@]{1,2}(?=[\"']))?(?P<q>" + _QUOTE + rb")?"
-    rb"(?P<scheme>(?:bearer|basic|token|bot|apikey|api-key)(?:[ \t]+|%20|\+))?(?P<value>(?(q)"
+    rb"(?P<scheme>(?:bearer|basic|token|ssws|bot|apikey|api-key)(?:[ \t]+|%20|\+))?(?P<value>(?(q)"
     rb"(?:(?!(?P=q))(?:[^\s\"\\\0]|\\[^\s\0])){6,4000}|"
     rb"(?:" + BARE + rb"{6,4000}={0,2}|" + BARE + rb"{1,5}" + AMPERSAND + rb")))"
 )  # fmt: skip
@@ -186,11 +188,15 @@ DETECTORS: tuple[Detector, ...] = (
     _row("azure-key", "Q~", rb"Q~[\w.~-]{31,34}(?![\w~\0])", grow=(NAME + b"~.", 4, 4)),
     _row("azure-key", "JQQJ99", rb"JQQJ99[A-Za-z0-9]{20,44}", grow=(LETTERS + DIGITS, 20, 60)),
     _row("azure-key", "sig=", rb"(?<=[?&;])sig=([\w%+/-]{40,}={0,2})", group=1),
+    # What a presigned address is signed with; a `&` may be escaped.
+    _row("secret", "ignature=", rb"(?:(?<=[?&;6]S)|(?<=[?&;6]X-Amz-S)|(?<=[?&;6]X-Goog-S))ignature="
+         rb"([\w%~+/-]{40,}={0,2})", group=1),
     _row("slack-webhook", "hooks.slack.com/", rb"hooks\.slack\.com/(?:services|workflows|triggers)/([\w/-]{20,})",
          group=1),
     _row("discord-webhook", "/api/webhooks/", rb"/api/webhooks/\d{15,20}/([\w-]{40,})", group=1),
     _row("discord-token", "", rb"([MNO][\w-]{23,27})\.[\w-]{6}\.[\w-]{27,40}(?![\w\0-])", check=discord_token),
     _row("telegram-token", ":AA", rb":AA[\w-]{32,34}(?![\w\0-])", grow=(DIGITS, 8, 10)),
+    _row("service-token", "", rb"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", check=mixed_token),
     _row("twilio-key", "", rb"(?:AC|SK)[0-9a-f]{32}(?![A-Za-z0-9\0])", check=mixed_token),
     _row("mailchimp-key", "-us", rb"-us\d{1,2}(?![\w\0])", grow=(HEX, 32, 32)),
     _row("newrelic-key", "NRAL", rb"NRAL(?![\w\0])", grow=(HEX, 36, 36)),
@@ -215,6 +221,8 @@ DETECTORS: tuple[Detector, ...] = (
     _assignment("secret", "secret", rb"secret(?:[_ -]?(?:access[_ -]?)?key|[_-]?(?:token|value|string))?\d{0,2}"),
     _assignment("token", "token", rb"token(?:[_-]?(?:value|secret|string))?\d{0,2}"),
     _assignment("api-key", "key", rb"key(?:[_-]?value)?\d{0,2}"),
+    _row("password", "curl", rb"curl\b[^\n\0]{0,200}? (?:-u|--user) [\"']?[^\s:\"'\0]{1,64}:([^\s\"'\0]{6,128})",
+         sweep="raw", group=1, check=url_password),
     *(_row("email", at, at.encode() + rb"([A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){1,6})", sweep="raw",
            check=email_address, grow=(EMAIL_LEFT, 1, 64), family="personal") for at in ("@", "%40")),
     *(_row(kind, "", _LEFT + shape + _RIGHT, sweep="shape", check=check, family="personal") for kind, shape, check in (

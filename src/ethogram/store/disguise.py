@@ -1,5 +1,5 @@
-"""Secrets in disguise: encoded, escaped, spaced out, broken over lines. What is hidden is written plainly beside the
-text, and read by the same detectors.
+"""Secrets in disguise: encoded, escaped, dumped, coloured, spaced out, in pieces of a stream, broken over lines.
+What is hidden is written plainly beside the text, and read by the same detectors.
 
 Each disguise has a cheap test that ordinary text fails. Where it does not, a window of the text is written out as it
 would read without the disguise, and every part of the window remembers where it stood. All windows of a text are
@@ -11,8 +11,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import zlib
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -71,9 +73,37 @@ _CLASS = re.compile(rb"w+")
 
 # Groups of four digits of base64 that can only be printable ASCII; chance gives five of them once in a million.
 _QUANTUM = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0-9_+/-]"
-_BASE64 = re.compile(_QUANTUM * 5 + b"(?:" + _QUANTUM + rb")*(?:[\w+/-]{2,3}(?![\w+/-])={0,2})?")
+_BASE64 = re.compile(_QUANTUM * 5 + rb"[\w+/-]*+={0,2}")
+_PACKED = re.compile(rb"H4sI[\w+/-]{20,}+={0,2}")
+_WHOLE = re.compile(rb"[\w+/\r\n-]{24,}={0,2}\s*")
+_HEX = re.compile(rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]){12,}+(?![0-9A-Fa-f])")
+_BASE32 = re.compile(rb"[A-Z2-7]{24,}+={0,6}")
+_IN_BASE32 = bytes(ord("A") if byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" else ord(" ") for byte in range(256))
+_ALL_BASE32 = b"A" * 24
+_GZIP = b"\x1f\x8b"
+_MOST_UNPACKED = 1 << 20
+_DEEPEST = 3
+
+# Colours of a terminal, as they are or as JSON and Python write them.
+_COLOUR = re.compile(rb"(?:\x1b|\\u001b|\\x1b)\[[0-9;]{0,20}[A-Za-z]")
+
+# Lines of a dump (`xxd`, `hexdump -C`): an offset, up to sixteen bytes in hex, and perhaps what can be printed of them.
+_DUMPED = re.compile(rb"^[ \t|]*[0-9A-Fa-f]{6,8}:? {1,2}((?:[0-9A-Fa-f]{2,4} {1,2}){1,16}+)[^\n]*\n?", re.MULTILINE)
+_FIRST_LINE = b"00000000"
+_DUMPED_BYTES = 16
+
+# Short strings one after another, under a name of a stream's or each in a numbered line of its own.
+_STREAMED = re.compile(
+    rb"\"(?:content|text|delta|partial_json|arguments|thinking)\": ?(\")((?:\r\n|[^\"\\\n]|\\.){0,80}+)\"|"
+    rb"(?:(?<=hunk [0-9]: )|(?<=hunk [0-9]{2}: )|(?<=hunk [0-9]{3}: ))(['\"])((?:\r\n|(?!\3)[^\\\n]|\\.){0,80}+)\3$",
+    re.MULTILINE,
+)
+_APART, _FEWEST = 600, 3
 _LONG = 1024
 _PRINTABLE = bytes(range(32, 127)) + b"\t\n\r"
+_IS_ODD = bytes(byte not in _PRINTABLE for byte in range(256))
+_VISIBLE = bytes(byte if byte in _PRINTABLE else ord("?") for byte in range(256))
+_TO_PLAIN = bytes.maketrans(b"-_", b"+/")
 
 
 class Piece(NamedTuple):
@@ -152,10 +182,21 @@ def readings(raw: bytes, view: View) -> TextWindows:
     if b"\n" in raw:
         _lines(found, raw)
     _spaced(found, raw, view.classes)
+    if _FIRST_LINE in raw:
+        _dumped(found, raw)
+    if b'"delta":' in raw or b"hunk 1: " in raw:
+        _streamed(found, raw)
+    for match in _HEX.finditer(view.hexes):
+        _whole_run(found, raw, match[0], bytes.fromhex(match[0].decode()))
     runs = view.runs
+    for piece in set(_BASE32.findall(runs)) if _ALL_BASE32 in runs.translate(_IN_BASE32) else ():
+        with suppress(binascii.Error):
+            bare = piece.rstrip(b"=")
+            _whole_run(found, raw, piece, base64.b32decode(bare + b"=" * (-len(bare) % 8)))
     if len(runs) > 4 * _LONG:  # what is text at all is text from its beginning
         runs = b"\n".join([run[:_LONG] for run in runs.split(b"\n")])
-    for piece in set(_BASE64.findall(runs)):
+    packed = _PACKED.findall(runs) if b"H4sI" in runs else []
+    for piece in {*_BASE64.findall(runs), *packed}:
         _encoded(found, raw, piece)
     return found
 
@@ -171,6 +212,8 @@ def _units(raw: bytes) -> list[Piece]:
                     units.append(Piece(bytes([value]), *match.span(), "code"))
     if UNSEEN in raw:
         units += [Piece(b"", *match.span(), "code") for match in _UNSEEN.finditer(raw)]
+    if b"\x1b" in raw or (b"\\" in raw and (b"u001b[" in raw or b"x1b[" in raw)):
+        units += [Piece(b"", *match.span(), "code") for match in _COLOUR.finditer(raw)]
     return sorted(units, key=lambda unit: unit.start) if len(units) > 1 else units
 
 
@@ -265,15 +308,80 @@ def _collapsed(found: TextWindows, raw: bytes, classes: bytes, start: int, end: 
     found.add([Piece(raw[low:start], low, start), *words, Piece(raw[end:high], end, high)])
 
 
+def _dumped(found: TextWindows, raw: bytes) -> None:
+    """Consecutive lines of a dump of bytes are one text."""
+    lines: list[Piece] = []
+    for match in _DUMPED.finditer(raw):
+        if lines and lines[-1].end != match.start():
+            found.add(lines)
+            lines = []
+        digits = match[1].translate(None, b" ")[: 2 * _DUMPED_BYTES]
+        said = bytes.fromhex(digits[: len(digits) // 2 * 2].decode())
+        lines.append(Piece(said.translate(_VISIBLE), *match.span(), "code"))
+    if lines:
+        found.add(lines)
+
+
+def _streamed(found: TextWindows, raw: bytes) -> None:
+    """Three short strings or more, near one another, are pieces of one text."""
+    pieces: list[Piece] = []
+    for match in _STREAMED.finditer(raw):
+        group = 2 if match[1] else 4
+        if pieces and match.start() - pieces[-1].end > _APART:
+            if len(pieces) >= _FEWEST:
+                found.add(pieces)
+            pieces = []
+        pieces.append(Piece(match[group], *match.span(group)))
+    if len(pieces) >= _FEWEST:
+        found.add(pieces)
+
+
+def _unpacked(said: bytes) -> bytes:
+    """What was encoded again, or packed before it was encoded; the bytes themselves where they are neither."""
+    for _ in range(_DEEPEST):
+        if said.startswith(_GZIP):
+            with suppress(zlib.error):
+                said = zlib.decompressobj(wbits=31).decompress(said, _MOST_UNPACKED)
+                continue
+            return b""
+        if _WHOLE.fullmatch(said) is None:
+            break
+        bare = said.translate(_TO_PLAIN, b"\r\n =")
+        inner = base64.b64decode(bare + b"=" * (-len(bare) % 4)) if len(bare) % 4 != 1 else said
+        if inner.translate(None, _PRINTABLE) and not inner.startswith(_GZIP):
+            break  # it is a word of letters, and encodes nothing
+        said = inner
+    return said
+
+
+def _whole_run(found: TextWindows, raw: bytes, piece: bytes, said: bytes) -> None:
+    """A run that says something else: what is found in that stands for all of the run."""
+    said = _unpacked(said)
+    if not said or said.translate(None, _PRINTABLE):
+        return
+    at = raw.find(piece)
+    while at >= 0:
+        low, end = max(0, at - LEFT), at + len(piece)
+        found.add([Piece(raw[low:at], low, at), Piece(said, at, end, "code")])
+        at = raw.find(piece, end)
+
+
 def _encoded(found: TextWindows, raw: bytes, piece: bytes) -> None:
     """Base64 of text: what it says, wherever it stands."""
-    bare = piece.rstrip(b"=").translate(bytes.maketrans(b"-_", b"+/"))
+    bare = piece.rstrip(b"=").translate(_TO_PLAIN)
     try:
         said = base64.b64decode(bare + b"=" * (-len(bare) % 4))
     except (binascii.Error, ValueError):
         return
-    if said.translate(None, _PRINTABLE):
+    inner = _unpacked(said)
+    if inner != said:
+        _whole_run(found, raw, piece, inner)
         return
+    odd = said.translate(_IS_ODD).find(1)
+    said = said if odd < 0 else said[:odd]
+    if len(said) < _DUMPED_BYTES - 1:
+        return
+    piece = piece if odd < 0 else piece[: 4 * (odd // 3)]
     at = raw.find(piece)
     while at >= 0:
         low, end = max(0, at - LEFT), at + len(piece)

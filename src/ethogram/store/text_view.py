@@ -15,6 +15,7 @@ DIGITS = b"0123456789"
 NAME = LETTERS + DIGITS + b"_-"
 HEX = DIGITS + b"abcdef"
 PLAIN = HEX + b"-:.TZ+/="
+_LONG_HEX = 32  # twelve bytes and their name
 _RUN = 20  # no provider's token is shorter
 _LONG_RUN = b"w" * _RUN
 TAIL = re.compile(rb"[-_.](?<=([A-Za-z0-9]{2}[-_.]))")
@@ -57,7 +58,7 @@ _SHAPE_CLASS = _classes({DIGITS: b"0", LETTERS + b"_\0": b"a"} | {bytes([c]): by
 class View:
     """One text, seen in the ways that detectors read it; `raw`, `low` and `shape` have the text's own offsets."""
 
-    __slots__ = ("classes", "low", "raw", "runs", "shape", "tails")
+    __slots__ = ("classes", "hexes", "low", "raw", "runs", "shape", "tails")
 
     def __init__(self, raw: bytes) -> None:
         """Each view is one pass in C; what it saves is a pass for each detector."""
@@ -68,6 +69,7 @@ class View:
         # and runs without any letter beyond f, such as hashes, ids and times, have no prefix to find.
         runs = set(_long_runs(raw, classes))
         self.runs = b"\n".join([run for run in runs if run.strip(PLAIN)])
+        self.hexes = b"\n".join([run for run in runs if len(run) >= _LONG_HEX])
         # The last letters before each separator in those runs: most prefixes end so, and one look finds them all.
         self.tails = set(TAIL.findall(self.runs))
         self.shape = raw.translate(_SHAPE_CLASS)
