@@ -105,12 +105,20 @@ def test_finds_are_in_order_do_not_overlap_and_redacting_twice_changes_nothing(t
     assert REDACTOR.redact(once).text == once
 
 
+MACHINES = (
+    "6f70656e", "00000000: 6f70 656e \n", "00000000 ",
+    'data: {"delta": {"content": "sk-"}}\n', '"delta":"a" ', "chunk 1: 'sk-'\n",
+    "\x1b[31msk", "\\u001b[31ma-", "ABCDEFGH", "H4sIAAAAAAAC/", "curl -u ", "&Signature=",
+)  # fmt: skip
+"""Beginnings of what machines write."""
+
+
 def test_a_long_text_full_of_half_disguises_takes_no_longer_than_others() -> None:
     """No disguise may make somebody wait: time grows with the text, and not with its square."""
     import time
 
     rng = random.Random(3)
-    for unit in ("a b ", "%2D", "Ab3Ab3Ab3\n", "\\u002d", "\u200b", "c2stcHJvai1", "sk-\n", "x9\n  "):
+    for unit in ("a b ", "%2D", "Ab3Ab3Ab3\n", "\\u002d", "\u200b", "c2stcHJvai1", "sk-\n", "x9\n  ", *MACHINES):
         text = "".join(unit + rng.choice("xyz01") for _ in range(40_000 // len(unit)))
         began = time.process_time()
         REDACTOR.find(text)

@@ -212,7 +212,7 @@ def _units(raw: bytes) -> list[Piece]:
                     units.append(Piece(bytes([value]), *match.span(), "code"))
     if UNSEEN in raw:
         units += [Piece(b"", *match.span(), "code") for match in _UNSEEN.finditer(raw)]
-    if b"\x1b" in raw or (b"\\" in raw and (b"u001b[" in raw or b"x1b[" in raw)):
+    if b"\x1b" in raw or (b"\\" in raw and b"1b[" in raw):
         units += [Piece(b"", *match.span(), "code") for match in _COLOUR.finditer(raw)]
     return sorted(units, key=lambda unit: unit.start) if len(units) > 1 else units
 
