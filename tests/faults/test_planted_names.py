@@ -163,6 +163,16 @@ def test_sealed_payloads_lend_no_words_to_names(tmp_path: Path, keys: Keyring) -
     assert "Quimbly" not in everything(tmp_path / "home")
 
 
+@pytest.mark.parametrize("disguise", list(MADE.DISGUISES))
+def test_a_name_made_of_a_long_disguise_shows_none_of_it(disguise: str) -> None:
+    redactor = Redactor(KEY)
+    for kind in MADE.KINDS:
+        rng = random.Random(f"{kind} {disguise}")
+        secret = MADE.KINDS[kind](rng)
+        words = MADE.DISGUISES[disguise].on(f"{secret.line}\n" + "and many more words\n" * 200, rng)
+        assert not MADE.readable(secret, disguise, name_of_words(words, redactor, sealed=False)), (kind, words[:90])
+
+
 def test_the_hash_in_a_name_cannot_be_guessed_without_the_key() -> None:
     words = "ring the bell " * 20
     one, two = (name_of_words(words, Redactor(key), sealed=False) for key in (b"one", b"two"))

@@ -76,7 +76,7 @@ _QUANTUM = rb"[I-Za-f][C-HS-Xi-nyz0-3][ABEFIJMNQRUVYZcdghklopstwx014589][A-Za-z0
 _BASE64 = re.compile(_QUANTUM * 5 + rb"[\w+/-]*+={0,2}")
 _PACKED = re.compile(rb"H4sI[\w+/-]{20,}+={0,2}")
 _WHOLE = re.compile(rb"[\w+/\r\n-]{24,}={0,2}\s*")
-_HEX = re.compile(rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]){12,}+(?![0-9A-Fa-f])")
+_HEX = re.compile(rb"(?:[2-7][0-9A-Fa-f]|0[9aAdD]){12,}+(?![0-9A-Fa-f]{2})")
 _BASE32 = re.compile(rb"[A-Z2-7]{24,}+={0,6}")
 _IN_BASE32 = bytes(ord("A") if byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567" else ord(" ") for byte in range(256))
 _ALL_BASE32 = b"A" * 24
@@ -190,9 +190,9 @@ def readings(raw: bytes, view: View) -> TextWindows:
         _whole_run(found, raw, match[0], bytes.fromhex(match[0].decode()))
     runs = view.runs
     for piece in set(_BASE32.findall(runs)) if _ALL_BASE32 in runs.translate(_IN_BASE32) else ():
-        with suppress(binascii.Error):
-            bare = piece.rstrip(b"=")
-            _whole_run(found, raw, piece, base64.b32decode(bare + b"=" * (-len(bare) % 8)))
+        bare = piece.rstrip(b"=")
+        bare = bare[: len(bare) - (len(bare) % 8 in (1, 3, 6))]  # it may be cut off inside a byte
+        _whole_run(found, raw, piece, base64.b32decode(bare + b"=" * (-len(bare) % 8)))
     if len(runs) > 4 * _LONG:  # what is text at all is text from its beginning
         runs = b"\n".join([run[:_LONG] for run in runs.split(b"\n")])
     packed = _PACKED.findall(runs) if b"H4sI" in runs else []

@@ -22,7 +22,7 @@ _META = "meta."
 _IDENTIFIER = re.compile(r"[\w.:@/+=~,#%-]{0,64}")
 _NAME, _SHOWN = 80, 60
 """The most that a name made of words has, and what is shown of longer ones."""
-_SEARCHED = 4000  # what begins in the part that is shown is a secret by no more than this
+_SEARCHED = 1000  # what begins in the part that is shown is a secret by no more than this
 _SHORT = 64
 """A verdict is one of a few, such as `Goal deviation`; what is longer was written for one trace."""
 
