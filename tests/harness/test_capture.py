@@ -16,6 +16,7 @@ import pytest
 from ethogram.errors import BadUsage
 from ethogram.harness.environment import Environment
 from ethogram.harness.options import AllCaps
+from ethogram.harness.session import Quiet
 from ethogram.harness.suites import resume_run
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
@@ -75,6 +76,10 @@ def agent(tmp_path: Path) -> Path:
     return path
 
 
+MOST = 17_400
+"""Tokens of one call of gpt-4o-mini at most: its own limit, and what these agents send."""
+
+
 def suite(tasks: int = 2, **more: Any) -> Suite:
     check = (Check(kind="equals"),)
     return Suite(
@@ -118,7 +123,7 @@ def test_a_python_agent_is_recorded_and_priced(home: Home, server: ModelServer, 
 
 
 def test_a_command_is_recorded_and_priced(home: Home, server: ModelServer, agent: Path) -> None:
-    caps = AllCaps(experiment=Caps(usd=2.0), episode=Caps(steps=10, tokens=9000))
+    caps = AllCaps(experiment=Caps(usd=2.0), episode=Caps(steps=10, tokens=40_000))
     result = run_suite(suite(), f"cmd: {sys.executable} {agent}", k=2, home=home, run="a", caps=caps)
     check_recorded(home, result, server)
     run = home.run("a")
@@ -196,8 +201,8 @@ def talk(""",
 @pytest.mark.parametrize("kind", ["python", "command"])
 def test_a_cap_stops_an_agent_and_is_no_crash(home: Home, server: ModelServer, agent: Path, kind: str) -> None:
     spec = f"{agent}:solve" if kind == "python" else f"cmd: {sys.executable} {agent}"
-    # the first call of an episode uses some of its tokens, so the second is refused
-    result = run_suite(suite(1), spec, home=home, run="a", caps=AllCaps(episode=Caps(tokens=1)))
+    # the first call of an episode uses some of its tokens, and the second may use more than is left
+    result = run_suite(suite(1), spec, home=home, run="a", caps=AllCaps(episode=Caps(tokens=MOST + 400)))
     (entry,) = home.run("a").entries
     (label,) = [x for x in home.run("a").labels() if x.name == "stopped_by"]
     assert (label.value, result.crashed, result.scored, result.successes) == ("cap.tokens", 0, 1, 0)
@@ -206,12 +211,11 @@ def test_a_cap_stops_an_agent_and_is_no_crash(home: Home, server: ModelServer, a
 
 
 def test_the_dollars_of_the_experiment_end_at_their_cap(home: Home, server: ModelServer, agent: Path) -> None:
-    caps = AllCaps(experiment=Caps(usd=0.001))
+    caps = AllCaps(experiment=Caps(usd=0.012))
     result = run_suite(suite(4), f"{agent}:solve", k=5, home=home, run="a", caps=caps, workers=4)
-    dearest = max(s.cost_usd or 0 for s in steps(home.run("a"), "model"))
     assert result.stopped == "cap.experiment"
     assert result.cost_usd is not None
-    assert 0.001 <= result.cost_usd <= 0.001 + 4 * dearest
+    assert 0.001 <= result.cost_usd <= 0.012
     assert result.crashed == 0
     assert result.not_run > 0
 
@@ -290,9 +294,7 @@ def many(tmp_path: Path) -> str:
     return f"{tmp_path / 'many.py'}:solve"
 
 
-def test_100_agents_at_once_spend_at_most_the_cap_and_one_call_each(
-    home: Home, many: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_100_agents_at_once_spend_at_most_the_cap(home: Home, many: str, monkeypatch: pytest.MonkeyPatch) -> None:
     price = (1000 * 0.15 + 1000 * 0.6) / 1e6  # of one call of gpt-4o-mini
     with serve_model(lambda request: text_reply("x", usage=CALL)) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
@@ -300,8 +302,7 @@ def test_100_agents_at_once_spend_at_most_the_cap_and_one_call_each(
         result = run_suite(suite(100), many, home=home, run="a", workers=100, caps=caps)
         made = len(server.calls)
     assert result.cost_usd == pytest.approx(made * price), "what was spent is what the server served"
-    assert 150 * price <= result.cost_usd + 1e-9
-    assert result.cost_usd <= 150 * price + 100 * price + 1e-9
+    assert 150 * price - MOST * 0.6e-6 <= result.cost_usd <= 150 * price + 1e-9
     assert (result.stopped, result.crashed, result.successes) == ("cap.experiment", 0, 0)
     assert result.missing == {"cap.experiment": 100}
 
@@ -352,9 +353,32 @@ while True:
 def test_a_command_that_goes_on_after_a_refusal_is_ended_soon(home: Home, server: ModelServer, tmp_path: Path) -> None:
     (tmp_path / "stubborn.py").write_text(STUBBORN)
     began = time.monotonic()
-    caps = AllCaps(episode=Caps(tokens=1))
+    caps = AllCaps(episode=Caps(steps=1))
     result = run_suite(suite(3), f"cmd: {sys.executable} {tmp_path / 'stubborn.py'}", home=home, run="a", caps=caps)
     assert time.monotonic() - began < 40
     assert (result.crashed, result.scored, len(server.calls)) == (0, 3, 3)
-    assert {x.value for x in home.run("a").labels() if x.name == "stopped_by"} == {"cap.tokens"}
+    assert {x.value for x in home.run("a").labels() if x.name == "stopped_by"} == {"cap.steps"}
     assert {home.run("a").trace(e).answer for e in home.run("a").entries} == {"I could not finish\n"}
+
+
+def test_before_it_starts_a_capped_run_says_how_many_calls_fit(home: Home, server: ModelServer, agent: Path) -> None:
+    notes: list[str] = []
+    called: list[int] = []
+
+    class Listening(Quiet):
+        def note(self, text: str) -> None:
+            notes.append(text)
+            called.append(len(server.calls))
+
+    caps = AllCaps(experiment=Caps(usd=0.2))
+    run_suite(suite(1), f"{agent}:solve", home=home, run="a", caps=caps, progress=Listening())
+    (told,) = notes
+    assert called == [0]
+    assert "the experiment's cap of 0.2 usd" in told
+    assert "20 of gpt-4o-mini without max_tokens (16,384)" in told
+    assert "a lower max_tokens lets more through" in told
+    resume_run("a", k=2, home=home, suite=suite(1), agent=f"{agent}:solve", progress=Listening())
+    run_suite(
+        suite(1), f"{agent}:solve", home=home, run="b", meta={"model": "of-our-own"}, caps=caps, progress=Listening()
+    )
+    assert "of-our-own: its limit is not known, so up to one call per caller beyond" in notes[-1]

@@ -175,9 +175,10 @@ def test_a_replay_without_a_baseline_says_what_to_do(
 
 
 def test_the_cap_on_dollars_is_a_hard_stop(project: pytest.Pytester, server: ModelServer) -> None:
+    made = len(server.calls)
     result = project.runpytest_subprocess("--ethogram-max-usd=0.0000001", "--ethogram-run=capped", "--ethogram-update")
-    assert len(server.calls) == 4
-    result.stdout.fnmatch_lines(["RECORDED *: 1 test, 1 of 1 attempts passed, 1 missing"])
+    assert len(server.calls) == made, "no call fits below it"
+    result.stdout.fnmatch_lines(["*0 of 0 attempts passed, * missing*"])
     assert {e.head.outcome.reason for e in run_of(project, "capped").entries if hasattr(e.head.outcome, "reason")} == {
         "cap.experiment"
     }

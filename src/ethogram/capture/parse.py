@@ -325,4 +325,5 @@ def usage_tokens(usage: Any) -> dict[str, int | None]:
 
 
 def _first(*values: Any) -> int | None:
-    return next((number for v in values if (number := as_int(v)) is not None), None)
+    """The first count; less than nothing is no count."""
+    return next((number for v in values if (number := as_int(v)) is not None and number >= 0), None)

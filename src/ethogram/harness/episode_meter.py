@@ -29,9 +29,14 @@ class EpisodeMeter:
         try:
             self._budget.reserve(want)
         except CapReached as reached:
-            if reached.level == "experiment":
-                self.experiment = reached
+            if not reached.may_pass:
+                self.refused(reached)
             raise
+
+    def refused(self, reached: CapReached) -> None:
+        """A call is not made; at the experiment's cap that ends the episode."""
+        if reached.level == "experiment":
+            self.experiment = reached
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Replace a reservation by what was really used."""

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +25,7 @@ from ethogram.perturbations.operator import checked_intensity
 from ethogram.perturbations.prompt import PromptOperator
 from ethogram.perturbations.tools import ToolOperator, ToolPerturbation
 from ethogram.plans import derived_seed
-from ethogram.prices import Budget, CallPrices, Metering
+from ethogram.prices import CallPrices, Metering
 from ethogram.prices.settings import price_list
 from ethogram.result import Result
 from ethogram.store import Home
@@ -36,6 +37,7 @@ from ethogram.wire.gateway.upstreams import PROVIDERS, upstreams_of
 from ethogram.wire.session_remote import RemoteSessions
 from ethogram.wire.stopping import StopEvent, on_stop_signals
 
+from .account import experiment_budget
 from .disturbance import Disturbance
 from .live import KillSwitch
 from .open_episodes import OpenEpisodes, OpenRules, Per
@@ -154,11 +156,12 @@ def run_gateway(
         gateway.close()
         raise
     switch, turns, collected = KillSwitch(store.run), sys.getswitchinterval(), gc.get_threshold()
+    account = ExitStack()
     try:
         books = read_books(store.run)
         check_spent(store.run, books, settings.caps, metering)
         rules = OpenRules(
-            budget=Budget("experiment", settings.caps.experiment, spent=books.total),
+            budget=account.enter_context(experiment_budget(store.run, settings.caps.experiment, books.total)),
             caps=settings.caps.episode,
             prices=metering.calls(),
             allow_unmetered=metering.allow_unmetered,
@@ -175,6 +178,7 @@ def run_gateway(
         result.exit_code = _until_over(settings.command, result, ready)
     finally:
         gateway.close()
+        account.close()
         sys.setswitchinterval(turns)
         gc.unfreeze()
         gc.set_threshold(*collected)

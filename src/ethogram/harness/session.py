@@ -13,12 +13,14 @@ from ethogram.errors import BadUsage, EthogramError, Sealed
 from ethogram.harness.engines.local import Engine, LocalEngine
 from ethogram.plans import Episode
 from ethogram.prices import Amounts, Budget
+from ethogram.prices.worst_case import promise
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, compact, lease
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suites.load import LoadedSuite
 from ethogram.traces import UNMETERED, UNSEEN, Missing, Scored, TraceId
 
+from .account import experiment_budget
 from .agents import SPENT, Agent
 from .answers import AnswersFor
 from .executor import EpisodeReport, Work
@@ -115,6 +117,10 @@ class Watcher(Protocol):
         """The run begins; `done` is what an earlier session did."""
         ...
 
+    def note(self, text: str) -> None:
+        """What people should know before the first episode."""
+        ...
+
     def done(self, report: EpisodeReport) -> None:
         """An episode ended."""
         ...
@@ -128,6 +134,9 @@ class Quiet:
     """A watcher that says nothing."""
 
     def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
         """Nothing."""
 
     def done(self, report: EpisodeReport) -> None:
@@ -223,8 +232,11 @@ class Session:
             watcher.done(done)
 
         if work:
-            budget = Budget("experiment", self.options.caps.experiment, spent=books.total)
-            with self._capture() as capture:
+            for level in ("experiment", "episode") if is_captured(self.agent, self.options) else ():
+                told = self._promise(level)
+                if told is not None:
+                    watcher.note(told)
+            with self._budget(books.total) as budget, self._capture() as capture:
                 engine = self._engine(budget, books.tasks, capture)
                 del books
                 try:
@@ -239,6 +251,20 @@ class Session:
         self.warnings += notes
         for words in notes:
             watcher.warn(words)
+
+    def _promise(self, level: str) -> str | None:
+        """What a cap promises, for the models of which the options speak."""
+        metering, stated = self.options.metering, self.options.meta.get("model")
+        own = [p.model for p in metering.prices or () if "*" not in p.model and "?" not in p.model]
+        models = [stated] if isinstance(stated, str) else own
+        return promise(level, getattr(self.options.caps, level), metering.calls(), models, time.time_ns())
+
+    def _budget(self, spent: Amounts) -> AbstractContextManager[Budget]:
+        """The budget of the run; on a cluster an actor keeps it for all machines."""
+        caps = self.options.caps.experiment
+        if self.options.engine == "ray":
+            return nullcontext(Budget("experiment", caps, spent=spent))
+        return experiment_budget(self.run, caps, spent)
 
     def _capture(self) -> AbstractContextManager[LiveCapture | None]:
         """Where model calls of this process are seen; workers elsewhere have gateways of their own."""

@@ -1,8 +1,9 @@
 """Nested budgets: an amount is reserved before a call, and the error names the limit that was reached.
 
-A call reserves what it may use, at every level from the experiment down to the episode, and settles what
-it really used. So a cap is never passed by more than one call's own size, and the error names the level
-that was reached. All levels share one lock: reservations of concurrent calls cannot slip past each other.
+A call reserves the most that it may use, at every level from the experiment down to the episode, and settles what
+it really used. So a cap is never passed by calls whose worst case is known, by others at most by one call of each
+caller, and the error names the level that was reached. All levels share one lock: reservations of concurrent calls
+cannot slip past each other.
 """
 
 from __future__ import annotations
@@ -54,20 +55,42 @@ class Caps(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CapReached(EthogramError):
-    """A budget is used up. `level` says whose: the agent may end in good order at its own episode's cap."""
+    """A budget is used up, or what is left is less than a call may use. `level` says whose: the agent may end in good
+    order at its own episode's cap."""
 
     exit_code = 2
 
-    def __init__(self, level: str, resource: Resource, cap: float, used: float) -> None:
-        """Say which cap, and how far it was used."""
+    def __init__(
+        self, level: str, resource: Resource, cap: float, used: float, open: float = 0.0, want: float = 0.0
+    ) -> None:
+        """Say which cap, how far it was used, what `open` calls may still use, and the most that this one may."""
         self.level = level
         self.resource = resource
         self.cap = cap
         self.used = used
-        super().__init__(level, resource, cap, used)  # what `pickle` makes it from again
+        self.open = open
+        self.want = want
+        self.advice = ""
+        """What would let the call through, where something would."""
+        super().__init__(level, resource, cap, used, open, want)  # what `pickle` makes it from again
+
+    @property
+    def left(self) -> float:
+        """What is neither used nor reserved."""
+        return max(0.0, self.cap - self.used - self.open)
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the call may fit once open calls have settled; a step is used by every call, so none comes back."""
+        fits = self.used + self.want <= self.cap * (1 + ROUNDING)
+        held = self.open > self.cap * ROUNDING  # what is left of sums that were given back is nothing
+        return self.resource in ("usd", "tokens") and self.want > 0 and held and fits
 
     def __str__(self) -> str:
-        return f"the {self.level}'s cap of {self.cap:g} {self.resource} is reached ({self.used:g} used)"
+        told = f"the {self.level}'s cap of {self.cap:g} {self.resource} is reached ({self.used:g} used)"
+        if not self.want or self.used >= self.cap or self.resource not in ("usd", "tokens"):
+            return told
+        return f"{told}: {self.left:.6g} is left, and this call may use up to {self.want:.6g}{self.advice}"
 
 
 class Unmetered(CapReached):
@@ -92,6 +115,10 @@ class Meter(Protocol):
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Replace a reservation by what was really used."""
+        ...
+
+    def refused(self, reached: CapReached) -> None:
+        """A call is not made, for what `reserve` raised; who waits and tries again does not say so."""
         ...
 
     def unmetered(self, resource: Resource, why: str) -> None:
@@ -158,6 +185,9 @@ class Budget:
             else:
                 self._count(want, used)
 
+    def refused(self, reached: CapReached) -> None:
+        """Nothing to remember."""
+
     def unmetered(self, resource: Resource, why: str) -> None:
         """A call used an unknown amount: raises `Unmetered` if any level has a cap on it."""
         for level in self._all_capped():
@@ -222,8 +252,9 @@ class Budget:
 
     def _check(self, want: Amounts) -> None:
         for name, cap in self.caps.items():
-            committed = getattr(self.used, name) + getattr(self.reserved, name)
+            used, open, wanted = getattr(self.used, name), getattr(self.reserved, name), getattr(want, name)
             # sums of cents are off in the sixteenth digit, and twenty calls of $0.05 fit into $1
             slack = cap * ROUNDING
-            if committed >= cap - slack or committed + getattr(want, name) > cap + slack:
-                raise CapReached(self.level, name, cap, committed)
+            # what open calls reserve bars only what may use something itself: most of it is given back
+            if used >= cap - slack or (wanted and used + open + wanted > cap + slack):
+                raise CapReached(self.level, name, cap, used, open, wanted)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,6 +24,13 @@ class Recorded(Protocol):
     output_tokens: int | None
     reasoning_tokens: int | None
     cost_usd: float | None
+
+    attributes: Any
+
+
+TIER = "service_tier"
+HOUR_WRITES = "cache_write_1h_tokens"
+"""Attributes of a model call: the tier that served it, and how many of its cache writes are kept for an hour."""
 
 
 class Metering(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -51,7 +59,7 @@ class CallPrices:
     def __init__(self, prices: PriceList) -> None:
         """Nothing is looked up yet."""
         self._prices = prices
-        self._of_day: dict[tuple[str | None, str | None, int], Quote | str] = {}
+        self._of_day: dict[tuple[str | None, str | None, str | None, int], Quote | str] = {}
 
     def cost(self, call: Recorded | Span) -> float | str:
         """Dollars of a call, or why they are unknown.
@@ -64,26 +72,47 @@ class CallPrices:
             return call.cost_usd
         if used is None:
             return "the call tells no token counts"
-        quote = self._quote(call.model, call.provider, call.start_ns or 0)
+        tier = _facts(call).get(TIER)
+        quote = self._quote(call.model, call.provider, call.start_ns or 0, tier if isinstance(tier, str) else None)
         return quote if isinstance(quote, str) else _bill(call, quote)
 
-    def _quote(self, model: str | None, provider: str | None, at_ns: int) -> Quote | str:
+    def rates_at_most(
+        self, model: str | None, provider: str | None, at_ns: int, tier: str | None, tokens: int
+    ) -> Rates | None:
+        """The dearest rates of a call with up to so many tokens of input; None where the model has no price."""
+        quote = self._quote(model, provider, at_ns, tier)
+        return None if isinstance(quote, str) else _rates_for(quote, tokens)
+
+    def _quote(self, model: str | None, provider: str | None, at_ns: int, tier: str | None) -> Quote | str:
         """A price is asked for once a day, and once a minute where it changes within a day."""
-        day = (model, provider, at_ns // DAY_NS)
+        day = (model, provider, tier, at_ns // DAY_NS)
         quote = self._of_day.get(day)
         if quote is None:
-            quote = self._of_day[day] = self._prices.quote(model, provider, moment(day[2] * DAY_NS))
+            quote = self._of_day[day] = self._prices.quote(model, provider, moment(day[3] * DAY_NS), tier)
         if isinstance(quote, Quote) and quote.hourly:
-            return self._prices.quote(model, provider, moment(at_ns // MINUTE_NS * MINUTE_NS))
+            return self._prices.quote(model, provider, moment(at_ns // MINUTE_NS * MINUTE_NS), tier)
         return quote
+
+
+def _facts(call: Recorded | Span) -> Mapping[str, Any]:
+    """Facts beside the counts, of a call that is being recorded; of a stored span they are a text elsewhere."""
+    return call.attributes if isinstance(call.attributes, Mapping) else {}
+
+
+def _rates_for(quote: Quote, tokens: int) -> Rates:
+    rates = quote.rates
+    for start, dearer in quote.tiers:
+        rates = dearer if tokens > start else rates
+    return rates
 
 
 def _bill(call: Recorded | Span, quote: Quote) -> float:
     fresh, cached, written = call.input_tokens or 0, call.cache_read_tokens or 0, call.cache_write_tokens or 0
     output = call.output_tokens or 0
     thought = min(call.reasoning_tokens or 0, output)
-    rates: Rates = quote.rates
-    for start, dearer in quote.tiers:
-        rates = dearer if fresh + cached + written > start else rates
+    rates = _rates_for(quote, fresh + cached + written)
     tokens = fresh * rates.fresh + cached * rates.cached + written * rates.cache_write
+    hourly = _facts(call).get(HOUR_WRITES)
+    if rates.cache_write_1h is not None and isinstance(hourly, int):
+        tokens += min(hourly, written) * (rates.cache_write_1h - rates.cache_write)
     return rates.per_call + (tokens + (output - thought) * rates.output + thought * rates.reasoning) / PER

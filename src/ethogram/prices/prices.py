@@ -22,6 +22,8 @@ PER = 1_000_000
 """All rates are dollars per this number of tokens."""
 CACHED_SHARE = 0.1
 """What a cached token costs beside a fresh one where an own price does not say."""
+ONE_HOUR = 2.0
+"""What a token costs that is written into a cache for an hour, beside a fresh one, where writing has a rate at all."""
 RECORDED = "recorded"
 """The provider of calls that a stored trace answered: nobody was asked, so they cost nothing."""
 FREE = frozenset({"local", RECORDED})
@@ -34,7 +36,10 @@ PriceOrigin = Literal["recorded", "priced", "own"]
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Dollars per million tokens; `reasoning` is a part of the output. `per_call` is a fee for the call itself."""
+    """Dollars per million tokens; `reasoning` is a part of the output. `per_call` is a fee for the call itself.
+
+    `cache_write_1h` is what is written for an hour, where that has a rate of its own.
+    """
 
     fresh: float
     cached: float
@@ -42,6 +47,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     output: float
     reasoning: float
     per_call: float = 0.0
+    cache_write_1h: float | None = None
 
 
 class Quote(NamedTuple):
@@ -79,15 +85,16 @@ class PriceList:
         """`table=False` leaves genai-prices out."""
         self.own = tuple(own)
         self._table = table
-        self._found: dict[tuple[str, str | None, datetime], Quote | str] = {}
+        self._found: dict[tuple[str, str | None, datetime, str | None], Quote | str] = {}
 
-    def quote(self, model: str | None, provider: str | None, when: datetime) -> Quote | str:
-        """The price of a model at a moment, or the reason why there is none."""
+    def quote(self, model: str | None, provider: str | None, when: datetime, tier: str | None = None) -> Quote | str:
+        """The price of a model at a moment, or the reason why there is none; `tier` is the service tier of the call,
+        which own prices do not tell apart."""
         if not model:  # only a price for whatever there is can be meant
             return self._own("", provider, when.date()) or "the log does not name the model"
-        key = (model, provider, when)
+        key = (model, provider, when, tier)
         if key not in self._found:
-            self._found[key] = self._own(model, provider, when.date()) or self._listed(model, provider, when)
+            self._found[key] = self._own(model, provider, when.date()) or self._listed(model, provider, when, tier)
         return self._found[key]
 
     def _own(self, model: str, provider: str | None, day: date) -> Quote | None:
@@ -95,31 +102,50 @@ class PriceList:
         fitting.sort(key=lambda p: (p.model != model, p.provider is None))
         return Quote(fitting[0].rates, (), "own", fitting[0].model) if fitting else None
 
-    def _listed(self, model: str, provider: str | None, when: datetime) -> Quote | str:
+    def _listed(self, model: str, provider: str | None, when: datetime, tier: str | None) -> Quote | str:
         late = [p for p in self.own if p.model == model]
         if late:
             return f"your own price is not for {when.date()}"
         if not self._table:
             return "the model is not in the price list"
-        return listed_price(model, provider, when)
+        return listed_price(model, provider, when, tier)
 
 
-def listed_price(model: str, provider: str | None, when: datetime) -> Quote | str:
-    """The price of genai-prices; `provider/model` is understood as well."""
+def listed_price(model: str, provider: str | None, when: datetime, tier: str | None = None) -> Quote | str:
+    """The price of genai-prices; `provider/model` is understood as well, and rates of a service tier that has some."""
     from genai_prices import Usage, calc_price  # 0.2 s: only who prices pays
 
-    tried = [(model, provider)]
-    if "/" in model:
-        first, _, rest = model.partition("/")
-        tried += [(rest, first)] if provider is None else [(rest, provider)]
-    for name, at in tried:
+    context = None if tier is None else {"processing" if tier == "batch" else "service_tier": tier}
+    for name, at in _spellings(model, provider):
         try:
-            found = calc_price(Usage(input_tokens=0), name, provider_id=at, genai_request_timestamp=when)
+            found = calc_price(
+                Usage(input_tokens=0), name, provider_id=at, genai_request_timestamp=when, price_context=context
+            )
         except LookupError:
             continue
         return _quote(found)
     where = f"of provider {provider!r} " if provider else ""
     return f"the model {where}is not in the price table"
+
+
+def _spellings(model: str, provider: str | None) -> list[tuple[str, str | None]]:
+    """Names under which a model may be listed, each with its provider."""
+    first, slash, rest = model.partition("/")
+    return [(model, provider), *([(rest, first if provider is None else provider)] if slash else [])]
+
+
+@lru_cache(maxsize=256)
+def context_window(model: str, provider: str | None) -> int | None:
+    """The most tokens that a call of a model can hold, input and output together; None where the table has none."""
+    from genai_prices.data_snapshot import get_snapshot
+
+    for name, at in _spellings(model, provider):
+        try:
+            window: int | None = get_snapshot().find_provider_model(name, None, at, None)[1].context_window
+        except LookupError:
+            continue
+        return window
+    return None
 
 
 @lru_cache(maxsize=64)
@@ -143,7 +169,10 @@ def _quote(found: Any) -> Quote | str:
     return Quote(_rates(price, 0), tiers, "priced", matched, hourly)
 
 
-_TABLE_KEYS = ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok", "output_reasoning_mtok")
+_TABLE_KEYS = (
+    *("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok"),
+    *("output_mtok", "output_reasoning_mtok"),
+)
 
 
 def _versions(prices: Any) -> Sequence[Any]:
@@ -163,7 +192,7 @@ def _rates(price: Any, total: int) -> Rates:
     fresh, output = rate["input_mtok"], rate["output_mtok"]
     assert fresh is not None
     assert output is not None
-    cached, written, thought = (rate[k] for k in ("cache_read_mtok", "cache_write_mtok", "output_reasoning_mtok"))
+    cached, written, hour, thought = (rate[k] for k in _TABLE_KEYS[1:4] + _TABLE_KEYS[5:])
     fee = price.requests_kcount
     return Rates(
         fresh=fresh,
@@ -172,6 +201,7 @@ def _rates(price: Any, total: int) -> Rates:
         output=output,
         reasoning=output if thought is None else thought,
         per_call=0.0 if fee is None else float(getattr(fee, "base", fee)) / 1000,
+        cache_write_1h=hour if hour is not None or written is None or written <= fresh else ONE_HOUR * fresh,
     )
 
 

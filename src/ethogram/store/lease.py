@@ -124,10 +124,15 @@ def vanished(files: Files, path: str) -> NotFound:
 
 def renew(files: Files, path: str, name: str, *, alone: bool = False, session: bool = False) -> Lease:
     """Publish a lease, or publish it again: on other machines a lease is believed only so long."""
-    pid = os.getpid()
-    lease = Lease(pid, _machine(), _own_birth(pid), time.time_ns(), alone, session)
+    lease = own_lease(alone=alone, session=session)
     files.publish(_path(path, name), msgspec.json.encode(lease))
     return lease
+
+
+def own_lease(*, alone: bool = False, session: bool = False) -> Lease:
+    """A lease of this process, as of now; nobody knows of it yet."""
+    pid = os.getpid()
+    return Lease(pid, _machine(), _own_birth(pid), time.time_ns(), alone, session)
 
 
 def release_lease(files: Files, path: str, name: str) -> None:

@@ -13,9 +13,10 @@ from typing import Any, Unpack
 from ethogram.capture.builder import TraceBuilder
 from ethogram.capture.draft import Draft, PlacedFields, SpanFields, check_fields
 from ethogram.capture.parse import to_json
-from ethogram.prices import NOTHING, Amounts, CallPrices, Meter, PriceList
+from ethogram.prices import NOTHING, Amounts, CallPrices, CapReached, Meter, PriceList
 from ethogram.prices.budget import Resource
 from ethogram.prices.prices import RECORDED
+from ethogram.prices.worst_case import CallSize, WorstCase, worst_case
 from ethogram.traces import Kind, Message, Text, ToolCall, ToolResult, begins_as_error, tokens_of
 
 from .clock import Clock, SystemClock
@@ -37,6 +38,9 @@ class Unlimited:
 
     def settle(self, want: Amounts, used: Amounts) -> None:
         """Nothing is counted."""
+
+    def refused(self, reached: CapReached) -> None:
+        """Nothing is refused."""
 
     def unmetered(self, resource: Resource, why: str) -> None:
         """Nothing is capped."""
@@ -130,6 +134,10 @@ class Recorder:
             helps = f"; give it with --price '{draft.model or '*'}=FRESH/OUTPUT'" if used is not None else ""
             gaps["usd"] = f"{name} has no price ({cost}){helps}"
         return gaps
+
+    def worst_case(self, model: str | None, provider: str | None, size: CallSize) -> WorstCase:
+        """The most that a model call can use by the prices of this trace."""
+        return worst_case(self._prices, model, provider, self._clock.now_ns(), size)
 
     def check_budget(self) -> None:
         """Raise `CapReached` where nothing is left: for calls whose use cannot be reserved."""
@@ -239,17 +247,30 @@ class Recorder:
             raise
         self.tell_gaps(self.end_model(draft, want))
 
-    def begin_model(self, want: Amounts, name: str = "chat", **fields: Unpack[PlacedFields]) -> Draft:
-        """Reserve what a model call may use at most and begin its span; raises `CapReached` where nothing is left.
+    def begin_model(
+        self, want: Amounts, name: str = "chat", *, waits: bool = False, **fields: Unpack[PlacedFields]
+    ) -> Draft:
+        """Reserve what a model call may use at most and begin its span; raises `CapReached` where it does not fit.
 
+        Who `waits` tries again if it may fit later, so that the call is not refused yet.
         `model` is the way to call it around a block; this and `end_model` are for calls that other threads see pass.
         """
         check_fields("Recorder.begin_model", fields)  # before anything is reserved, which nobody would give back
-        self._meter.reserve(want)
+        try:
+            self._meter.reserve(want)
+        except CapReached as reached:
+            if not (waits and reached.may_pass):
+                self._meter.refused(reached)
+            raise
         return self.begin("model", name, **fields)
 
-    def end_model(self, draft: Draft, want: Amounts, error: BaseException | str | None = None) -> dict[Resource, str]:
-        """Settle what a call used and end its span; gives what could not be counted of it, for `tell_gaps`."""
+    def end_model(
+        self, draft: Draft, want: Amounts, error: BaseException | str | None = None, *, uncertain: bool = False
+    ) -> dict[Resource, str]:
+        """Settle what a call used and end its span; gives what could not be counted of it, for `tell_gaps`.
+
+        An `uncertain` call, whose provider did not say what it used, keeps all that was reserved for it.
+        """
         draft.status = "unset" if error is None else "error"
         if self.served_aside:
             self.served_aside -= 1
@@ -258,6 +279,8 @@ class Recorder:
         else:
             gaps = self.price(draft)
         used = Amounts(steps=1, tokens=tokens_of(draft) or 0, usd=draft.cost_usd or 0.0)
+        if uncertain:
+            used = Amounts(steps=1, tokens=max(used.tokens, want.tokens), usd=max(used.usd, want.usd))
         self._meter.settle(want, used)
         self.end(draft, error)
         return gaps

@@ -109,12 +109,12 @@ class BudgetActor:
             self._tasks[task] = Budget("task", self._task_caps, spent=self._task_spent.get(task))
         return self._tasks[task]
 
-    def take(self, task: str | None, want: Amounts) -> tuple[str, str, float, float] | None:
+    def take(self, task: str | None, want: Amounts) -> tuple[Any, ...] | None:
         """Set aside, or say which cap is reached."""
         try:
             self._budget(task).take(want)
         except CapReached as reached:
-            return reached.level, reached.resource, reached.cap, reached.used
+            return reached.args
         return None
 
     def give_back(self, task: str | None, want: Amounts) -> None:

@@ -15,11 +15,12 @@ from ethogram.prices import Amounts, CapReached
 from ethogram.traces import Param
 
 from .call import ENDED, Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
+from .call_size import call_size, what_fits
 from .client import ClientSide
 from .connections import Connections
 from .deferred import Later
 from .forwarding import forwarded
-from .protocols import estimated_usage
+from .protocols import settled_usage
 from .registered_episode import ABOUT_THE_EPISODE, Joined
 from .reply_passage import ReplyPassage
 from .reply_rest import reply_rest
@@ -27,11 +28,10 @@ from .upstream_http import UpstreamFailed
 from .upstreams import Upstream
 
 WANT = Amounts(steps=1)
-"""What is reserved for a call: its size is not known before, so it is refused only where nothing is left.
-
-The limit that a client sets (`max_tokens`) is no estimate: calls use a small part of it, and reserving it would stop
-agents far below their cap.
-"""
+"""What is reserved for a call that costs nothing, or that nothing can refuse."""
+MOST_WAIT_SECONDS = 120.0
+"""How long a call waits for open ones to settle, where it may fit then; clients give up after ten minutes."""
+LONGEST_PAUSE_SECONDS = 0.1
 LARGE = 1 << 20
 """Bodies above this size are worked through in another thread."""
 ASIDE = 1 << 17
@@ -75,6 +75,7 @@ class Exchange:
         """Whether it is being recorded in another thread, or was."""
         self._watcher: asyncio.Task[None] | None = None
         self._note = ""
+        self._want = WANT
 
     @property
     def complete(self) -> bool:
@@ -175,9 +176,9 @@ class Exchange:
             self._later.drain()
             self._later.busy()
         try:
-            self._draft = self.joined.record.begin_model(WANT, **self._fields(upstream))
+            self._draft = await self._reserved(upstream, body)
         except CapReached as reached:
-            await self._refuse(client, self.joined.refuse_cap(reached), upstream)
+            await self._refuse(client, self.joined.ended() or self.joined.refuse_cap(reached), upstream)
             return
         self.joined.calls += 1
         try:
@@ -193,6 +194,27 @@ class Exchange:
         finally:
             await response.aclose()
         await self._record(failure, len(body))
+
+    async def _reserved(self, upstream: Upstream, body: bytes) -> Draft:
+        """Set aside the most that the call can use, and begin its span. Where that does not fit while other calls are
+        open, wait for them; raises `CapReached` where it does not fit then either."""
+        record, request = self.joined.record, self.request
+        most = record.worst_case(request.model, upstream.provider, call_size(request, body))
+        self._want = most.amounts
+        clock = asyncio.get_running_loop().time
+        until, pause = clock() + MOST_WAIT_SECONDS, 0.001
+        while True:
+            waits = clock() < until and self.joined.ended() is None
+            try:
+                return record.begin_model(self._want, waits=waits, **self._fields(upstream))
+            except CapReached as reached:
+                if not (waits and reached.may_pass):
+                    reached.advice = what_fits(reached, most, request)
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            if self._later is not None:
+                self._later.drain()  # what is over, but not recorded yet, gives back what it reserved
 
     async def _record(self, failure: str | None, size: int) -> None:
         """Record the call that is over; where it is large, in another thread, which nothing interrupts."""
@@ -302,10 +324,16 @@ class Exchange:
             failure = reply.error or (None if reply.complete else "the reply broke off")
         usage = None
         if reply is not None and not unsent and not failed_status:
-            usage = _usage(self.request, reply)
+            usage = settled_usage(self.request, reply)
         self._fill(draft, reply or ModelReply(), usage)
         unread = reply is None and not failed_status
-        gaps = joined.record.end_model(draft, WANT, failure or ("the reply could not be read" if unread else None))
+        paid = not unsent and not failed_status
+        gaps = joined.record.end_model(
+            draft,
+            self._want,
+            failure or ("the reply could not be read" if unread else None),
+            uncertain=paid and (usage is None or usage.estimated),
+        )
         if unread:
             joined.count_unread("a reply of a model could not be read")
         try:
@@ -360,19 +388,3 @@ class Exchange:
             self.joined.asked.add(reply.message, draft.end_ns or self.started_ns)
         for policy in (*self.joined.faults, *self.joined.policies):
             policy.done(self.request, reply)
-
-
-def _usage(request: ModelRequest, reply: ModelReply) -> Usage:
-    """What a reply says that it used; where it says nothing, or broke off before it could, an estimate."""
-    told = reply.usage
-    if told is not None and reply.complete:
-        return told
-    estimate = estimated_usage(request, reply)
-    if told is None or told.input_tokens is None:
-        return estimate
-    return msgspec.structs.replace(
-        told,
-        output_tokens=max(told.output_tokens or 0, estimate.output_tokens or 0),
-        reasoning_tokens=told.reasoning_tokens or estimate.reasoning_tokens,
-        estimated=True,
-    )

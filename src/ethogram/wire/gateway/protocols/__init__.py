@@ -5,7 +5,7 @@ from __future__ import annotations
 from ethogram.wire.gateway.call import ProtocolName, WireProtocol
 
 from .anthropic_messages import AnthropicMessages
-from .estimate import estimated_usage
+from .estimate import estimated_usage, settled_usage
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 
@@ -25,4 +25,4 @@ def protocol_for(method: str, path: str) -> WireProtocol | None:
     return next((p for p in PROTOCOLS.values() if p.serves(method.upper(), plain)), None)
 
 
-__all__ = ["PROTOCOLS", "estimated_usage", "protocol_for"]
+__all__ = ["PROTOCOLS", "estimated_usage", "protocol_for", "settled_usage"]

@@ -20,6 +20,7 @@ from .document import (
     json_object,
     made_id,
     params_of,
+    reply_limit,
     reworded,
     setting_changes,
     spliced,
@@ -54,7 +55,6 @@ class AnthropicMessages:
     def request(self, body: bytes) -> ModelRequest:
         """What is asked, the system prompt as the first message; raises `ValueError` for a body without messages."""
         document = _request(body)
-        limit = document.get("max_tokens")
         return ModelRequest(
             protocol=self.name,
             model=as_name(document.get("model")) or None,
@@ -62,7 +62,7 @@ class AnthropicMessages:
             tools=definitions_of(document),
             params=params_of(document, _KNOWN),
             stream=document.get("stream") is True,
-            at_most_tokens=limit if isinstance(limit, int) else None,
+            at_most_tokens=reply_limit(document, "max_tokens"),
         )
 
     def reply(self, body: bytes) -> ModelReply:

@@ -65,6 +65,12 @@ def usage_record(usage: Any) -> Usage | None:
     return msgspec.convert(counts, Usage) if any(v is not None for v in counts.values()) else None
 
 
+def reply_limit(document: dict[str, Any], *names: str) -> int | None:
+    """The most tokens that a client allows an answer; what is less than one is no limit."""
+    limits = [value for name in names if isinstance(value := document.get(name), int) and value > 0]
+    return max(limits, default=None)
+
+
 def all_input(usage: Usage) -> int:
     """Fresh input and cache together, as OpenAI counts it."""
     return (usage.input_tokens or 0) + (usage.cache_read_tokens or 0) + (usage.cache_write_tokens or 0)

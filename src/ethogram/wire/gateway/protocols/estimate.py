@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from ethogram.capture.parse import to_json
 from ethogram.traces import File, Message, Reasoning, Text, ToolCall
 from ethogram.wire.gateway.call import ModelReply, ModelRequest, Usage
@@ -39,6 +41,22 @@ def estimated_usage(request: ModelRequest, reply: ModelReply) -> Usage:
         input_tokens=given if request.continues is None else None,
         output_tokens=sum(_message_tokens(m) - _MESSAGE for m in answers),
         reasoning_tokens=reasoning or None,
+        estimated=True,
+    )
+
+
+def settled_usage(request: ModelRequest, reply: ModelReply) -> Usage:
+    """What a reply says that it used; where it says nothing, or broke off before it could, an estimate."""
+    told = reply.usage
+    if told is not None and reply.complete and None not in (told.input_tokens, told.output_tokens):
+        return told
+    estimate = estimated_usage(request, reply)
+    if told is None or told.input_tokens is None:
+        return estimate
+    return msgspec.structs.replace(
+        told,
+        output_tokens=max(told.output_tokens or 0, estimate.output_tokens or 0),
+        reasoning_tokens=told.reasoning_tokens or estimate.reasoning_tokens,
         estimated=True,
     )
 

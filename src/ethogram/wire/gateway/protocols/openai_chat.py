@@ -22,6 +22,7 @@ from .document import (
     made_id,
     params_of,
     prepended,
+    reply_limit,
     result_content,
     reworded,
     setting_changes,
@@ -50,7 +51,7 @@ class OpenAIChat:
     def request(self, body: bytes) -> ModelRequest:
         """What is asked; raises `ValueError` for a body without messages."""
         document = _request(body)
-        limit = document.get("max_completion_tokens") or document.get("max_tokens")
+        limit = reply_limit(document, "max_completion_tokens", "max_tokens")
         choices = document.get("n")
         return ModelRequest(
             protocol=self.name,
@@ -59,7 +60,7 @@ class OpenAIChat:
             tools=definitions_of(document),
             params=params_of(document, _KNOWN),
             stream=document.get("stream") is True,
-            at_most_tokens=limit * (choices if isinstance(choices, int) else 1) if isinstance(limit, int) else None,
+            at_most_tokens=None if limit is None else limit * (max(choices, 1) if isinstance(choices, int) else 1),
         )
 
     def reply(self, body: bytes) -> ModelReply:

@@ -22,6 +22,7 @@ from .document import (
     error_text,
     json_object,
     params_of,
+    reply_limit,
     setting_changes,
     spliced,
     split_error,
@@ -45,7 +46,6 @@ class OpenAIResponses:
     def request(self, body: bytes) -> ModelRequest:
         """What is asked, instructions as the first message; raises `ValueError` for a body that is no request."""
         document = _request(body)
-        limit = document.get("max_output_tokens")
         conversation = document.get("conversation")
         named = conversation.get("id") if isinstance(conversation, dict) else conversation
         return ModelRequest(
@@ -55,7 +55,7 @@ class OpenAIResponses:
             tools=definitions_of(document),
             params=params_of(document, _KNOWN),
             stream=document.get("stream") is True,
-            at_most_tokens=limit if isinstance(limit, int) else None,
+            at_most_tokens=reply_limit(document, "max_output_tokens"),
             continues=as_name(document.get("previous_response_id") or named) or None,
         )
 
