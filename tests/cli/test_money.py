@@ -58,11 +58,11 @@ def one_by_one(*args: str) -> tuple[str, ...]:
 
 def test_tokens_of_a_known_model_are_dollars_at_once_so_a_cap_on_dollars_stops(document, suite):
     options = one_by_one("-k", "30", "--run", "a", "--max-usd", "1")
-    found = document("run", suite, "--agent", "agent.py:priced", *options)
+    found = document("run", suite, "--agent", "agent.py:priced", *options, code=2)
     assert found["stopped"] == "cap.experiment"
     assert found["cost_usd"] == pytest.approx(3 * PRICE)  # the third call begins below the cap and ends above it
     assert found["tokens"] == 360_000
-    more = document("run", "--resume", "a", "--max-usd", "1.5", "--workers", "1")
+    more = document("run", "--resume", "a", "--max-usd", "1.5", "--workers", "1", code=2)
     assert more["cost_usd"] == pytest.approx(4 * PRICE), "what the first session spent counts"
 
 
@@ -80,9 +80,8 @@ def test_an_agent_that_does_not_say_that_it_records_all_is_refused_under_a_cap(c
         assert "--allow-unmetered" in said.err
     assert document("runs")["runs"] == []
     said = call("run", suite, "--agent", "agent.py:bare", "--run", "captured", "--max-usd", "1")
-    assert said.code == 64
-    assert "cap on usd cannot be enforced: no model call of the agent was captured" in said.out.replace("\n", " ")
-    assert "--allow-unmetered" in said.out
+    assert said.code == 0
+    assert "no model call was seen in 1 of 1 attempts: its connections are seen" in said.out.replace("\n", " ")
     found = document("run", suite, "--agent", "agent.py:bare", "--run", "a", "--max-usd", "1", "--allow-unmetered")
     assert (found["cost_usd"], found["tokens"], found["at_least_usd"]) == (None, None, 0)
 

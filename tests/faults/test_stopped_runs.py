@@ -109,13 +109,13 @@ def test_the_kill_switch_gives_130_and_resume_goes_on(place: Path) -> None:
     assert (code, told["scored"], told["not_run"], told["stopped"]) == (0, 400, 0, None)
 
 
-def test_a_run_that_ends_at_its_budget_is_done(place: Path) -> None:
+def test_a_run_that_its_budget_ended_before_its_plan_says_so(place: Path) -> None:
     code, out, _ = run(place, "world.py", "--agent", "world.py:steady", "--max-usd", "0.1", "--run", "night")
-    assert code == 0
+    assert code == 2
     assert "stopped: the experiment's budget is used up; resume with: ethogram run --resume night --max-usd MORE" in out
     code, out, _ = run(place, "--resume", "night", "--json")
     told = json.loads(out)
-    assert (code, told["stopped"]) == (0, "cap.experiment")
+    assert (code, told["stopped"]) == (2, "cap.experiment")
     assert told["cost_usd"] <= 0.1 + 0.01
     code, out, _ = run(place, "--resume", "night", "--max-usd", "1", "--retry", "cap.experiment", "--json")
     told = json.loads(out)

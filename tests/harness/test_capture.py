@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ethogram.errors import BadUsage
+from ethogram.findings.findings import findings
 from ethogram.harness.environment import Environment
 from ethogram.harness.options import AllCaps
 from ethogram.harness.session import Quiet
@@ -206,7 +207,7 @@ def test_a_cap_stops_an_agent_and_is_no_crash(home: Home, server: ModelServer, a
     (entry,) = home.run("a").entries
     (label,) = [x for x in home.run("a").labels() if x.name == "stopped_by"]
     assert (label.value, result.crashed, result.scored, result.successes) == ("cap.tokens", 0, 1, 0)
-    assert (entry.totals.model_calls, len(server.calls)) == (1, 1)
+    assert (entry.totals.model_calls, len(server.calls)) == (2, 1), "a refused call is a step, and was not made"
     assert result.tokens is not None
 
 
@@ -231,9 +232,13 @@ def test_an_agent_that_calls_no_model_costs_an_unknown_amount(home: Home, tmp_pa
     spec = f"{tmp_path / 'plain.py'}:solve"
     result = run_suite(suite(), spec, home=home, run="free")
     assert (result.successes, result.cost_usd, result.tokens, result.stopped) == (2, None, None, None)
-    capped = run_suite(suite(), spec, home=home, run="capped", caps=AllCaps(experiment=Caps(usd=1.0)), workers=1)
-    assert (capped.stopped, capped.not_run) == ("unmetered", 1)
-    assert "no model call of the agent was captured or recorded" in (capped.why or "")
+    caps = AllCaps(experiment=Caps(usd=1.0))
+    capped = run_suite(suite(), spec, home=home, run="capped", caps=caps, workers=1)
+    assert (capped.stopped, capped.scored, capped.cost_usd) == (None, 2, None), "its connections are seen"
+    assert capped.unseen == (
+        "no model call was seen in 2 of 2 attempts: its connections are seen, so caps count them as nothing",
+    )
+    assert resume_run("capped", k=2, home=home, suite=suite(), agent=spec).scored == 4
     allowed = run_suite(
         suite(),
         spec,
@@ -382,3 +387,81 @@ def test_before_it_starts_a_capped_run_says_how_many_calls_fit(home: Home, serve
         suite(1), f"{agent}:solve", home=home, run="b", meta={"model": "of-our-own"}, caps=caps, progress=Listening()
     )
     assert "of-our-own: its limit is not known, so up to one call per caller beyond" in notes[-1]
+
+
+SOMETIMES = """
+import openai, sys
+prompt = sys.stdin.read()
+if prompt.startswith("q0"):
+    openai.OpenAI(api_key="k").chat.completions.create(
+        model="gpt-4o-mini", messages=[{"role": "user", "content": "?"}], max_tokens=1000
+    )
+print(prompt + ":6", end="")
+"""
+
+
+def test_a_command_that_called_nobody_counts_as_the_dearest_attempt_so_far(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sometimes.py").write_text(SOMETIMES)
+    spec = f"cmd: {sys.executable} {tmp_path / 'sometimes.py'}"
+    usage = Usage(input_tokens=100, output_tokens=1000)
+    call = (100 * 0.15 + 1000 * 0.6) / 1e6
+    caps = AllCaps(experiment=Caps(usd=3.5 * call))
+    with serve_model(lambda request: text_reply("x", usage=usage)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
+        result = run_suite(suite(6), spec, home=home, run="a", caps=caps, workers=1)
+    assert (result.stopped, result.successes) == ("cap.experiment", 4), "one that is known, three that count like it"
+    assert result.at_least_usd == pytest.approx(call)
+    assert "no model call was seen in 3 of" in result.unseen[0]
+    assert "do not cover those before the first" in result.unseen[0]
+    bounded = AllCaps(experiment=Caps(usd=1.0), episode=Caps(usd=0.4))
+    (tmp_path / "sometimes.py").write_text(SOMETIMES.replace("q0", "never"))
+    last = run_suite(suite(6), spec, home=home, run="b", caps=bounded, workers=1)
+    assert (last.stopped, last.scored) == ("cap.experiment", 3), "each counts as the episode's own cap"
+
+
+CRASHING = """
+def solve(task):
+    raise ValueError("before the first call")
+"""
+
+
+def test_an_agent_that_crashes_before_its_first_call_stays_in_the_denominator(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "crashing.py").write_text(CRASHING)
+    caps = AllCaps(experiment=Caps(usd=1.0))
+    result = run_suite(suite(3), f"{tmp_path / 'crashing.py'}:solve", home=home, run="a", caps=caps)
+    assert (result.stopped, result.scored, result.crashed, result.missing) == (None, 3, 3, {})
+
+
+SWALLOWING = """
+import openai
+client = openai.OpenAI(api_key="k", max_retries=0)
+
+def solve(task):
+    for _ in range(2):
+        try:
+            client.chat.completions.create(model="gpt-4o-mini", messages=[{"role": "user", "content": "?"}])
+        except openai.OpenAIError:
+            pass
+    return task.prompt + ":6"
+"""
+
+
+def test_a_success_of_which_a_cap_refused_a_call_is_counted_as_cut_off(
+    home: Home, server: ModelServer, tmp_path: Path
+) -> None:
+    (tmp_path / "swallowing.py").write_text(SWALLOWING)
+    spec = f"{tmp_path / 'swallowing.py'}:solve"
+    result = run_suite(suite(1), spec, home=home, run="a", caps=AllCaps(episode=Caps(steps=1)))
+    assert (result.successes, result.cut_off, result.cut_off_successes, len(server.calls)) == (1, 1, 1, 1)
+    run = home.run("a")
+    (entry,) = run.entries
+    passed, refused = run.trace(entry).steps
+    assert (passed.status, refused.status) == ("ok", "error")
+    told = run.trace(entry).text(refused.error)
+    assert told.startswith("refused by the budget: the episode's cap of 1 steps is reached")
+    assert result.cost_usd == pytest.approx(passed.cost_usd), "what was not made cost nothing"
+    assert entry.head.meta["cut_off"] == "cap.steps"
+    found = findings(run.trace(entry), 0.5)
+    assert [f.step for f in found if f.cls == "budget"] == [1]

@@ -217,7 +217,7 @@ def test_a_service_under_the_users_gateway_is_captured_by_its_header(
             request, *calls = sorted(run.spans(entry), key=lambda s: s.seq)
             assert (request.kind, {s.parent_id for s in calls}) == ("agent", {request.span_id})
         capped = run_suite(suite(1), service.address, run="b", caps=AllCaps(episode=Caps(steps=1)), **capture)
-        assert (capped.model_calls, capped.crashed) == (1, 0)
+        assert (capped.model_calls, capped.crashed) == (2, 0)
         assert {x.value for x in home.run("b").labels() if x.name == "stopped_by"} == {"cap.steps"}
         assert users.unattributed == 0
         without = run_suite(suite(1), service.address, run="c", home=home)

@@ -92,6 +92,9 @@ def command(
 ) -> int:
     """Run an agent K times on every task of a suite, within budgets; stop it and resume it at any moment.
 
+    Exit codes: 0 done, 2 nothing was scored or the budget ended it before its plan, 64 bad input or a cap that could
+    not be kept, 130 stopped.
+
     Example: `ethogram run suite/ --agent agent.py:solve -k 5 --max-usd 2`
     """
     named = {
@@ -163,11 +166,9 @@ PRICE_HINT = " --retry cap.experiment --price MODEL=FRESH/OUTPUT"
 
 
 def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
-    """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured.
-
-    A run that ends at its budget did what it was told.
-    """
-    stopped = {"killed": 130, "interrupted": 130, "unmetered": 64}
+    """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured or its
+    budget ended it before its plan."""
+    stopped = {"killed": 130, "interrupted": 130, "unmetered": 64, "cap.experiment": 2}
     code = stopped.get(result.stopped or "", 0 if result.measurable else 2)
     if result.replays is not None and not result.stopped:
         code = 1 if result.failures or result.not_run else 0
@@ -205,6 +206,12 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
         why = result.why or STOPPED.get(result.stopped, result.stopped)
         told = f"stopped: {why}; resume with: ethogram run --resume {result.run}{more}"
         out.print(told, style="yellow", markup=False)
+    if result.cut_off:
+        among = f", and {result.cut_off_successes:,} of them succeeded" if result.scored else ""
+        told = f"note: a cap refused calls in {plural(result.cut_off, 'attempt')}{among}"
+        out.print(told, style="yellow", markup=False)
+    for told in result.unseen:
+        out.print(f"note: {told}", style="yellow", markup=False, soft_wrap=True)
     for warning in result.warnings:
         out.print(f"note: {warning}", style="yellow", markup=False)
     broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))

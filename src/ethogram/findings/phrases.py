@@ -77,10 +77,11 @@ NOTHING_FOUND = re.compile(
 
 CONTEXT_FULL = re.compile(
     r"context.?(?:length|window)\s*(?:_?exceeded|limit)|maximum\s+context|prompt\s+is\s+too\s+long|too\s+many\s+tokens"
-    r"|max(?:imum)?\s+(?:steps|iterations|turns)\s+(?:reached|exceeded)",
+    r"|max(?:imum)?\s+(?:steps|iterations|turns)\s+(?:reached|exceeded)|^refused by the budget: ",
     re.IGNORECASE,
 )
-"""A model call failed because the conversation is longer than the model allows, or an agent has no steps left."""
+"""A model call failed because the conversation is longer than the model allows, an agent has no steps left, or a cap
+did not let it out."""
 
 VALUE_ERROR = re.compile(
     r"""not\s+found|no\s+such|does\s+not\s+(?:exist|match|add\s+up|belong)|doesn['’]t\s+(?:exist|match)|not\s+exist

@@ -19,7 +19,20 @@ from ethogram.errors import BadInput, EthogramError, MachineFailure
 from ethogram.plans import Condition
 from ethogram.prices import NOTHING, Amounts, CapReached, Unmetered
 from ethogram.suites.blame import outcome_after_stop, outcome_without_checks
-from ethogram.traces import END_STATE, UNMETERED, UNSEEN, Label, Missing, Outcome, Reason, Scored, cut_whole
+from ethogram.traces import (
+    CUT_OFF,
+    END_STATE,
+    OUTSIDE,
+    SILENT,
+    UNMETERED,
+    UNSEEN,
+    Label,
+    Missing,
+    Outcome,
+    Reason,
+    Scored,
+    cut_whole,
+)
 from ethogram.wire.context import recording
 from ethogram.wire.recorder import Recorder
 
@@ -65,6 +78,8 @@ class Attempt:
         self.capture: EpisodeCapture | None = None
         self.answers: Answers | None = None
         self.acted = False
+        self.assumed = Amounts()
+        """What its caps count for calls that nobody saw."""
 
     async def run(self) -> tuple[Outcome, Fault | None]:
         """Carry out; gives the outcome, and the fault if the world was to blame."""
@@ -226,21 +241,30 @@ class Attempt:
             await in_thread(finish_spans, self.record)
 
     def _count_unseen(self, capture: EpisodeCapture) -> None:
-        """Where no call passed the gateway, nobody knows what the agent used."""
+        """Where no call passed the gateway, nobody knows what the agent used.
+
+        Its caps count it as nothing where its connections are seen or its network is closed, else as the dearest
+        attempt so far, else as its own cap.
+        """
+        executor, used = self.executor, self.budget.used
+        if capture.refused is not None and capture.refused.cap is not None:
+            self.builder.meta[CUT_OFF] = f"cap.{capture.refused.cap.resource}"
+        if capture.outside_hosts:
+            self.builder.meta[OUTSIDE] = ", ".join(sorted(capture.outside_hosts))
         if capture.unread:
             self.meter.unknown.add(UNSEEN)
-        if not self.acted or capture.calls or capture.refused is not None:
+        if not self.acted or capture.calls or capture.unread or capture.refused is not None:
+            executor.dearest.usd = max(executor.dearest.usd, used.usd)
+            executor.dearest.tokens = max(executor.dearest.tokens, used.tokens)
             return
-        why = "no model call of the agent was captured or recorded, so what it used is not known"
-        if self.builder.model_calls:
-            why = (
-                "none of the agent's model calls was captured, so nothing tells if those that it recorded are all; if "
-                'they are, say so with meters = ("tokens", "usd") of its function'
-            )
-        self.meter.unknown.add(UNSEEN)
-        for resource in SPENT:
-            with suppress(CapReached):  # the meter remembers it
-                self.meter.unmetered(resource, why)
+        self.meter.unknown |= {UNSEEN, SILENT, *SPENT}
+        if executor.sees_connections:
+            return
+        caps, dearest = self.budget.caps, executor.dearest
+        for name in ("usd", "tokens"):
+            counted = getattr(dearest, name) or caps.get(name, 0)
+            setattr(self.assumed, name, max(0.0, counted - getattr(used, name)))
+        self.budget.settle(NOTHING, self.assumed)
 
     async def _within_time(self, handle: EpisodeHandle) -> Answer:
         """What the agent answers; raises `CapReached` once its seconds are over."""

@@ -24,7 +24,7 @@ from ethogram.errors import BadInput
 from ethogram.plans import Condition, Episode, Suite, Task, derived_seed
 from ethogram.prices import Amounts, Budget, Caps, Metering, Unmetered
 from ethogram.store import RunWriter
-from ethogram.traces import UNSEEN, EpisodeId, Label, Origin, Outcome, Scored, TraceId, trace_id
+from ethogram.traces import SILENT, UNSEEN, EpisodeId, Label, Origin, Outcome, Scored, TraceId, trace_id
 from ethogram.wire.clock import Clock, SystemClock
 
 from .agents import SPENT, Agent
@@ -34,6 +34,7 @@ from .crashes import Crash
 from .environment import Environment
 from .faults import Fault, RateLimited
 from .handle import EpisodeHandle
+from .outside_agents import CommandAgent
 from .threads import LARGE, in_thread, unless_stopped
 from .workspace import KeepWorkspace
 
@@ -173,6 +174,11 @@ class Executor:
         stated = getattr(agent, "prompt_version", None) or settings.meta.get("prompt_version")
         self.prompt_version = None if stated is None else str(stated)
         """The version of the agent's prompt, where the agent or the run states it."""
+        self.dearest = Amounts()
+        """The most that an attempt is known to have used: what is counted where nobody saw what one used."""
+        closed = isinstance(agent, CommandAgent) and settings.isolation == "bwrap"
+        self.sees_connections = closed or (capture is not None and capture.in_process)
+        """Whether an agent that called a model would have been seen."""
         self.blind: Unmetered | None = None
         """The cap that could not be kept, once there is one: no further episode of the batch begins."""
 
@@ -203,8 +209,8 @@ class Executor:
             condition=work.episode.condition,
             outcome=outcome,
             seconds=time.monotonic() - started,
-            tokens=used.tokens + wasted.tokens,
-            usd=used.usd + wasted.usd,
+            tokens=used.tokens - attempt.assumed.tokens + wasted.tokens,
+            usd=used.usd - attempt.assumed.usd + wasted.usd,
             tries=tries,
             stopped_by=attempt.stopped_by,
             crash=None if crash is None else crash.message,
@@ -212,7 +218,7 @@ class Executor:
             success_at=self.world.suite.success_at,
             answered=attempt.builder.answer is not None,
             unmetered=tuple(
-                sorted((unmetered if self.capture else unmetered | (SPENT - self.agent.meters)) - {UNSEEN})
+                sorted((unmetered if self.capture else unmetered | (SPENT - self.agent.meters)) - {UNSEEN, SILENT})
             ),
         )
 

@@ -143,12 +143,12 @@ class LiveCapture:
         upstreams = upstreams_of(seen) if self.beyond is None else self.beyond.upstreams()
         self._routes = self._process.routes(upstreams)
         self._environment = seen
-        self._in_process = in_process
+        self.in_process = in_process
         self._switch = KillSwitch(run) if run is not None else None
         self._own: dict[str, str] = {}
 
     def __enter__(self) -> LiveCapture:
-        if self._in_process:
+        if self.in_process:
             self._own = {**self.variables(), EPISODE_VARIABLE: self._process.gateway.address}
             self._process.set_variables(self._own)
             address = self._process.gateway.address
@@ -159,7 +159,7 @@ class LiveCapture:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_process:
+        if self.in_process:
             take_provider_back()
             self._process.attribution.uninstall()
             self._process.unset_variables(self._own)
@@ -184,7 +184,7 @@ class LiveCapture:
 
     def join(self, record: Recorder, policies: Sequence[CallPolicy] = ()) -> EpisodeCapture:
         """Register an episode; its calls are decided upon by `policies`, recorded and metered until it leaves."""
-        if self._in_process:
+        if self.in_process:
             lend_provider()
         joined = self._process.gateway.join(record, policies=policies, stop=self._switch)
         joined.records_itself = self._records_itself
@@ -244,6 +244,11 @@ class EpisodeCapture:
     def unread(self) -> int:
         """Model calls that may have been made and could not be read, or did not pass through the gateway."""
         return self._joined.unread
+
+    @property
+    def outside_hosts(self) -> set[str]:
+        """Providers that were called beside the gateway."""
+        return self._joined.outside_hosts
 
     def door(self) -> Door:
         """A way in for isolated programs."""

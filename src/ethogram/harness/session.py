@@ -18,7 +18,7 @@ from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, compact, lease
 from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.suites.load import LoadedSuite
-from ethogram.traces import UNMETERED, UNSEEN, Missing, Scored, TraceId
+from ethogram.traces import CUT_OFF, SILENT, UNMETERED, UNSEEN, Missing, Scored, TraceId
 
 from .account import experiment_budget
 from .agents import SPENT, Agent
@@ -30,6 +30,7 @@ from .options import RunOptions
 from .planning import is_captured, meters_of
 from .recorded_answers import ReplayFailure, failures_of
 from .spent import Books, check_spent, paid_amounts, price_gaps, read_books, unmetered
+from .unseen import unseen_calls
 
 if TYPE_CHECKING:
     from .live import LiveCapture
@@ -89,6 +90,11 @@ class RunResult(Result, kw_only=True):
     warnings: tuple[str, ...] = ()
     missing_details: dict[str, str] = {}
     """What the first missing outcome of each reason says."""
+    cut_off: int = 0
+    cut_off_successes: int = 0
+    """Attempts of which a cap refused a call, and those of them that succeeded all the same."""
+    unseen: tuple[str, ...] = ()
+    """Where model calls went that nobody counted, and what caps make of attempts in which none was seen."""
 
     @property
     def measurable(self) -> bool:
@@ -335,7 +341,9 @@ class Session:
             scored=len(entries) - missing.total(),
             missing=dict(sorted(missing.items())),
             not_run=len(episodes) - len(entries),
-            successes=sum(isinstance(e.head.outcome, Scored) and e.head.outcome.success(threshold) for e in entries),
+            successes=sum(_succeeded(e, threshold) for e in entries),
+            cut_off=sum(CUT_OFF in e.head.meta for e in entries),
+            cut_off_successes=sum(CUT_OFF in e.head.meta and _succeeded(e, threshold) for e in entries),
             cost_usd=None if "usd" in unknown else books.kept.usd,
             tokens=None if "tokens" in unknown else int(books.kept.tokens),
             seconds=seconds,
@@ -353,12 +361,18 @@ class Session:
             failures=self._failures(planned),
             warnings=tuple(self.warnings),
             missing_details=_missing_details(self.run, entries),
+            unseen=unseen_calls(self.run, entries, self.agent, self.options),
         )
 
     def _failures(self, planned: Collection[str]) -> tuple[ReplayFailure, ...]:
         if self.options.replay is None:
             return ()
         return failures_of(self.run, self.home.resolve(self.options.replay.run), planned)
+
+
+def _succeeded(entry: Entry, threshold: float) -> bool:
+    outcome = entry.head.outcome
+    return isinstance(outcome, Scored) and outcome.success(threshold)
 
 
 def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
@@ -377,7 +391,7 @@ def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:
         tokens=amounts.tokens,
         usd=amounts.usd,
         success_at=threshold,
-        unmetered=tuple(sorted(unmetered(entry.totals, head.meta, run) - {UNSEEN})),
+        unmetered=tuple(sorted(unmetered(entry.totals, head.meta, run) - {UNSEEN, SILENT})),
     )
 
 

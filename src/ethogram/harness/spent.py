@@ -11,7 +11,7 @@ from ethogram.prices import Amounts, CallPrices, Metering
 from ethogram.store import Entry, Run
 from ethogram.store.lake import METERS
 from ethogram.store.paid_attempts import paid_entries, wasted
-from ethogram.traces import UNMETERED, UNSEEN, Param, Totals, inner_ids, tokens_of
+from ethogram.traces import SILENT, UNMETERED, UNSEEN, Param, Totals, inner_ids, tokens_of
 
 from .options import AllCaps
 
@@ -67,9 +67,12 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
     """Add what earlier calls without a price cost by prices that are known now; gives why that is still unknown."""
     if "usd" not in books.unmetered:
         return None
-    prices = metering.calls()
+    prices, silent = metering.calls(), False
     for entry in books.live:
         unknown, head = unmetered(entry.totals, entry.head.meta, run), entry.head
+        if SILENT in unknown:  # the account counts it, where its caps do
+            silent = True
+            continue
         if UNSEEN in unknown:
             return f"attempt {head.attempt} of task {head.task!r} may have made model calls that were not captured"
         if "usd" not in unknown:
@@ -81,7 +84,8 @@ def price_gaps(run: Run, books: Books, metering: Metering) -> str | None:
         books.kept.add(more)
         books.total.add(more)
         books.tasks[head.task].add(more)
-    books.unmetered.discard("usd")
+    if not silent:
+        books.unmetered.discard("usd")
     return None
 
 

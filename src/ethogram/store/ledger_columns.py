@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.traces import UNMETERED, Head, Missing, Origin, Scored, Totals, TraceId
+from ethogram.traces import CUT_OFF, OUTSIDE, UNMETERED, Head, Missing, Origin, Scored, Totals, TraceId
 from ethogram.traces.ids import ALGORITHM
 
 from .entry import Entry, Place
@@ -240,7 +240,7 @@ def slim_entries(found: Any) -> tuple[Entry, ...]:
 
 def slim_meta(meta: dict[str, Any]) -> dict[str, Any]:
     """Of the facts of a trace, those that tell what was used."""
-    return {k: v for k, v in meta.items() if k.startswith("wasted_") or k == UNMETERED}
+    return {k: v for k, v in meta.items() if k.startswith("wasted_") or k in (CUT_OFF, OUTSIDE, UNMETERED)}
 
 
 def is_unpriced(head: Head, totals: Totals) -> bool:

@@ -25,8 +25,11 @@ from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
 from .steps import inner_ids, step_order
 from .trace import (
+    CUT_OFF,
     END_STATE,
     OUTCOME_ONLY,
+    OUTSIDE,
+    SILENT,
     TOKEN_FIELDS,
     UNMETERED,
     UNSEEN,
@@ -42,12 +45,15 @@ from .trace import (
 )
 
 __all__ = [
+    "CUT_OFF",
     "END_STATE",
     "KINDS",
     "LAYERS",
     "OUTCOME_ONLY",
+    "OUTSIDE",
     "REASONS",
     "REDACTION_MARK",
+    "SILENT",
     "STATUSES",
     "STEP_KINDS",
     "SUCCESS_AT",

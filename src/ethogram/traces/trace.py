@@ -27,6 +27,15 @@ END_STATE = "end_state"
 UNSEEN = "unseen"
 """Stands among them where model calls may have been made that nobody recorded, so that no price can fill the gap."""
 
+SILENT = "silent"
+"""Stands among them where no model call was seen at all, neither at the gateway nor beside it."""
+
+CUT_OFF = "cut_off"
+"""Where a live trace keeps the cap that refused one of its calls, e.g. `cap.tokens`: what it answered may lack that."""
+
+OUTSIDE = "outside_gateway"
+"""Where a live trace keeps the hosts that were called beside the gateway."""
+
 OUTCOME_ONLY = "outcome_only"
 """Stands among the facts of an episode of which a table gives the outcome and no trace; its amounts stand beside it."""
 

@@ -268,7 +268,7 @@ def test_a_cap_holds_under_a_hundred_callers(upstream: Any, kept: Any, never_qui
         alone.gateway.close()
     assert budget.used.tokens == 18 * passed
     assert 900 <= budget.used.tokens <= 900 + MOST
-    assert len(kept.models) == passed
+    assert [d.status for d in kept.models].count("ok") == passed
 
 
 def test_large_calls_are_recorded_beside_and_in_order(upstream: Any, alone: Alone, kept: Any, bodies: Any) -> None:

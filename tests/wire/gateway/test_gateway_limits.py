@@ -37,7 +37,8 @@ def test_a_cap_refuses_before_forwarding(upstream: Any, gateway: Any, kept: Any)
         with pytest.raises(anthropic.PermissionDeniedError, match=f"cap of {cap} tokens"):
             other.messages.create(model="m", max_tokens=500, messages=ASKED["messages"])
     joined.leave()
-    assert len(upstream.seen) == len(kept.models) == 2  # the refused call reached nobody, and was not tried again
+    assert len(upstream.seen) == 2  # the refused calls reached nobody, and were not tried again
+    assert [d.status for d in kept.models] == ["ok", "ok", "error", "error"], "each is a step all the same"
     assert (joined.refused.kind, joined.refused.cap.resource) == ("ethogram_cap_reached", "tokens")
     assert budget.used.tokens == 2 * TOKENS
     assert (budget.reserved.tokens, budget.reserved.steps) == (0, 0)

@@ -19,6 +19,9 @@ DEVIATION = "ethogram_deviation"
 ENDED = "ethogram_episode_ended"
 """Kinds of errors by which agents are told that their episode is over, of models and of tools alike."""
 
+BUDGET_REFUSED = "refused by the budget: "
+"""How the error of a call begins that a cap did not let out: findings know it as a step of class budget."""
+
 ProtocolName = Literal["openai-chat", "openai-responses", "anthropic-messages"]
 
 

@@ -14,7 +14,19 @@ from ethogram.capture.draft import Draft
 from ethogram.prices import Amounts, CapReached
 from ethogram.traces import Param
 
-from .call import ENDED, Decision, Forward, ModelReply, ModelRequest, Refuse, Serve, Usage, WireProtocol
+from .call import (
+    BUDGET_REFUSED,
+    CAP_REACHED,
+    ENDED,
+    Decision,
+    Forward,
+    ModelReply,
+    ModelRequest,
+    Refuse,
+    Serve,
+    Usage,
+    WireProtocol,
+)
 from .call_size import call_size, what_fits
 from .client import ClientSide
 from .connections import Connections
@@ -29,9 +41,8 @@ from .upstreams import Upstream
 
 WANT = Amounts(steps=1)
 """What is reserved for a call that costs nothing, or that nothing can refuse."""
-MOST_WAIT_SECONDS = 120.0
-"""How long a call waits for open ones to settle, where it may fit then; clients give up after ten minutes."""
-LONGEST_PAUSE_SECONDS = 0.1
+MOST_WAIT_SECONDS, LONGEST_PAUSE_SECONDS = 120.0, 0.1
+"""How long a call waits for open ones to settle, where it may fit then, and how long between two looks at most."""
 LARGE = 1 << 20
 """Bodies above this size are worked through in another thread."""
 ASIDE = 1 << 17
@@ -270,17 +281,20 @@ class Exchange:
         self._ended = True
 
     async def _refuse(self, client: ClientSide, decision: Refuse, upstream: Upstream) -> None:
-        """Answer with an error; one that is not about the episode as a whole is a failed call of the model."""
+        """Answer with an error; one that is not about the episode as a whole is a failed call of the model, and so is
+        one that a budget refused, though it was not made."""
+        capped = decision.kind == CAP_REACHED
         if decision.kind in ABOUT_THE_EPISODE:
             self.joined.refuse(decision.kind, decision.message)
-        elif not self.joined.records_itself:
+        if (capped or decision.kind not in ABOUT_THE_EPISODE) and not self.joined.records_itself:
             record = self.joined.record
-            self.joined.calls += 1
+            self.joined.calls += not capped
             self._note = decision.note
             self._passage.status = decision.status
             draft = record.begin("model", "chat", **self._fields(upstream))
             self._fill(draft, ModelReply(), None)
-            record.end(draft, f"HTTP {decision.status}: {decision.message}")
+            beginning = BUDGET_REFUSED if capped else f"HTTP {decision.status}: "
+            record.end(draft, beginning + decision.message)
             self._done(None, draft)
         self._ended = True
         await self._answer(client, decision.status, decision.kind, decision.message, retry=decision.retry)

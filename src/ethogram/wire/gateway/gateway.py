@@ -145,6 +145,7 @@ class Gateway:
         """A call to a provider was seen that did not pass through here; without a token, any episode may have."""
         joined = None if token is None else self._joined.get(token)
         for one in list(self._open.values()) if joined is None else [joined]:
+            one.outside_hosts.add(host)
             one.count_unread(f"a call to {host} did not pass through the gateway")
 
     def let_go(self, joined: Joined) -> None:

@@ -93,6 +93,8 @@ class Joined:
         """Calls of models that were read, also those that failed."""
         self.unread = 0
         """Calls that may have cost something and could not be read: what the episode cost is then unknown."""
+        self.outside_hosts: set[str] = set()
+        """Providers that were called beside the gateway."""
         self.unreached: str | None = None
         """Why the last call of a model got no reply from its upstream, where it got none."""
         self.refused: Refusal | None = None
