@@ -159,6 +159,10 @@ def test_a_call_that_passes_by_the_gateway_makes_cost_unknown(home: Home, server
     client.close()
     assert capped.stopped == "unmetered"
     assert "a call to 127.0.0.1 did not pass through the gateway" in (capped.why or "")
+    for told in (*result.unseen, *capped.unseen):
+        assert told.startswith("127.0.0.1 was called outside the gateway in 1 of 1 attempts")
+        assert "OPENAI_BASE_URL=https://127.0.0.1/v1" in told
+    assert (len(result.unseen), len(capped.unseen)) == (1, 1)
 
 
 class Service:

@@ -171,3 +171,51 @@ def test_a_picture_counts_by_its_providers_rule_and_not_by_its_bytes(
     messages = [{"role": "user", "content": [{"type": "text", "text": "?"}, picture]}]
     assert httpx.post(chat(joined), json={**ASKED, "messages": messages}).status_code == 200
     joined.leave()
+
+
+def anthropic_body(bodies: Any, **usage: Any) -> bytes:
+    document = json.loads(bodies.anthropic())
+    document["model"] = "claude-sonnet-4-5"
+    document["usage"] = {"input_tokens": 100, "output_tokens": 100, **usage}
+    return json.dumps(document).encode()
+
+
+def test_what_is_cached_for_an_hour_costs_twice_the_fresh_price(
+    upstream: Any, gateway: Any, kept: Any, record: Recorder, bodies: Any
+) -> None:
+    written = {
+        "cache_creation_input_tokens": 5000,
+        "cache_creation": {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 4000},
+    }
+    upstream.answer = lambda handler, seen: handler.whole(anthropic_body(bodies, **written))
+    joined = gateway.join(record)
+    asked = {"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": MESSAGES}
+    httpx.post(f"{joined.variables()['ANTHROPIC_BASE_URL']}/v1/messages", json=asked)
+    joined.leave()
+    (call,) = kept.models
+    fresh, minutes, hour, output = 100 * 3, 1000 * 3 * 1.25, 4000 * 3 * 2, 100 * 15
+    assert call.cost_usd == pytest.approx((fresh + minutes + hour + output) / 1e6)
+
+
+@pytest.mark.parametrize(("tier", "factor"), [("flex", 0.5), ("default", 1.0), ("priority", 2.0)])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_service_tier_has_its_rates(
+    upstream: Any, gateway: Any, kept: Any, record: Recorder, bodies: Any, tier: str, factor: float, stream: bool
+) -> None:
+    def answer(handler: Any, seen: Any) -> None:
+        if stream:
+            events = [
+                e.replace(b'"gpt-4o"', b'"gpt-5", "service_tier": "%s"' % tier.encode())
+                for e in bodies.chat_events(usage=True)
+            ]
+            handler.stream(events)
+            return
+        handler.whole(json.dumps({**json.loads(bodies.chat(model="gpt-5")), "service_tier": tier}).encode())
+
+    upstream.answer = answer
+    joined = gateway.join(record)
+    httpx.post(chat(joined), json={**ASKED, "model": "gpt-5", "service_tier": "auto", "stream": stream})
+    joined.leave()
+    (call,) = kept.models
+    tokens_in, tokens_out = (9, 3) if stream else (11, 7)
+    assert call.cost_usd == pytest.approx(factor * (tokens_in * 1.25 + tokens_out * 10) / 1e6)

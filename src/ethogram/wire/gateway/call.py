@@ -28,7 +28,8 @@ ProtocolName = Literal["openai-chat", "openai-responses", "anthropic-messages"]
 class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens of a call: `input_tokens` is fresh input only, `output_tokens` includes reasoning.
 
-    `estimated` says that the provider reported nothing and we counted by ourselves.
+    `estimated` says that the provider reported nothing and we counted by ourselves. `cache_write_1h_tokens` are those
+    cache writes that are kept for an hour, `service_tier` is the tier that served the call, where it is no usual one.
     """
 
     input_tokens: int | None = None
@@ -36,6 +37,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cache_write_tokens: int | None = None
     output_tokens: int | None = None
     reasoning_tokens: int | None = None
+    cache_write_1h_tokens: int | None = None
+    service_tier: str | None = None
     estimated: bool = False
 
 

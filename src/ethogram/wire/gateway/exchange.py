@@ -12,6 +12,7 @@ import msgspec
 
 from ethogram.capture.draft import Draft
 from ethogram.prices import Amounts, CapReached
+from ethogram.prices.metering import HOUR_WRITES, TIER
 from ethogram.traces import Param
 
 from .call import (
@@ -385,8 +386,10 @@ class Exchange:
         attributes: dict[str, Any] = {"wire": self.request.protocol}
         if self.request.tools:
             attributes["tools"] = self.request.tools
-        if usage is not None and usage.estimated:
-            attributes["usage_estimated"] = True
+        if usage is not None:
+            facts: dict[str, Any] = {"usage_estimated": usage.estimated, TIER: usage.service_tier}
+            facts[HOUR_WRITES] = usage.cache_write_1h_tokens
+            attributes |= {name: fact for name, fact in facts.items() if fact}
         copy, status = self._passage.copy, self._passage.status
         if status is not None and status >= 400:
             attributes["status"] = status

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ethogram.capture.parse import as_name, to_json, usage_tokens
+from ethogram.capture.parse import as_dict, as_int, as_name, to_json, usage_tokens
 from ethogram.traces import Param, ToolCall, digest
 from ethogram.wire.gateway.call import RequestEdits, Usage
 
@@ -59,10 +59,24 @@ def definitions_of(document: dict[str, Any]) -> tuple[dict[str, Any], ...]:
     return tuple(t for t in tools if isinstance(t, dict)) if isinstance(tools, list) else ()
 
 
-def usage_record(usage: Any) -> Usage | None:
-    """Token counts in our spelling; None where the provider reported nothing."""
+_USUAL_TIERS = frozenset({"auto", "default", "standard"})
+
+
+def usage_record(usage: Any, tier: Any = None) -> Usage | None:
+    """Token counts in our spelling, with what decides about their rates; None where the provider reported nothing.
+
+    `tier` is what the reply says outside of its usage.
+    """
     counts = usage_tokens(usage)
-    return msgspec.convert(counts, Usage) if any(v is not None for v in counts.values()) else None
+    if all(v is None for v in counts.values()):
+        return None
+    tier = tier or usage.get("service_tier")
+    written = as_int(as_dict(usage.get("cache_creation")).get("ephemeral_1h_input_tokens"))
+    return msgspec.structs.replace(
+        msgspec.convert(counts, Usage),
+        cache_write_1h_tokens=written if written and written > 0 else None,
+        service_tier=tier if isinstance(tier, str) and tier not in _USUAL_TIERS else None,
+    )
 
 
 def reply_limit(document: dict[str, Any], *names: str) -> int | None:

@@ -179,7 +179,7 @@ def _reply_of(document: dict[str, Any], ended: bool = True) -> ModelReply:
         model=as_name(document.get("model")) or None,
         response_id=as_name(document.get("id")) or None,
         stop_reason=answers[0].stop_reason,
-        usage=usage_record(document.get("usage")),
+        usage=usage_record(document.get("usage"), document.get("service_tier")),
         complete=ended and not error,
         error=error_text(error) if error else None,
         alternatives=tuple(answers[1:]),
@@ -325,7 +325,7 @@ class ChatReader(ReplyReader):
 
     def take(self, value: dict[str, Any]) -> None:
         """One chunk."""
-        for name in ("id", "model", "usage", "error"):
+        for name in ("id", "model", "usage", "error", "service_tier"):
             if value.get(name):
                 self._document[name] = value[name]
         for choice in as_list(value.get("choices")):
