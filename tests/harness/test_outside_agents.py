@@ -51,7 +51,7 @@ def test_what_a_command_leaves_running_neither_delays_nor_outlives_it(home: Home
     script = tmp_path / "agent.sh"
     script.write_text(f"sleep 300 {shut} &\necho $! > {tmp_path}/child\necho 42\n")
     began = time.monotonic()
-    result = run(suite(), f"cmd: sh {script}", home=home, run="a")
+    result = run(suite(), f"cmd: sh {script}", home=home, run="a", isolation="none")
     assert time.monotonic() - began < 60
     assert (result.scored, result.successes) == (1, 1)
     assert gone(int((tmp_path / "child").read_text()))
@@ -61,7 +61,9 @@ def test_a_command_that_is_out_of_time_goes_with_its_children(home: Home, tmp_pa
     script = tmp_path / "agent.sh"
     child = f"sh -c 'trap \"\" TERM; echo $$ > {tmp_path}/child; while :; do sleep 0.1; done'"
     script.write_text(f"{child} &\nsleep 300\n")
-    result = run(suite(), f"cmd: sh {script}", caps=AllCaps(episode=Caps(seconds=1.0)), home=home, run="a")
+    result = run(
+        suite(), f"cmd: sh {script}", caps=AllCaps(episode=Caps(seconds=1.0)), home=home, run="a", isolation="none"
+    )
     assert (result.scored, result.successes) == (1, 0)
     assert gone(int((tmp_path / "child").read_text()))
 
@@ -104,13 +106,14 @@ print(42, end="")
 
 def test_a_child_that_leaves_its_session_ends_with_the_episode(home: Home, tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AWAY)
-    result = run(suite(), f"cmd: python {tmp_path}/agent.py {tmp_path}/child", home=home, run="a")
+    command = f"cmd: python {tmp_path}/agent.py {tmp_path}/child"
+    result = run(suite(), command, home=home, run="a", isolation="none")
     assert result.successes == 1
     assert gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_program_that_ends_by_a_signal_is_told_apart(home: Home) -> None:
-    result = run(suite(), "cmd: sh -c 'kill -SEGV $$'", home=home, run="a")
+    result = run(suite(), "cmd: sh -c 'kill -SEGV $$'", home=home, run="a", isolation="none")
     assert result.crash == "AgentCrash: exit code -11: no message"
 
 
@@ -122,7 +125,7 @@ def test_when_ethogram_is_killed_its_agents_end_and_the_next_run_sweeps(tmp_path
     temp = tmp_path / "temp"
     temp.mkdir()
     env = {**os.environ, "TMPDIR": str(temp), "ETHOGRAM_HOME": str(tmp_path / "home")}
-    words = [str(Path(sys.executable).with_name("ethogram")), "run", "tasks.yaml", "--agent"]
+    words = [str(Path(sys.executable).with_name("ethogram")), "run", "tasks.yaml", "--isolation", "none", "--agent"]
     child = tmp_path / "child"
     process = subprocess.Popen([*words, f"cmd: python agent.py {child}"], cwd=tmp_path, env=env)
     until = time.monotonic() + 60

@@ -234,7 +234,7 @@ def test_no_such_commit_is_the_sandboxs_fault(repository: tuple[Path, str, str],
 def test_wishes_that_make_no_sense_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadUsage, match="never, failure or always"):
         Workspace(Task(id="t"), tmp_path, keep="sometimes")
-    with pytest.raises(BadUsage, match=r"none, bwrap or bwrap\+network"):
+    with pytest.raises(BadUsage, match=r"none, readonly, bwrap or bwrap\+network"):
         Workspace(Task(id="t"), tmp_path, isolation="docker")
 
 

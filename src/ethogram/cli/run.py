@@ -9,7 +9,7 @@ import typer
 from ethogram.display.money import dollars
 from ethogram.errors import BadUsage
 from ethogram.harness.environment import parse_environment
-from ethogram.harness.options import RunOptions, parse_caps, parse_conditions, parse_meta
+from ethogram.harness.options import RunOptions, parse_bounds, parse_caps, parse_conditions, parse_meta
 from ethogram.harness.planning import RunPlan
 from ethogram.harness.session import RunInterrupted, RunResult
 from ethogram.harness.suites import plan_resume, plan_run, replay_run, resume_run, start_run
@@ -28,7 +28,7 @@ from .running import (
     metering,
 )
 
-_FLAGS = {"name": "--run", "tags": "--tag", "conditions": "--condition"}
+_FLAGS = {"name": "--run", "tags": "--tag", "conditions": "--condition", "bounds": "--bound"}
 """Options whose name is not that of the setting."""
 
 
@@ -74,7 +74,14 @@ def command(
     ] = None,
     keep: Annotated[str | None, typer.Option(help="Keep workspaces: never (default), failure or always.")] = None,
     isolation: Annotated[
-        str | None, typer.Option(help="Isolation of commands: none (default), bwrap, or bwrap+network.")
+        str | None,
+        typer.Option(
+            help="Isolation of commands: auto (default; readonly where it works), none, readonly, bwrap, bwrap+network."
+        ),
+    ] = None,
+    bound: Annotated[
+        list[str] | None,
+        typer.Option(help="What a command may use: disk_mib=512, processes=256, memory_mib=8192; may be repeated."),
     ] = None,
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
@@ -115,6 +122,7 @@ def command(
         "redact": redact,
         "keep": keep,
         "isolation": isolation,
+        "bounds": parse_bounds(tuple(bound)) if bound else None,
     }
     settled = {option: value for option, value in settled.items() if value is not None}
     change: dict[str, Any] = {"k": k, "tasks": tuple(task or ()), "engine": engine, "capture": capture}

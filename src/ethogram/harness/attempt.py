@@ -91,6 +91,7 @@ class Attempt:
             keep=settings.keep,
             isolation=settings.isolation,
             hide=executor.hidden,
+            suite_files=executor.world.files,
         )
         try:
             self.answers = executor.answers_for(self.work.episode)
@@ -130,6 +131,7 @@ class Attempt:
             attempt=episode.attempt,
             environment=executor.environment,
             wrap=wrap,
+            bounds=executor.settings.bounds,
             capture=self.capture,
         )
         if self.answers is not None:
@@ -208,6 +210,7 @@ class Attempt:
             with suppress(OSError):  # what cannot be read is not known
                 state = await in_thread(workspace.end_state)
                 self.builder.meta.update({} if state is None else {END_STATE: state})
+        self.executor.world.check_unchanged()
         outcome, fault = await self._judge(answer, workspace)
         if workspace.looked_at and self.builder.meta.get(SERVED_TOOLS) and not self._succeeded(outcome):
             return Missing(

@@ -35,6 +35,7 @@ from .environment import Environment
 from .faults import Fault, RateLimited
 from .handle import EpisodeHandle
 from .outside_agents import CommandAgent
+from .processes import CommandBounds
 from .threads import LARGE, in_thread, unless_stopped
 from .workspace import KeepWorkspace
 
@@ -96,6 +97,11 @@ class World(Protocol):
 
     suite: Suite
     root: Path
+    files: Sequence[Path]
+
+    def check_unchanged(self, read: bool = False) -> None:
+        """Raise `BadUsage` if its files were edited since they were loaded; `read` reads all of them."""
+        ...
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""
@@ -122,6 +128,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 2
     keep: KeepWorkspace = "never"
     isolation: str = "none"
+    bounds: CommandBounds = CommandBounds()
     home: str = ""
     """The folder of the home, which isolated agents must not see; empty where it is no folder."""
     meta: dict[str, Any] = {}
@@ -188,6 +195,7 @@ class Executor:
         wasted = Amounts()
         unmetered: set[str] = set()
         for tries in range(1, self.settings.retries + 2):
+            self.world.check_unchanged()
             attempt = Attempt(self, work)
             outcome, fault = await attempt.run()
             last = tries > self.settings.retries or not (fault is not None and fault.transient)
@@ -227,8 +235,9 @@ class Executor:
         self.writer.commit()
 
     def close(self) -> None:
-        """Publish what is complete and give up the writer."""
+        """Publish what is complete and give up the writer. Raises `BadUsage` if the suite was edited meanwhile."""
         self.writer.close()
+        self.world.check_unchanged(read=True)
 
     def _redacted(self, crash: Crash) -> Crash:
         """A crash as it may be shown; message and frames together, for a detector may need what stands beside."""

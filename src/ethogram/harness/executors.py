@@ -12,6 +12,7 @@ from ethogram.prices import Budget
 from ethogram.store import Home, Run
 from ethogram.store.redact import policy_from
 from ethogram.suites.load import LoadedSuite, resolve_simulator, world_tools
+from ethogram.suites.watched import WatchedFiles, files_of_suite
 from ethogram.traces import Label, Outcome
 
 from .agents import Agent
@@ -50,6 +51,7 @@ def make_executor(
         retries=options.retries,
         keep=options.keep,  # type: ignore[arg-type]
         isolation=options.isolation,
+        bounds=options.bounds,
         home=str(Path(home.files.reach).resolve()) if Path(home.files.reach).is_dir() else "",
         meta=dict(options.meta),
         conditions={c.name: c for c in options.conditions},
@@ -76,8 +78,14 @@ class SuiteWorld:
         self.loaded = loaded
         self.suite = loaded.suite
         self.root = loaded.root
+        self._watched = WatchedFiles(files_of_suite(loaded))
+        self.files: Sequence[Path] = self._watched.files
         self._checks: dict[str, list[NamedCheck]] = {}
         self._quick = {t.id: all(_is_quick(c, t.expected) for c in t.checks) for t in self.suite.tasks}
+
+    def check_unchanged(self, read: bool = False) -> None:
+        """Raise `BadUsage` if its files were edited since they were loaded; `read` reads all of them."""
+        self._watched.check_unchanged(read)
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""

@@ -18,6 +18,7 @@ from ethogram.traces import Message, Text
 from ethogram.wire.recorder import Recorder
 
 from .faults import OtherFault, fault_of
+from .processes import CommandBounds
 
 if TYPE_CHECKING:
     from .live import EpisodeCapture
@@ -74,12 +75,13 @@ class EpisodeHandle:
         attempt: int = 0,
         environment: Mapping[str, str] | None = None,
         wrap: Callable[..., list[str]] | None = None,
+        bounds: CommandBounds | None = None,
         capture: EpisodeCapture | None = None,
     ) -> None:
         """Built by the harness; `task` is what the agent may see of it (`Task.for_agent`).
 
-        `environment` is what a program may know of ours and `wrap` isolates it, for agents that start one; `capture` is
-        where its model calls are seen.
+        `environment` is what a program may know of ours; `wrap` and `bounds` isolate and limit it, for agents that
+        start one; `capture` is where its model calls are seen.
         """
         self.task = task
         self.seed = seed
@@ -91,6 +93,7 @@ class EpisodeHandle:
         self.capture = capture
         self._environment: Mapping[str, str] = environment or {}
         self.meta: dict[str, Any] = {}
+        self.bounds = bounds or CommandBounds()
         self.wrap: Callable[..., list[str]] = wrap or (lambda argv, folders, programs=(): list(argv))
         self._budget = budget
         self._simulator: Callable[[EpisodeHandle, str], Any] | None = None

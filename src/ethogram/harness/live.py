@@ -32,11 +32,11 @@ from ethogram.wire.recorder import Recorder
 
 from .agents import SPENT, Agent
 from .environment import Environment
+from .isolation import Door
 from .options import ReplayOf, RunOptions
 from .outside_agents import CommandAgent, HttpAgent
 from .scratch import new_folder
 from .threads import in_thread
-from .workspace import Door
 
 _lock = threading.RLock()
 _process: ProcessGateway | None = None

@@ -16,6 +16,8 @@ from ethogram.prices.settings import price_list
 from ethogram.traces import Param
 
 from .environment import Environment
+from .isolation import AUTO, isolation_here
+from .processes import CommandBounds
 
 ADDRESS = ("http://", "https://")
 LEVELS = ("experiment", "task", "episode")
@@ -60,7 +62,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     redact: str = "default"
     seal: bool | None = None
     keep: str = "never"
-    isolation: str = "none"
+    isolation: str = AUTO
+    bounds: CommandBounds = CommandBounds()
     environment: Environment = Environment()
     metering: Metering = Metering()
     capture: str = "auto"
@@ -76,8 +79,9 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def stored(cls, plan: Mapping[str, Any]) -> RunOptions:
-        """The options in the plan of a `run.json`; earlier versions stored `workers` as `max_concurrency`."""
-        kept = dict(plan["options"])
+        """The options in the plan of a `run.json`; earlier versions stored `workers` as `max_concurrency`, and isolated
+        nothing of themselves."""
+        kept = {"isolation": "none", **plan["options"]}
         if "max_concurrency" in kept:
             kept["workers"] = kept.pop("max_concurrency")
         return msgspec.convert(kept, cls)
@@ -100,7 +104,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         environment = self.environment
         if self.replay is not None:  # keys that the recorded run was passed need not be here
             environment = environment.available()
-        return msgspec.structs.replace(self, environment=environment.resolved(), metering=metering)
+        isolation = isolation_here(self.isolation)
+        return msgspec.structs.replace(self, environment=environment.resolved(), metering=metering, isolation=isolation)
 
 
 def changed(options: RunOptions, changes: Mapping[str, Any]) -> RunOptions:
@@ -137,6 +142,20 @@ def _put(levels: dict[str, dict[str, Any]], place: str, value: float | None) -> 
     if value is None or not 0 < value < math.inf:
         raise BadUsage(f"the cap {place} must be more than 0, not {value}")
     levels[level][resource] = int(value) if resource in ("steps", "tokens") else value
+
+
+def parse_bounds(words: tuple[str, ...]) -> CommandBounds:
+    """CommandBounds from words such as `disk_mib=2048`."""
+    given = {}
+    for word in words:
+        name, _, text = word.partition("=")
+        if name not in CommandBounds.__struct_fields__ or not text.isdecimal() or int(text) == 0:
+            raise BadUsage(
+                f"{word!r} is not a bound; write for example --bound disk_mib=2048; there are "
+                f"{', '.join(CommandBounds.__struct_fields__)}"
+            )
+        given[name] = int(text)
+    return CommandBounds(**given)
 
 
 def parse_meta(pairs: tuple[str, ...]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -70,6 +71,9 @@ class CommandAgent:
             task_file.write_bytes(msgspec.json.encode(task))
             workspace = episode.workspace or folder
             argv = [self._place(part, workspace).replace("{task}", str(task_file)) for part in self.argv]
+            program = workspace / argv[0]
+            if "/" in argv[0] and program.is_file() and not os.access(program, os.X_OK):
+                raise BadUsage(f"the command {argv[0]!r} cannot be started: {os.strerror(errno.EACCES)}")
             env = {
                 **episode.environment,
                 **_settings(task, episode),
@@ -78,9 +82,11 @@ class CommandAgent:
             }
             with episode.record.span(self.argv[0], "agent") as span:
                 programs = [Path(word).resolve() for word in argv if word.startswith(str(self.folder))]
-                isolated = episode.wrap(argv, list(dict.fromkeys((workspace, folder))), programs)
+                folders = list(dict.fromkeys((workspace, folder)))
+                isolated = episode.wrap(argv, folders, programs)
+                bounds = episode.bounds.over(folders)
                 with nullcontext() if capture is None else capture.under(span.span_id):
-                    said = await _communicate(isolated, task.prompt.encode(), env, workspace, capture)
+                    said = await _communicate(isolated, task.prompt.encode(), env, workspace, capture, bounds)
                 out, err, code, left_out = said
                 span.attributes = {"exit_code": code, "stderr": end_whole(err, 20_000)}
                 if left_out:
@@ -126,13 +132,13 @@ class _Said(NamedTuple):
 
 
 async def _communicate(
-    argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path, capture: EpisodeCapture | None
+    argv: Sequence[str], stdin: bytes, env: dict[str, str], folder: Path, capture: EpisodeCapture | None, bounds: str
 ) -> _Said:
     """Run a program under a supervisor; when cancelled it is asked to end, then ended. What it started goes with it.
 
     One whose calls are refused may end by itself; soon it is ended too.
     """
-    with supervised(argv, folder=folder, env=env, stdin=stdin, grace=GRACE_SECONDS) as program:
+    with supervised(argv, folder=folder, env=env, stdin=stdin, grace=GRACE_SECONDS, bounds=bounds) as program:
         try:
             process = await asyncio.create_subprocess_exec(*program.words, **program.options)
             program.line.started()

@@ -32,6 +32,18 @@ _HARMLESS = frozenset({"PYTHONHASHSEED", "PYTHONUTF8", "PYTHONIOENCODING", "PYTH
 """What may be set for Python and changes nothing that is imported."""
 
 
+class CommandBounds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command of an agent and all that it starts may use at once: MiB written, processes, MiB of memory."""
+
+    disk_mib: int = 512
+    processes: int = 256
+    memory_mib: int = 8192
+
+    def over(self, folders: Sequence[Path]) -> str:
+        """As a supervisor takes it; what is written counts in these folders."""
+        return msgspec.json.encode({**msgspec.structs.asdict(self), "folders": list(map(str, folders))}).decode()
+
+
 class Finished(msgspec.Struct, frozen=True, kw_only=True):
     """How a process ended; `code` is None when we had to end it."""
 
@@ -63,10 +75,10 @@ class Supervision:
         """The supervisor's end of the line."""
         return self._theirs.fileno()
 
-    def words(self, argv: Sequence[str], grace: float = 0.0) -> list[str]:
+    def words(self, argv: Sequence[str], grace: float = 0.0, bounds: str = "-") -> list[str]:
         """The command that runs a program under a supervisor; `grace` is the time between `stop` and its kill."""
         program = str(Path(__file__).with_name("supervisor.py"))
-        return [sys.executable, "-I", "-S", program, str(self.theirs), f"{grace:g}", *argv]
+        return [sys.executable, "-I", "-S", program, str(self.theirs), f"{grace:g}", bounds, *argv]
 
     def started(self) -> None:
         """The supervisor has its end: ours alone keeps it going from now on."""
@@ -109,7 +121,7 @@ class RunningProgram(NamedTuple):
 
 @contextmanager
 def supervised(
-    argv: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: bytes, grace: float = 0.0
+    argv: Sequence[str], *, folder: Path, env: Mapping[str, str], stdin: bytes, grace: float = 0.0, bounds: str = "-"
 ) -> Iterator[RunningProgram]:
     """A program to start in a folder, with `subprocess` or `asyncio`; call `line.started()` then, `line.cut()` last.
 
@@ -122,7 +134,7 @@ def supervised(
         try:
             options = {"stdin": asked, "stdout": out, "stderr": err, "env": dict(env), "cwd": folder}
             options |= {"start_new_session": True, "pass_fds": (line.theirs,)}
-            yield RunningProgram(line.words(argv, grace), options, line, out, err)
+            yield RunningProgram(line.words(argv, grace, bounds), options, line, out, err)
         finally:
             line.cut()
 

@@ -124,7 +124,8 @@ def begin_run(
             lake.files.delete(run.path)
         raise
     if mark is not None and mark.unrecorded:
-        result.warnings += (
+        result.warnings = (
+            *result.warnings,
             f"the suite has changes that its version {mark.version} does not have ({mark.unrecorded.words()}): no gate "
             f"will accept this run; record them with: ethogram golden freeze {record['suite']} --why REASON",
         )

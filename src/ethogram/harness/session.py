@@ -26,7 +26,9 @@ from .answers import AnswersFor
 from .executor import EpisodeReport, Work
 from .executors import make_executor
 from .forewarned import after_first, before_start
+from .isolation import isolation_here, why_not_isolated
 from .options import RunOptions
+from .outside_agents import CommandAgent
 from .planning import is_captured, meters_of
 from .recorded_answers import ReplayFailure, failures_of
 from .spent import Books, check_spent, paid_amounts, price_gaps, read_books, unmetered
@@ -359,10 +361,17 @@ class Session:
             crash_at=() if self.first_crash is None else self.first_crash.crash_at,
             replays=None if self.options.replay is None else self.options.replay.run,
             failures=self._failures(planned),
-            warnings=tuple(self.warnings),
+            warnings=(*self.warnings, *self._openness()),
             missing_details=_missing_details(self.run, entries),
             unseen=unseen_calls(self.run, entries, self.agent, self.options),
         )
+
+    def _openness(self) -> tuple[str, ...]:
+        """What to know of a command that was not isolated."""
+        if not isinstance(self.agent, CommandAgent) or isolation_here(self.options.isolation) != "none":
+            return ()
+        why = why_not_isolated() or "--isolation none"
+        return (f"the agent was not isolated ({why}): it could read the suite and this home, and write anywhere",)
 
     def _failures(self, planned: Collection[str]) -> tuple[ReplayFailure, ...]:
         if self.options.replay is None:

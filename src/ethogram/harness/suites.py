@@ -35,6 +35,7 @@ from .planning import (
     record_extension,
     suite_of,
 )
+from .processes import CommandBounds
 from .recorded_answers import replay_of
 from .run_start import begin_run
 from .session import Quiet, RunResult, Session, Watcher, work_left
@@ -73,6 +74,7 @@ def run(
     seal: bool | None = _DEFAULTS.seal,
     keep: str = _DEFAULTS.keep,
     isolation: str = _DEFAULTS.isolation,
+    bounds: CommandBounds = _DEFAULTS.bounds,
     environment: Environment = _DEFAULTS.environment,
     metering: Metering = _DEFAULTS.metering,
     capture: str = _DEFAULTS.capture,
@@ -83,7 +85,8 @@ def run(
     run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
     (`workers` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
     priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
-    in which each episode works, `environment` about the variables that the agent sees, `capture` about its model calls
+    in which each episode works, `bounds` about what a command may use, `environment` about the variables that the agent
+    sees, `capture` about its model calls
     (`auto`, `gateway` or `off`). Raises `BadInput` before anything is run if the suite, the agent or an option cannot
     be used; a run that is stopped can be resumed.
 
@@ -106,6 +109,7 @@ def run(
         seal=seal,
         keep=keep,
         isolation=isolation,
+        bounds=bounds,
         environment=environment,
         metering=metering,
         capture=capture,

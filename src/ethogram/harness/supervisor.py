@@ -1,21 +1,28 @@
-"""Starts a program and ends everything that it started. A program itself: `python -I -S supervisor.py FD GRACE WORDS…`.
+"""Starts a program and ends everything that it started: `python -I -S supervisor.py FD GRACE BOUNDS WORDS…`.
 
 Standard library only, and quick to start, for every command of an agent or a check runs under one. On Linux it adopts
 orphans (PR_SET_CHILD_SUBREAPER), so that a child which calls setsid or outlives its parent is still found below it.
 FD is a socket to Ethogram: when Ethogram is gone, killed even, the socket is closed, and all children are killed; the
 byte `T` asks for the same with GRACE seconds between SIGTERM and SIGKILL. It ends as the program ended.
+BOUNDS is `-`, or JSON with `disk_mib`, `processes`, `memory_mib` and `folders`: a family that uses more is ended, with
+a sentence on stderr.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
 import sys
 import time
+from typing import Any
 
 PR_SET_CHILD_SUBREAPER = 36
 CANNOT_START = 126
+TICK_SECONDS = 0.2
+SHARE = 0.05
+"""The most of our time that is spent on looking whether a bound is kept."""
 PATIENCE_SECONDS = 10.0
 """How long processes that were killed may take to go (one that waits for a disk goes later)."""
 
@@ -96,7 +103,74 @@ def reap() -> dict[int, int]:
         ended[pid] = status
 
 
-def start(words: list[str], fd: int) -> int:
+class FamilyBounds:
+    """What a family may use at once, and how much of it is used; where there is no /proc, only the disk is known."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        """`told` is BOUNDS; what is written before now does not count."""
+        self.told = told
+        self.since = time.time_ns()
+        self.next_look = self.next_walk = 0.0
+
+    def broken(self) -> str | None:
+        """Which bound is broken, as a sentence; the dearer it is to know, the more seldom we look."""
+        began = time.monotonic()
+        if began < self.next_look:
+            return None
+        family = descendants(os.getpid())
+        used = {"processes": len(family), "memory_mib": sum(map(resident, family)) >> 20}
+        ended = time.monotonic()
+        self.next_look = ended + max(TICK_SECONDS, (ended - began) / SHARE) - TICK_SECONDS / 2
+        if ended >= self.next_walk:
+            used["disk_mib"] = self.written() >> 20
+            self.next_walk = time.monotonic() + (time.monotonic() - ended) / SHARE
+        name = next((n for n in used if used[n] > self.told[n]), None)
+        return None if name is None else f"ended by Ethogram: the bound {name}={self.told[name]} was broken"
+
+    def written(self) -> int:
+        """Bytes of the files in the folders that were written since the start."""
+        size, todo, known = 0, list(self.told["folders"]), set()
+        while todo:
+            try:
+                entries = list(os.scandir(todo.pop()))
+            except OSError:
+                continue
+            for entry in entries:
+                try:
+                    facts = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(entry.path)
+                elif facts.st_ctime_ns >= self.since and (facts.st_dev, facts.st_ino) not in known:
+                    known.add((facts.st_dev, facts.st_ino))
+                    size += facts.st_blocks * 512
+        return size
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that a process has for itself, 0 for one that is gone."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            _, whole, shared = map(int, file.read().split()[:3])
+    except (OSError, ValueError):
+        return 0
+    return (whole - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def limit_files(mib: int) -> None:
+    """Let no file grow beyond this, wherever it lies."""
+    try:
+        import resource
+
+        hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+        most = mib << 20 if hard == resource.RLIM_INFINITY else min(mib << 20, hard)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    except (ImportError, OSError, ValueError):
+        pass
+
+
+def start(words: list[str], fd: int, bounds: FamilyBounds | None) -> int:
     """Start the program in a group of its own; if it cannot be started, say why on the socket."""
     pid = os.fork()
     if pid:
@@ -106,6 +180,8 @@ def start(words: list[str], fd: int) -> int:
         for number in (signal.SIGPIPE, signal.SIGCHLD, signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_DFL)
         os.set_inheritable(fd, False)
+        if bounds is not None:
+            limit_files(bounds.told["disk_mib"])
         os.execvp(words[0], words)  # noqa: S606 - to run the user's program is what this is for
     except OSError as error:
         os.write(fd, f"{error.errno} ".encode())
@@ -115,22 +191,28 @@ def start(words: list[str], fd: int) -> int:
 
 def main(arguments: list[str]) -> None:
     """Run the program to its end, or until Ethogram asks for it or is gone."""
-    fd, grace, words = int(arguments[0]), float(arguments[1]), arguments[2:]
+    fd, grace, words = int(arguments[0]), float(arguments[1]), arguments[3:]
+    bounds = None if arguments[2] == "-" else FamilyBounds(json.loads(arguments[2]))
     adopt_orphans()
     waker, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC) if hasattr(os, "pipe2") else os.pipe()
     os.set_blocking(wake, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    program = start(words, fd)
+    program = start(words, fd, bounds)
     status: int | None = None
     while status is None:
-        ready = select.select([fd, waker], [], [], 1.0)[0]  # the second is for a wake-up that got lost
+        # a second is for a wake-up that got lost
+        ready = select.select([fd, waker], [], [], 1.0 if bounds is None else TICK_SECONDS)[0]
         if waker in ready:
             os.read(waker, 4096)
         if fd in ready:
             end_all(program, grace if os.read(fd, 1) == b"T" else 0.0)
             os._exit(CANNOT_START)
         status = reap().get(program)
+        if status is None and bounds is not None and (broken := bounds.broken()):
+            end_all(program, 0.0)
+            os.write(2, f"\n{broken}\n".encode())
+            os._exit(CANNOT_START)
     end_all(program, 0.0)
     if os.WIFSIGNALED(status):
         end_like(os.WTERMSIG(status))

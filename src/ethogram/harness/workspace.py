@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import stat
 import sys
@@ -11,7 +12,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 from ethogram.checks import KINDS
 from ethogram.errors import BadUsage
@@ -20,25 +21,17 @@ from ethogram.traces import digest
 
 from .checkout import check_out
 from .faults import SandboxFault, is_machine_failure
+from .isolation import READONLY, Door, bubble, isolation_here, readonly
 from .scratch import kept_folder, new_folder, remove
 
 KeepWorkspace = Literal["never", "failure", "always"]
-Isolation = Literal["none", "bwrap", "bwrap+network"]
-KEEPS, ISOLATIONS = get_args(KeepWorkspace), get_args(Isolation)
+KEEPS = get_args(KeepWorkspace)
 FORWARDER = Path(__file__).with_name("forwarder.py")
 MOST_READ = 256 << 20
 """Bytes up to which the end state of a folder is hashed."""
+_PLACE = re.compile(r"/[^\s'\";|&<>()$]+")
+"""What may be a file in a word of a command, which may be a line of a shell."""
 _LEFT_BY_MACHINES = frozenset({".git", "__pycache__", ".pytest_cache"})
-SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt", "/nix", "/run/systemd/resolve")
-"""What programs need of a machine to run at all; of everything else the isolated see nothing."""
-CERTIFICATES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
-
-
-class Door(NamedTuple):
-    """A way out of isolation to a server of this machine: the socket at `path`, seen inside as a port of loopback."""
-
-    path: Path
-    port: int
 
 
 class Workspace:
@@ -53,16 +46,20 @@ class Workspace:
         isolation: str = "none",
         base: Path | None = None,
         hide: Sequence[Path] = (),
+        suite_files: Sequence[Path] = (),
     ) -> None:
-        """`root` is the suite's folder, `base` where workspaces are made, `hide` what isolated agents must not see."""
+        """`root` is the suite's folder, `base` where workspaces are made, `hide` what isolated agents must not see.
+
+        `suite_files` are hidden one by one where the folder of the suite holds the agent too.
+        """
         if keep not in KEEPS:
             raise BadUsage(f"workspaces cannot be kept {keep!r}; choose never, failure or always")
-        check_isolation(isolation)
         self.task = task
-        self.root = root
+        self.root = root.resolve()
         self.keep = keep
-        self.isolation = isolation
+        self.isolation = isolation_here(isolation)
         self.hide = tuple(hide)
+        self.suite_files = tuple(suite_files)
         self.failed = False
         self.kept: Path | None = None
         self._base = base
@@ -99,6 +96,14 @@ class Workspace:
     async def __aexit__(self, kind: type[BaseException] | None, error: Any, trace: TracebackType | None) -> None:
         if self._path is not None:
             await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def _of_suite(self, programs: Sequence[Path]) -> list[Path]:
+        """What a program that sees the rest of the machine must not see of the suite, which knows what is expected."""
+        history = next((f / ".git" for f in (self.root, *self.root.parents) if (f / ".git").exists()), None)
+        past = [] if history is None else [history]
+        if any(p.is_relative_to(self.root) for p in (Path.cwd(), *programs)):
+            return [*past, *(f for f in self.suite_files if f not in programs)]
+        return [*past, self.root]
 
     def end_state(self) -> str | None:
         """The hash of all files as they are now, but for what machines leave; None for folders too large to read."""
@@ -146,6 +151,9 @@ class Workspace:
         """
         if self.isolation == "none":
             return list(argv)
+        if self.isolation == READONLY:
+            hide = [*self.hide, *([] if self.root in show else self._of_suite(()))]
+            return readonly(argv, [folder or self.path], None, hide, start=start)
         network = self.isolation.endswith("+network")
         return bubble(argv, [folder or self.path], start=start, network=network, show=show)
 
@@ -163,6 +171,10 @@ class Workspace:
         """
         if self.isolation == "none":
             return list(argv)
+        if self.isolation == READONLY:
+            named = (Path(place) for word in argv for place in _PLACE.findall(word))
+            programs = [*programs, *(path for path in named if path.exists())]
+            return readonly(argv, folders, folders[-1], [*self.hide, *self._of_suite(programs)], programs)
         hide = [self.root.resolve(), *self.hide]
         beside = [p.parent for p in programs if not any(p.is_relative_to(h) for h in hide)]
         network = self.isolation.endswith("+network")
@@ -171,50 +183,6 @@ class Workspace:
             argv = [sys.executable, "-I", "-S", str(FORWARDER), str(opened.path), str(opened.port), *argv]
             folders = [*folders, opened.path]
         return bubble(argv, folders, network=network, show=beside, hide=hide, then_show=programs)
-
-
-def check_isolation(isolation: str) -> None:
-    """Refuse an isolation that does not exist, or not on this machine."""
-    if isolation not in ISOLATIONS:
-        raise BadUsage(f"there is no isolation {isolation!r}; choose none, bwrap or bwrap+network")
-    if isolation != "none" and shutil.which("bwrap") is None:
-        raise BadUsage("isolation with bubblewrap was asked for, but there is no 'bwrap' here; install bubblewrap")
-
-
-def bubble(
-    argv: Sequence[str],
-    folders: Sequence[Path],
-    *,
-    start: Path | None = None,
-    network: bool = False,
-    show: Sequence[Path] = (),
-    hide: Sequence[Path] = (),
-    then_show: Sequence[Path] = (),
-) -> list[str]:
-    """A command inside bubblewrap: system and Python read-only, `folders` writable, nothing else, and no network.
-
-    `show` is read-only too; `hide` is empty even where it lies in what is shown; `then_show` is seen all the same.
-    """
-    words = ["bwrap", "--tmpfs", "/tmp", "--dev", "/dev", "--proc", "/proc"]  # noqa: S108
-    python = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])]
-    for place in dict.fromkeys([*SYSTEM, *python, *map(str, show)]):
-        words += ["--ro-bind-try", place, place]
-    for hidden in hide:
-        if any(hidden.is_relative_to(place) for place in (*map(Path, SYSTEM), *map(Path, python), *show)):
-            words += ["--tmpfs", str(hidden)]
-    for file in [*then_show, *_certificates()]:
-        words += ["--ro-bind-try", str(file), str(file)]
-    for folder in folders:
-        words += ["--bind", str(folder), str(folder)]
-    words += ["--chdir", str(start or folders[0]), "--setenv", "HOME", "/tmp", "--setenv", "TMPDIR", "/tmp"]  # noqa: S108
-    words += ["--unshare-all", *(["--share-net"] if network else []), "--die-with-parent", "--new-session"]
-    return [*words, "--", *argv]
-
-
-def _certificates() -> list[Path]:
-    """The files of trusted authorities that the environment names: clients of HTTP fail where they cannot read them."""
-    named = (Path(os.environ.get(name, "")) for name in CERTIFICATES)
-    return [file for file in named if file.is_absolute() and file.is_file()]
 
 
 def original(root: Path, ref: FileRef, task: str) -> bytes:

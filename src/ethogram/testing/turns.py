@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from queue import SimpleQueue
@@ -77,11 +77,15 @@ class TestWorld:
     def __init__(self, suite: Suite, body: TestBody) -> None:
         self.suite = suite
         self.root = Path.cwd()
+        self.files: Sequence[Path] = ()
         self._body = body
 
     def tools(self, task: Task, handle: EpisodeHandle) -> dict[str, Callable[..., Any]]:
         """A test brings its own."""
         return {}
+
+    def check_unchanged(self, read: bool = False) -> None:
+        """Tests are code of this process, which was read once."""
 
     def simulator(self, task: Task) -> None:
         """Nobody plays a user."""

@@ -324,7 +324,7 @@ print(reply["content"], end="")
         '- {id: t, prompt: Order., expected: "yes", checks: [{kind: equals}]}'
     )
     program.write_text(program.read_text().replace('"shop/', f'"{world.folder}/shop/'))
-    run("shop", agent, k=1, run="commands", home=home)
+    run("shop", agent, k=1, run="commands", home=home, isolation="none")
     (entry,) = home.run("commands").entries
     found = fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
     assert (found.pairs, found.missing, found.deviations) == (2, {}, [])
