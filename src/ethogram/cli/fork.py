@@ -21,6 +21,7 @@ from .running import (
     CaptureOption,
     CleanEnvOption,
     EnvOption,
+    LiveToolsOption,
     PriceOption,
     PricesOption,
     WorkersOption,
@@ -68,6 +69,7 @@ def command(
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     capture: CaptureOption = "gateway",
+    live_tools: LiveToolsOption = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -86,6 +88,7 @@ def command(
         metering=metering(price, prices, allow_unmetered),
         environment=parse_environment(tuple(env or ()), clean_env),
         capture=capture,
+        live_tools=live_tools,
     )
     try:
         found = fork_trace(

@@ -61,3 +61,9 @@ def metering(price: list[str] | None, prices: Path | None, allow_unmetered: bool
 
     own = price_list(prices, tuple(price or ())).own if price or prices else None
     return Metering(prices=own, allow_unmetered=allow_unmetered)
+
+
+LiveToolsOption = Annotated[
+    bool,
+    typer.Option("--live-tools", help="Allow tools that are not declared read_only, simulated or recorded."),
+]

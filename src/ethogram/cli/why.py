@@ -42,6 +42,7 @@ from .running import (
     CaptureOption,
     CleanEnvOption,
     EnvOption,
+    LiveToolsOption,
     PriceOption,
     PricesOption,
     WorkersOption,
@@ -94,6 +95,7 @@ def command(
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     capture: CaptureOption = "gateway",
+    live_tools: LiveToolsOption = False,
     json: JsonOption = False,
     home: HomeOption = None,
 ) -> int:
@@ -123,6 +125,7 @@ def command(
         metering=metering(price, prices, allow_unmetered),
         environment=parse_environment(tuple(env or ()), clean_env),
         capture=capture,
+        live_tools=live_tools,
     )
     tell = None if json else lambda text: stderr().print(text, style="dim", markup=False)
     try:

@@ -294,6 +294,11 @@ def _code(module: ModuleType | None) -> str | None:
 # ---- tools ----
 
 
+def has_world(loaded: LoadedSuite) -> bool:
+    """Whether the suite makes tools anew for each episode."""
+    return _factory(loaded) is not None
+
+
 def _factory(loaded: LoadedSuite) -> Callable[..., Any] | None:
     found = getattr(loaded.module, FACTORY, None) if loaded.module is not None else None
     return found if callable(found) else None
@@ -316,6 +321,16 @@ def resolve_tools(loaded: LoadedSuite, task: Task) -> dict[str, Callable[..., An
             raise BadInput(f"two tools are named {short!r}", where=f"task {task.id!r}")
         found[short] = function
     return found
+
+
+def live_tools(loaded: LoadedSuite, task: Task) -> list[str]:
+    """Tools of a task that may change something outside its episode: not read-only, simulated or recorded.
+
+    What the suite's `tools(task, episode)` makes anew for each episode is simulated, what a fixture answers recorded.
+    """
+    if task.fixture is not None or has_world(loaded):
+        return []
+    return [name for name in resolve_tools(loaded, task) if name not in loaded.suite.read_only]
 
 
 def resolve_simulator(loaded: LoadedSuite, task: Task) -> Callable[..., Any] | None:

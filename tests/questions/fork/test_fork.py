@@ -333,6 +333,33 @@ print(reply["content"], end="")
         fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
 
 
+def test_tools_with_effects_are_not_called_again_unasked(world: Any, home: Home) -> None:
+    shop, done = world.folder / "shop", world.folder / "done.txt"
+    (shop / "tools.py").write_text(f"""
+def stock(item: str) -> str:
+    return "7 of " + item
+
+def order(item: str) -> str:
+    with open({str(done)!r}, "a") as file:
+        file.write(item)
+    return "ordered"
+""")
+    (shop / "tasks.yaml").write_text(
+        '- {id: t, prompt: Order., tools: [stock, order], expected: "yes", checks: [{kind: equals}]}'
+    )
+    (shop / "suite.yaml").write_text("read_only: [stock]\n")
+    world.record(home, k=1, name="plain")
+    (entry,) = home.run("plain").entries
+    before = done.read_text()
+    with pytest.raises(BadUsage, match=r"would call 'order' again, .* read_only .* live"):
+        fork_trace(entry.head.trace_id, 2, "model=m-2", FEW, home=home)
+    assert done.read_text() == before
+    assert set(home.names()) == {"night", "plain"}
+    allowed = msgspec.structs.replace(FEW, live_tools=True)
+    assert fork_trace(entry.head.trace_id, 2, "model=m-2", allowed, home=home).pairs == 2
+    assert len(done.read_text()) > len(before)
+
+
 def points(world: Any, home: Home, change: str, run: str = "night") -> list[ForkPoint]:
     """The traces of a run that order wrongly, at the step where they do."""
     made = parse_change(*change.split("=", 1))

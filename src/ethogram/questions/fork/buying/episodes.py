@@ -22,7 +22,7 @@ from ethogram.reading.traces import find_trace
 from ethogram.store import Home, Run
 from ethogram.store.lake import FORK
 from ethogram.store.redact import Redactor, policy_from
-from ethogram.suites.load import LoadedSuite
+from ethogram.suites.load import LoadedSuite, has_world, live_tools
 from ethogram.traces import Missing, Scored, Trace, digest, episode_id, is_marked, short_id
 from ethogram.wire.gateway.episode_fork import EpisodeFork
 from ethogram.wire.gateway.fork import ForkChange, fork_step
@@ -93,6 +93,7 @@ class Continuations:
         metering: Metering,
         environment: Environment,
         capture: str,
+        repeat_live: bool,
     ) -> None:
         """Everything is checked here; nothing is run. `promise` is what a run that goes on must have begun with."""
         self.home = home
@@ -103,6 +104,8 @@ class Continuations:
         self.suite: SuiteSpec = spec
         self.loaded: LoadedSuite = suite_of(spec)
         self._check_suite(given=suite is not None)
+        if not repeat_live:
+            self._check_side_effects()
         acts = _agent(self.sources, agent)
         self.name = name or fresh_name(home, f"fork-{first.trace.head.task}")
         base = RunOptions.stored(first.run.info.plan) if "options" in first.run.info.plan else RunOptions()
@@ -282,6 +285,23 @@ class Continuations:
                     "give the one to use with --suite"
                 )
             self.notes.append(f"the suite is not the one of run {source.run.name!r}; outcomes are those of the new one")
+
+    def _check_side_effects(self) -> None:
+        """Refuse to repeat what may change something outside the continuations, tools of the agent's own among it."""
+        tasks = {t.id: t for t in self.loaded.suite.tasks}
+        live: dict[str, None] = {}
+        for source in self.sources:
+            task = tasks[source.trace.head.task]
+            live |= dict.fromkeys(live_tools(self.loaded, task))
+            if task.fixture is None and not has_world(self.loaded):
+                called = (span.name for span in source.trace.steps if span.kind == "tool")
+                live |= dict.fromkeys(name for name in called if name not in self.loaded.suite.read_only)
+        if live:
+            raise BadUsage(
+                f"the continuations would call {', '.join(map(repr, live))} again, which may do again what they did: "
+                "list what changes nothing under read_only in suite.yaml, make the others anew for each episode with "
+                "'def tools(task, episode)', or allow it with --live-tools"
+            )
 
     def _check_begun(self) -> None:
         """A run may go on only as it began: with other plans its interval would not hold."""

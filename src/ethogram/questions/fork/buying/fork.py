@@ -43,6 +43,7 @@ class BuyOptions(msgspec.Struct, frozen=True, kw_only=True):
     metering: Metering = Metering()
     environment: Environment = Environment()
     capture: str = "gateway"
+    live_tools: bool = False
 
 
 class ForkOptions(BuyOptions, frozen=True, kw_only=True):
@@ -80,6 +81,7 @@ def fork(
     metering: Metering = _DEFAULTS.metering,
     environment: Environment = _DEFAULTS.environment,
     capture: str = _DEFAULTS.capture,
+    live_tools: bool = _DEFAULTS.live_tools,
     agent: AgentSpec | None = None,
     suite: SuiteSpec | None = None,
     source: str | None = None,
@@ -99,6 +101,7 @@ def fork(
         workers: continuations at once.
         max_usd: never more dollars than this; `metering` says how use is priced.
         environment: the variables that the agent sees; `capture` is about its model calls.
+        live_tools: whether tools may be called that are not declared read-only, simulated or recorded.
         agent: the agent, where it is not the one of the run; so too the `suite`.
         source: where to look for the trace.
         run: names the run of the continuations; one that was stopped goes on.
@@ -107,7 +110,7 @@ def fork(
 
     Raises:
         BadInput: the world up to the step could not be rebuilt, with the difference; or the trace has no suite.
-        BadUsage: there is no such step, or nothing there that could be changed so.
+        BadUsage: there is no such step, nothing there that could be changed so, or tools that may do harm again.
 
     Example: `fork("4f1c22", 3, "answer=9", k=20, max_usd=2).effect`
     """
@@ -120,6 +123,7 @@ def fork(
         metering=metering,
         environment=environment,
         capture=capture,
+        live_tools=live_tools,
     )
     return fork_trace(
         trace, at, change, options, agent=agent, suite=suite, source=source, name=run, home=home, progress=progress
@@ -277,6 +281,7 @@ def _continuations(
         metering=options.metering,
         environment=options.environment,
         capture=options.capture,
+        repeat_live=options.live_tools,
     )
 
 
