@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 HOST = "127.0.0.1"
 KEEP_ALIVE_SECONDS = 75
 """Longer than clients keep unused connections, so that none sends a call into one that is being closed."""
+REQUEST_SECONDS = 10.0
+"""How long a client may take from connecting to the end of a request's head, and between two pieces of its body."""
+WHOLE_SECONDS = 300.0
+"""How long a request may take to arrive at all."""
 BACKLOG = 2048
 START_SECONDS = 20.0
 LINGER_SECONDS = 1.0
@@ -38,14 +42,24 @@ class ServerThread:
     """Serves an ASGI application on loopback or another address, and on a Unix socket where one is asked for."""
 
     def __init__(
-        self, app: App, *, host: str = HOST, port: int = 0, uds: Path | None = None, what: str = "the gateway"
+        self,
+        app: App,
+        *,
+        host: str = HOST,
+        port: int = 0,
+        uds: Path | None = None,
+        what: str = "the gateway",
+        patience: float = REQUEST_SECONDS,
     ) -> None:
         """Binds at once; raises `BadUsage` where that is not possible. Port 0 takes one that is free.
 
-        `what` names the server in errors. Who may ask an application that others can reach is for it to decide.
+        `what` names the server in errors; a request that does not go on for `patience` seconds is given up. Who may ask
+        an application that others can reach is for it to decide.
         """
         self._app = app
         self._what = what
+        self._patience = patience
+        self._most = _room_for_connections()
         self._sockets = [_bound(host, port, what)]
         self._host = f"[{host}]" if ":" in host else host
         self.port: int = self._sockets[0].getsockname()[1]
@@ -151,7 +165,6 @@ class ServerThread:
 
     async def _serve(self) -> None:
         from uvicorn import Config
-        from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
         from uvicorn.server import ServerState
 
         config = Config(
@@ -170,21 +183,21 @@ class ServerThread:
         state = ServerState()
         loop = asyncio.get_running_loop()
 
-        class Connection(HttpToolsProtocol):
-            def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-                super().connection_made(cast("asyncio.Transport", _Gathering(transport, loop)))
+        kind = _connections_of(state, loop, self._most)
 
         def connection() -> asyncio.Protocol:
-            protocol = Connection(config, state, {}, loop)
+            protocol = kind(config, state, {}, loop)
             protocol.logger = protocol.access_logger = _SILENT  # paths and messages may hold keys
             protocol.access_log = False
-            return protocol
+            return cast("asyncio.Protocol", protocol)
 
         self._connection = connection
         for listening in list(self._sockets):
             await self._serve_at(listening)
         self._started.set()
+        ending = asyncio.create_task(_end_unfinished(state, self._patience))
         await self._stop.wait()
+        ending.cancel()
         for server in self._servers:
             server.close()
         await asyncio.sleep(0)  # connections that were accepted just now become known
@@ -217,6 +230,71 @@ class _Gathering:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
+
+
+def _connections_of(state: ServerState, loop: asyncio.AbstractEventLoop, most: int) -> type[Any]:
+    """Connections that know when their request began, of which there are not more than `most` at once."""
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+    class Connection(HttpToolsProtocol):
+        began: float | None  # when a request began that has not arrived yet
+        heard: float
+        has_head = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(cast("asyncio.Transport", _Gathering(transport, loop)))
+            self.began = self.heard = loop.time()
+            if len(state.connections) > most:
+                _end_oldest(state)
+
+        def data_received(self, data: bytes) -> None:
+            self.heard = loop.time()
+            super().data_received(data)
+
+        def on_message_begin(self) -> None:
+            if self.began is None:
+                self.began = self.heard
+            super().on_message_begin()
+
+        def on_headers_complete(self) -> None:
+            self.has_head = True
+            super().on_headers_complete()
+
+        def on_message_complete(self) -> None:
+            self.began, self.has_head = None, False
+            super().on_message_complete()
+
+    return Connection
+
+
+async def _end_unfinished(state: ServerState, patience: float) -> None:
+    """Close connections whose request does not arrive, for as long as the server runs."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(min(1.0, patience / 4))
+        now = loop.time()
+        for protocol in list(state.connections):
+            one: Any = protocol
+            if one.began is not None:
+                since = one.heard if one.has_head else one.began
+                if now - since >= patience or now - one.began >= WHOLE_SECONDS:
+                    one.transport.abort()
+
+
+def _end_oldest(state: ServerState) -> None:
+    """Make room for one more: of the connections whose request has not arrived, the oldest goes."""
+    unfinished: list[Any] = [c for c in state.connections if getattr(c, "began", None) is not None]
+    min(unfinished, key=lambda one: one.began).transport.abort()
+
+
+def _room_for_connections() -> int:
+    """How many connections there may be at once: the other half of the descriptors is for files and for calls."""
+    try:
+        import resource
+    except ImportError:  # not a Unix
+        return BACKLOG
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return BACKLOG if soft == resource.RLIM_INFINITY else max(soft // 2, 16)
 
 
 async def _end_connections(state: ServerState) -> None:
