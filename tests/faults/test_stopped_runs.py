@@ -103,8 +103,14 @@ def test_the_kill_switch_gives_130_and_resume_goes_on(place: Path) -> None:
     kill("night", home=str(place / "home"))
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
-    assert "stopped: the kill switch is on; resume with: ethogram run --resume night" in out
-    code, out, err = run(place, "--resume", "night", "--json")
+    assert "stopped: the kill switch is on; resume with: ethogram run --resume night --undo" in out
+    code, out, err = run(place, "--resume", "night")
+    assert code == 64
+    assert (
+        "kill switch of run 'night' is pulled, so nothing begins; release it: ethogram kill night --undo"
+        in " ".join(err.split())
+    )
+    code, out, err = run(place, "--resume", "night", "--undo", "--json")
     told = json.loads(out)
     assert (code, told["scored"], told["not_run"], told["stopped"]) == (0, 400, 0, None)
 

@@ -86,6 +86,9 @@ def command(
     env: EnvOption = None,
     clean_env: CleanEnvOption = False,
     capture: Annotated[str | None, CAPTURE] = None,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="With --resume: release the kill switch of the run first.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and its price; call nothing.")] = False,
     replay: Annotated[
         str | None, typer.Option(help="Repeat this run with its recorded answers, offline and free.")
@@ -132,17 +135,24 @@ def command(
     if replay is not None and (resume is not None or retry or dry_run):
         raise BadUsage("--replay repeats a whole run at once; leave out --resume, --retry and --dry-run")
     if resume is not None:
+        change["undo"] = undo
         if settled:
             option = next(iter(settled))
             raise BadUsage(f"{_FLAGS.get(option, f'--{option}')} cannot be changed when a run is resumed; leave it out")
         change |= {"retry": tuple(retry or ()), "suite": suite, "agent": agent, "home": home}
+    elif undo:
+        raise BadUsage("--undo releases the kill switch of a run that is resumed: name it with --resume RUN")
     elif replay is None and (suite is None or agent is None):
         raise BadUsage("name a suite and an agent: ethogram run SUITE --agent AGENT, or continue with --resume RUN")
     elif retry:
         raise BadUsage("--retry re-runs outcomes of an earlier run: name it with --resume RUN")
     options = RunOptions(**settled) if resume is not None else _options({**settled, **change}, workers)
     if dry_run:
-        plan = plan_resume(resume, **change) if resume is not None else plan_run(str(suite), str(agent), options)
+        plan = (
+            plan_resume(resume, **{k: v for k, v in change.items() if k != "undo"})
+            if resume is not None
+            else plan_run(str(suite), str(agent), options)
+        )
         print_json(plan) if json else _print_plan(plan)
         return 0
     try:
@@ -169,7 +179,11 @@ STOPPED = {
     "interrupted": "interrupted from the keyboard",
     "cap.experiment": "the experiment's budget is used up",
 }
-HINTS = {"cap.experiment": " --max-usd MORE", "unmetered": " --retry cap.experiment --allow-unmetered"}
+HINTS = {
+    "killed": " --undo",
+    "cap.experiment": " --max-usd MORE",
+    "unmetered": " --retry cap.experiment --allow-unmetered",
+}
 PRICE_HINT = " --retry cap.experiment --price MODEL=FRESH/OUTPUT"
 
 

@@ -16,7 +16,7 @@ from ethogram.prices import Amounts, Budget
 from ethogram.prices.worst_case import promise
 from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, compact, lease
-from ethogram.store.stop import POLL_SECONDS, pulled
+from ethogram.store.stop import POLL_SECONDS, lay_down, pulled
 from ethogram.suites.load import LoadedSuite
 from ethogram.traces import CUT_OFF, SILENT, UNMETERED, UNSEEN, Missing, Scored, TraceId
 
@@ -198,6 +198,7 @@ class Session:
         """Run what is left to run; one session at a time."""
         started = time.monotonic()
         with lease.session(self.run.files, self.run.path):
+            lay_down(self.run.files, self.run.path)
             executed = self._buy(episodes, retry, watcher)
         if executed and self.stopped != "interrupted":
             with suppress(EthogramError):  # many small files are a nuisance, not a failure of the run

@@ -13,7 +13,7 @@ from ethogram.prices import Amounts, Metering
 from ethogram.store import Home, Run, home_of
 from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.lease import check_idle
-from ethogram.store.stop import release
+from ethogram.store.stop import check_released, release
 from ethogram.suites.load import LoadedSuite
 from ethogram.traces import REASONS, Param, is_marked
 
@@ -180,6 +180,7 @@ def resume_run(
     k: int | None = None,
     tasks: Sequence[str] = (),
     retry: Sequence[str] = (),
+    undo: bool = False,
     engine: str | None = None,
     workers: int | None = None,
     caps: AllCaps | None = None,
@@ -194,19 +195,22 @@ def resume_run(
     """Run exactly the episodes that the ledger lacks, with the same seeds; `retry` also those missing for a reason.
 
     `k` raises the attempts of all tasks, or of `tasks`: the episodes are those that a run with that k would have had.
-    A suite or an agent that was made in Python must be given again.
+    A suite or an agent that was made in Python must be given again. A run whose kill switch is pulled goes on only with
+    `undo`, which releases it; else `BadUsage` is raised.
     """
     changes = {"engine": engine, "workers": workers, "caps": caps, "capture": capture}
     known = _reopen(run, suite, agent, home, {**changes, "environment": environment, "metering": metering})
     episodes = known.episodes
     _check_reasons(retry)
     check_idle(known.run.files, known.run.path)
+    if undo:
+        release(known.run.files, known.run.path)
+    check_released(known.run.files, known.run.path, known.run.name)
     longer = _longer(known, k, tasks)
     if longer is not None:
         episodes = episodes_of(longer, known.agent.name, known.options)
         added = tasks or tuple(longer)
         record_extension(known.home, known.run, known.options, longer[added[0]], added, len(episodes))
-    release(known.run.files, known.run.path)
     session = Session(known.home, known.run, known.loaded, known.agent, known.spec, known.options)
     return session.go(episodes, retry, progress or Quiet())
 

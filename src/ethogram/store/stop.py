@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
+from contextlib import suppress
 
 import msgspec
 
-from .files import Files
+from ethogram.errors import BadUsage, EthogramError
+
+from .files import Files, LocalFiles
 from .shown_texts import shown
 
 POLL_SECONDS = 0.25
@@ -23,8 +27,47 @@ class StopFlag(msgspec.Struct, frozen=True):
 def pull(files: Files, run_path: str | None, why: str = "") -> StopFlag:
     """Stop one run, or all runs of the home."""
     flag = StopFlag(time.time_ns(), shown(why))
-    files.publish(_flag(run_path), msgspec.json.encode(flag))
+    try:
+        files.publish(_flag(run_path), msgspec.json.encode(flag))
+    except EthogramError:
+        if not _turn(files, _flag(run_path)):
+            raise
     return flag
+
+
+def lay_down(files: Files, run_path: str) -> None:
+    """Keep flags of a run and of its home ready, so that the switch works when the disk is full."""
+    for flag in (_flag(run_path), _HOME_FLAG):
+        if isinstance(files, LocalFiles):
+            with suppress(EthogramError):  # a disk that is full by now has no room for it
+                files.create(_ready(flag), msgspec.json.encode(StopFlag(0, "pulled when the disk was full")))
+
+
+def _turn(files: Files, flag: str) -> bool:
+    """Give the flag that lies ready its name, which needs no room; False where none lies there."""
+    if isinstance(files, LocalFiles):
+        with suppress(OSError):
+            os.replace(files.url(_ready(flag)), files.url(flag))
+            return True
+    return False
+
+
+def _ready(flag: str) -> str:
+    folder, slash, name = flag.rpartition("/")
+    return f"{folder}{slash}.{name}.ready"
+
+
+def check_released(files: Files, run_path: str, run: str) -> None:
+    """Raise `BadUsage` for a run whose switch, or that of its home, is pulled."""
+    flag = pulled(files, run_path)
+    if flag is not None:
+        why = f" ({flag.why})" if flag.why else ""
+        own = files.exists(_flag(run_path))
+        what, name = (f"run {run!r}", f"{run} ") if own else ("this home", "")
+        also = "; run --resume takes --undo as well" if own else ""
+        raise BadUsage(
+            f"the kill switch of {what} is pulled{why}, so nothing begins; release it: ethogram kill {name}--undo{also}"
+        )
 
 
 def release(files: Files, run_path: str | None) -> None:
