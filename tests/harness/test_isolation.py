@@ -169,11 +169,12 @@ LARGE = "x = bytearray(200 << 20)\nfor i in range(0, len(x), 4096):\n    x[i] = 
     ("program", "name", "most"),
     [
         (MANY_FILES + HOLD, "disk_mib", 20),
+        (MANY_FILES, "disk_mib", 20),
         ("import os\nos.chdir(os.environ.get('TMPDIR', '.'))\n" + MANY_FILES + HOLD, "disk_mib", 20),
         (MANY + HOLD, "processes", 20),
         (LARGE + HOLD, "memory_mib", 100),
     ],
-    ids=["disk", "temporary", "processes", "memory"],
+    ids=["disk", "disk at the end", "temporary", "processes", "memory"],
 )
 def test_a_command_that_uses_more_than_its_bounds_is_ended(
     home: Home, project: Path, program: str, name: str, most: int

@@ -112,16 +112,16 @@ class FamilyBounds:
         self.since = time.time_ns()
         self.next_look = self.next_walk = 0.0
 
-    def broken(self) -> str | None:
-        """Which bound is broken, as a sentence; the dearer it is to know, the more seldom we look."""
+    def broken(self, last: bool = False) -> str | None:
+        """Which bound is broken, as a sentence; the dearer it is to know, the more seldom we look, but for the end."""
         began = time.monotonic()
-        if began < self.next_look:
+        if began < self.next_look and not last:
             return None
         family = descendants(os.getpid())
         used = {"processes": len(family), "memory_mib": sum(map(resident, family)) >> 20}
         ended = time.monotonic()
         self.next_look = ended + max(TICK_SECONDS, (ended - began) / SHARE) - TICK_SECONDS / 2
-        if ended >= self.next_walk:
+        if last or ended >= self.next_walk:
             used["disk_mib"] = self.written() >> 20
             self.next_walk = time.monotonic() + (time.monotonic() - ended) / SHARE
         name = next((n for n in used if used[n] > self.told[n]), None)
@@ -209,7 +209,7 @@ def main(arguments: list[str]) -> None:
             end_all(program, grace if os.read(fd, 1) == b"T" else 0.0)
             os._exit(CANNOT_START)
         status = reap().get(program)
-        if status is None and bounds is not None and (broken := bounds.broken()):
+        if bounds is not None and (broken := bounds.broken(last=status is not None)):
             end_all(program, 0.0)
             os.write(2, f"\n{broken}\n".encode())
             os._exit(CANNOT_START)
