@@ -420,7 +420,7 @@ def test_the_kill_switch_halts_and_resume_goes_on(home: Home) -> None:
     assert result.stopped == "killed"
     assert 10 <= result.scored < 300
     assert result.not_run == 300 - result.scored
-    again = resume_run("a", suite=suite(10), agent=agent, home=home)
+    again = resume_run("a", undo=True, suite=suite(10), agent=agent, home=home)
     assert (again.scored, again.not_run) == (300, 0)
 
 

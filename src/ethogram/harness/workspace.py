@@ -153,7 +153,7 @@ class Workspace:
             return list(argv)
         if self.isolation == READONLY:
             hide = [*self.hide, *([] if self.root in show else self._of_suite(()))]
-            return readonly(argv, [folder or self.path], None, hide, start=start)
+            return readonly(argv, [folder or self.path], None, hide, _places_in(argv), start)
         network = self.isolation.endswith("+network")
         return bubble(argv, [folder or self.path], start=start, network=network, show=show)
 
@@ -172,8 +172,7 @@ class Workspace:
         if self.isolation == "none":
             return list(argv)
         if self.isolation == READONLY:
-            named = (Path(place) for word in argv for place in _PLACE.findall(word))
-            programs = [*programs, *(path for path in named if path.exists())]
+            programs = [*programs, *_places_in(argv)]
             return readonly(argv, folders, folders[-1], [*self.hide, *self._of_suite(programs)], programs)
         hide = [self.root.resolve(), *self.hide]
         beside = [p.parent for p in programs if not any(p.is_relative_to(h) for h in hide)]
@@ -183,6 +182,12 @@ class Workspace:
             argv = [sys.executable, "-I", "-S", str(FORWARDER), str(opened.path), str(opened.port), *argv]
             folders = [*folders, opened.path]
         return bubble(argv, folders, network=network, show=beside, hide=hide, then_show=programs)
+
+
+def _places_in(argv: Sequence[str]) -> list[Path]:
+    """Files that a command names in full."""
+    named = (Path(place) for word in argv for place in _PLACE.findall(word))
+    return [path for path in named if path.exists()]
 
 
 def original(root: Path, ref: FileRef, task: str) -> bytes:
