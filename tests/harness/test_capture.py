@@ -159,7 +159,7 @@ def test_a_crash_upon_a_model_that_is_away_is_not_the_agents_fault(
     run_suite(suite(1), str(tmp_path / "careless.py:solve"), k=1, home=home, run="away", retries=0)
     (entry,) = home.resolve("away").entries
     assert isinstance(entry.head.outcome, Missing)
-    assert entry.head.outcome.reason == "infrastructure.network"
+    assert entry.head.outcome.reason == "infrastructure.provider.unreached"
 
 
 def test_a_command_with_a_clean_environment_and_an_upstream_of_its_own(

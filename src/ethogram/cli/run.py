@@ -11,7 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.harness.environment import parse_environment
 from ethogram.harness.options import RunOptions, parse_bounds, parse_caps, parse_conditions, parse_meta
 from ethogram.harness.planning import RunPlan
-from ethogram.harness.session import RunInterrupted, RunResult
+from ethogram.harness.session import PROVIDER, RunInterrupted, RunResult
 from ethogram.harness.suites import plan_resume, plan_run, replay_run, resume_run, start_run
 
 from .live import watcher
@@ -69,6 +69,10 @@ def command(
         list[str] | None, typer.Option(help="Any other cap, LEVEL.RESOURCE=VALUE, e.g. task.usd=1; may be repeated.")
     ] = None,
     retries: Annotated[int | None, typer.Option(help="Retries of infrastructure failures; by default 2.")] = None,
+    breaker: Annotated[
+        int | None,
+        typer.Option(min=0, help="Equal refusals of a provider in a row that stop the run; 12 by default, 0: none."),
+    ] = None,
     redact: Annotated[
         str | None, typer.Option(help="What to redact: default, secrets (no personal data), or none.")
     ] = None,
@@ -122,6 +126,7 @@ def command(
         "meta": parse_meta(tuple(meta)) if meta else None,
         "conditions": parse_conditions(tuple(condition)) if condition else None,
         "retries": retries,
+        "breaker": breaker,
         "redact": redact,
         "keep": keep,
         "isolation": isolation,
@@ -188,9 +193,9 @@ PRICE_HINT = " --retry cap.experiment --price MODEL=FRESH/OUTPUT"
 
 
 def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
-    """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured or its
-    budget ended it before its plan."""
-    stopped = {"killed": 130, "interrupted": 130, "unmetered": 64, "cap.experiment": 2}
+    """Tell what came of it: 130 if somebody stopped it, 64 if a cap was not kept, 2 if nothing can be measured, its
+    budget ended it before its plan, or a provider went on refusing."""
+    stopped = {"killed": 130, "interrupted": 130, "unmetered": 64, "cap.experiment": 2, PROVIDER: 2}
     code = stopped.get(result.stopped or "", 0 if result.measurable else 2)
     if result.replays is not None and not result.stopped:
         code = 1 if result.failures or result.not_run else 0
@@ -221,6 +226,8 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
     if result.replays is None:
         for reason, detail in sorted(result.missing_details.items()):
             out.print(f"first {reason}: {printable(detail)}", style="yellow", markup=False, soft_wrap=True)
+    if result.refused:
+        out.print(result.refused, style="yellow", markup=False)
     if not result.scored and not result.stopped and result.replays is None:
         out.print("nothing was scored, so nothing can be measured", style="yellow")
     if result.stopped:
@@ -236,9 +243,8 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
         out.print(f"note: {told}", style="yellow", markup=False, soft_wrap=True)
     for warning in result.warnings:
         out.print(f"note: {warning}", style="yellow", markup=False)
-    broken = " ".join(f"--retry {reason}" for reason in result.missing if reason.startswith("infrastructure."))
-    if broken and not result.stopped:
-        out.print(f"to run infrastructure failures again: ethogram run --resume {result.run} {broken}", style="dim")
+    if result.again and not result.stopped:
+        out.print(f"to run infrastructure failures again: {result.again}", style="dim")
     effects = f"ethogram field {result.run} --ablate; " if conditions > 1 else ""
     out.print(f"next: {effects}ethogram show {result.run}", style="dim")
     return code

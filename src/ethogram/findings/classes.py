@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ethogram.traces import Missing, is_marked
+from ethogram.traces import Missing, is_infrastructure, is_marked
 
 from .belief import belief_of
 from .changing_tools import is_hand_over, words_of
@@ -151,7 +151,7 @@ def _limits(words: TraceWords) -> Iterator[Finding]:
     last = len(words.steps) - 1 if words.steps else None
     stops = [str(x.value) for x in trace.labels if x.name == "stopped_by" and str(x.value).startswith("cap.")]
     if isinstance(outcome, Missing):
-        if outcome.reason.startswith("infrastructure."):
+        if is_infrastructure(outcome.reason):
             name = f"infrastructure:{outcome.reason.partition('.')[2]}"
             yield Finding(name=name, cls="infrastructure", source="class", step=last, text=quoted(outcome.detail))
         if outcome.reason == "cap.experiment":

@@ -23,6 +23,7 @@ from ethogram.traces import (
     CUT_OFF,
     END_STATE,
     OUTSIDE,
+    REFUSED,
     SILENT,
     UNMETERED,
     UNSEEN,
@@ -34,6 +35,7 @@ from ethogram.traces import (
     cut_whole,
 )
 from ethogram.wire.context import recording
+from ethogram.wire.gateway.refusals import ProviderRefusal
 from ethogram.wire.recorder import Recorder
 
 from .agents import SPENT, AgentCrash, Answer
@@ -41,7 +43,7 @@ from .answers import SERVED_TOOLS, Answers
 from .crashes import Crash, crash_of, is_of_recorder
 from .disturbance import Disturbed, disturb, disturbance_of, seen_by_agent
 from .episode_meter import EpisodeMeter
-from .faults import Fault, NetworkFault, OtherFault, RecorderFault, fault_of, is_machine_failure
+from .faults import Fault, OtherFault, ProviderFault, RecorderFault, fault_of, is_machine_failure
 from .fixtures import FixtureAnswers
 from .handle import EpisodeHandle
 from .processes import clipped
@@ -154,9 +156,8 @@ class Attempt:
         except Exception as error:
             if is_machine_failure(error):
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
-            fault = self._fault(error)
-            bears = self.disturbed is not None and self.disturbed.breaks_calls  # broken calls are the agent's to bear
-            if fault is not None and (isinstance(fault, RecorderFault) or not bears):
+            fault = await self._fault(error)
+            if fault is not None:
                 return Missing(fault.reason, cut_whole(str(fault), 500)), fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
@@ -175,12 +176,22 @@ class Attempt:
             self.budget.settle(NOTHING, Amounts(seconds=time.monotonic() - began))
         return await self._outcome(answer, handle, workspace)
 
-    def _fault(self, error: Exception) -> Fault | None:
-        """The fault behind an exception; one of the recorder, or of a model out of reach, is not the agent's."""
+    async def _fault(self, error: Exception) -> Fault | None:
+        """The fault behind an exception, where it is not the agent's; the recorder's and a refused call's are not."""
+        if self.capture is not None:
+            await self.capture.leave()  # then it is known what became of its last call
         if is_of_recorder(error):
             return RecorderFault(f"the call could not be recorded: {crash_of(error)}")
-        unreached = None if self.capture is None else self.capture.unreached
-        return fault_of(error) or (None if unreached is None else NetworkFault(f"{unreached}; then {error!r}"))
+        refusal = self._refusal()
+        if refusal is not None:
+            return ProviderFault(refusal, repr(error))
+        bears = self.disturbed is not None and self.disturbed.breaks_calls  # broken calls are the agent's to bear
+        return None if bears else fault_of(error)
+
+    def _refusal(self) -> ProviderRefusal | None:
+        """What of the world ended the agent: nothing was answered, or its last call was refused."""
+        outcomes = None if self.capture is None else self.capture.outcomes
+        return None if outcomes is None else outcomes.unanswered or outcomes.last
 
     async def _outcome(
         self, answer: Answer, handle: EpisodeHandle, workspace: Workspace
@@ -202,6 +213,11 @@ class Attempt:
         self.builder.meta.update(handle.meta)
         if self.disturbed is not None:
             self.builder.meta.update(self.disturbed.told)
+        if self.capture is not None:
+            refusal = self.capture.outcomes.unanswered
+            if refusal is not None:
+                return Missing(refusal.reason, str(refusal)[:500]), ProviderFault(refusal)
+            self.builder.meta.update({REFUSED: self.capture.outcomes.lost} if self.capture.outcomes.lost else {})
         missing = None if self.answers is None else self.answers.close(self.builder)
         if missing is not None:
             self.stopped_by = self.stopped_by or missing.reason

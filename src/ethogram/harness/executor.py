@@ -24,15 +24,28 @@ from ethogram.errors import BadInput
 from ethogram.plans import Condition, Episode, Suite, Task, derived_seed
 from ethogram.prices import Amounts, Budget, Caps, Metering, Unmetered
 from ethogram.store import RunWriter
-from ethogram.traces import SILENT, UNSEEN, EpisodeId, Label, Origin, Outcome, Scored, TraceId, trace_id
+from ethogram.traces import (
+    PROVIDER_REASONS,
+    SILENT,
+    UNSEEN,
+    EpisodeId,
+    Label,
+    Missing,
+    Origin,
+    Outcome,
+    Scored,
+    TraceId,
+    trace_id,
+)
 from ethogram.wire.clock import Clock, SystemClock
+from ethogram.wire.gateway.breaker import Breaker
 
 from .agents import SPENT, Agent
 from .answers import AnswersFor
 from .attempt import Attempt
 from .crashes import Crash
 from .environment import Environment
-from .faults import Fault, RateLimited
+from .faults import Fault, ProviderFault, RateLimited
 from .handle import EpisodeHandle
 from .outside_agents import CommandAgent
 from .processes import CommandBounds
@@ -80,6 +93,8 @@ class EpisodeReport(msgspec.Struct, frozen=True, kw_only=True):
     crash_at: tuple[str, ...] = ()
     answered: bool = True
     """Whether the agent left an answer, if only an empty one."""
+    halted: str | None = None
+    """What a provider refused so often that the run is to stop; redacted."""
     unmetered: tuple[str, ...] = ()
     """Resources of which an unknown amount was used beside what is counted here."""
 
@@ -152,12 +167,14 @@ class Executor:
         capture: LiveCapture | None = None,
         answers_for: AnswersFor | None = None,
         clock: Clock | None = None,
+        breaker: Breaker | None = None,
     ) -> None:
         """`experiment` is the budget above all episodes; `task_budget` gives the one of a task, which lies between.
 
         `capture` is where model calls of the agent are seen, if they are; `answers_for` gives what answers an episode
-        in place of models, tools and users.
+        in place of models, tools and users. `breaker` is that of `capture`.
         """
+        self.breaker = breaker or Breaker()
         self.world = world
         self.agent = agent
         self.writer = writer
@@ -201,12 +218,14 @@ class Executor:
             last = tries > self.settings.retries or not (fault is not None and fault.transient)
             if last or isinstance(outcome, Scored):
                 break
-            if not await self._pause(fault, tries, work.episode.seed):
+            if self.breaker.opened_by is not None or not await self._pause(fault, tries, work.episode.seed):
                 break
             wasted.add(attempt.budget.used)
             unmetered |= attempt.meter.unknown
             attempt.builder.abort()
         unmetered |= attempt.meter.unknown
+        if isinstance(outcome, Missing) and outcome.reason in PROVIDER_REASONS:
+            self.breaker.spent()
         await _off_the_loop(attempt.builder.answer, attempt.finish, outcome, tries, wasted, unmetered)
         used = attempt.budget.used
         crash = None if attempt.crash is None else self._redacted(attempt.crash)
@@ -225,6 +244,7 @@ class Executor:
             crash_at=() if crash is None else crash.frames,
             success_at=self.world.suite.success_at,
             answered=attempt.builder.answer is not None,
+            halted=None if self.breaker.opened_by is None else self.writer.clean(str(self.breaker.opened_by), "error"),
             unmetered=tuple(
                 sorted((unmetered if self.capture else unmetered | (SPENT - self.agent.meters)) - {UNSEEN, SILENT})
             ),
@@ -250,7 +270,7 @@ class Executor:
         A wish of more than a minute is cut to that. False when the run was stopped meanwhile.
         """
         wish = None if fault is None or fault.retry_after is None else min(fault.retry_after, MAX_BACKOFF_SECONDS)
-        if isinstance(fault, RateLimited):
+        if isinstance(fault, RateLimited | ProviderFault):
             self.on_slow(wish)
         jitter = random.Random(derived_seed(seed, f"retry-{tries}")).uniform(0.5, 1.0)
         wait = wish if wish is not None else min(MAX_BACKOFF_SECONDS, BACKOFF_SECONDS * 2 ** (tries - 1) * jitter)

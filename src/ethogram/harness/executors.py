@@ -14,6 +14,7 @@ from ethogram.store.redact import policy_from
 from ethogram.suites.load import LoadedSuite, resolve_simulator, world_tools
 from ethogram.suites.watched import WatchedFiles, files_of_suite
 from ethogram.traces import Label, Outcome
+from ethogram.wire.gateway.breaker import Breaker
 
 from .agents import Agent
 from .answers import AnswersFor
@@ -37,6 +38,7 @@ def make_executor(
     task_budget: Callable[[str], Budget],
     capture: LiveCapture | None = None,
     answers_for: AnswersFor | None = None,
+    breaker: Breaker | None = None,
 ) -> Executor:
     """An executor for a run, with a writer of its own; engines elsewhere build theirs the same way.
 
@@ -67,6 +69,7 @@ def make_executor(
         task_budget=task_budget,
         capture=capture,
         answers_for=answers_for,
+        breaker=breaker,
     )
 
 

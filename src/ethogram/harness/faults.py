@@ -6,6 +6,7 @@ Fault                     the episode could not be carried out, and the agent is
 ├── WorldTimeout          infrastructure.timeout
 ├── SandboxFault          infrastructure.sandbox
 ├── VerifierFault         infrastructure.verifier
+├── ProviderFault         infrastructure.provider.…   (carries `retry_after`; transient where waiting may cure it)
 ├── RecorderFault         infrastructure.other        (the call could not be recorded)
 └── OtherFault            infrastructure.other
 """
@@ -14,30 +15,33 @@ from __future__ import annotations
 
 import errno
 import socket
-from typing import ClassVar
+from typing import Any
+
+import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.traces import Reason
+from ethogram.traces import REASON_FACTS, Reason
+from ethogram.wire.gateway.refusals import ProviderRefusal, refusal_reason
 
 
 class Fault(EthogramError):
     """The world failed. Agents, tools and worlds may raise these themselves."""
 
-    reason: ClassVar[Reason] = "infrastructure.other"
-    transient: ClassVar[bool] = True
+    reason: Reason = "infrastructure.other"
+    transient: bool = True
     retry_after: float | None = None
 
 
 class NetworkFault(Fault):
     """A connection could not be made or broke."""
 
-    reason: ClassVar[Reason] = "infrastructure.network"
+    reason: Reason = "infrastructure.network"
 
 
 class RateLimited(Fault):
     """A provider asked us to slow down."""
 
-    reason: ClassVar[Reason] = "infrastructure.rate_limit"
+    reason: Reason = "infrastructure.rate_limit"
 
     def __init__(self, message: str = "rate limited", retry_after: float | None = None) -> None:
         """`retry_after` is the provider's own wish, in seconds."""
@@ -48,26 +52,38 @@ class RateLimited(Fault):
 class WorldTimeout(Fault):
     """Something that is not the agent did not answer in time."""
 
-    reason: ClassVar[Reason] = "infrastructure.timeout"
+    reason: Reason = "infrastructure.timeout"
 
 
 class SandboxFault(Fault):
     """The workspace or the isolation could not be set up."""
 
-    reason: ClassVar[Reason] = "infrastructure.sandbox"
+    reason: Reason = "infrastructure.sandbox"
 
 
 class VerifierFault(Fault):
     """A verifier crashed: that says nothing about the agent."""
 
-    reason: ClassVar[Reason] = "infrastructure.verifier"
-    transient: ClassVar[bool] = False
+    reason: Reason = "infrastructure.verifier"
+    transient: bool = False
+
+
+class ProviderFault(Fault):
+    """A provider of models refused calls, or was not reached."""
+
+    def __init__(self, refusal: ProviderRefusal, words: str = "") -> None:
+        """`words` are what the agent said of it, if it did."""
+        super().__init__(f"{refusal}; then {words}" if words else str(refusal))
+        self.refusal = refusal
+        self.reason = refusal.reason
+        self.transient = REASON_FACTS[refusal.reason].passes
+        self.retry_after = refusal.retry_after
 
 
 class RecorderFault(Fault):
     """What records an episode failed: that says nothing about the agent."""
 
-    transient: ClassVar[bool] = False
+    transient: bool = False
 
 
 class OtherFault(Fault):
@@ -86,6 +102,9 @@ def fault_of(error: BaseException) -> Fault | None:
     """
     if isinstance(error, Fault):
         return error
+    refusal = _refusal_in(error)
+    if refusal is not None:
+        return ProviderFault(refusal)
     status = _status(error)
     if status == 429:
         return RateLimited(str(error), _retry_after(error))
@@ -113,6 +132,40 @@ def fault_of(error: BaseException) -> Fault | None:
 def is_machine_failure(error: BaseException) -> bool:
     """Whether this machine failed, so that the run must stop."""
     return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in MACHINE_ERRNOS)
+
+
+_PACKAGES = frozenset({"anthropic", "cohere", "google", "groq", "litellm", "mistralai", "openai", "together"})
+"""Clients of providers: what their errors say of a status is about a model call."""
+
+
+def _refusal_in(error: BaseException) -> ProviderRefusal | None:
+    """What the error of a provider's client tells of a reply that is not the agent's fault."""
+    package, response = type(error).__module__.partition(".")[0], getattr(error, "response", None)
+    told: Any = getattr(error, "body", None) or getattr(error, "details", None)
+    status = _status(error) or getattr(error, "code", None)
+    if package == "botocore" and isinstance(response, dict) and _asks_a_model(error):
+        answer = response.get("Error", {})
+        told = {"__type": answer.get("Code"), "message": answer.get("Message")}
+        status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    elif package not in _PACKAGES:
+        return None
+    if not isinstance(status, int):
+        return None
+    try:
+        body = msgspec.json.encode(told)
+    except (TypeError, ValueError):
+        body = b""
+    reason = refusal_reason(status, body)
+    if reason is None:
+        return None
+    return ProviderRefusal(
+        reason=reason, provider=package, status=status, said=str(error)[:500], retry_after=_retry_after(error)
+    )
+
+
+def _asks_a_model(error: BaseException) -> bool:
+    """Whether the call of Amazon that failed was one of a model."""
+    return str(getattr(error, "operation_name", "")).startswith(("InvokeModel", "Converse"))
 
 
 def _status(error: BaseException) -> int | None:

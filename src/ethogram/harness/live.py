@@ -21,9 +21,11 @@ from ethogram.store.stop import POLL_SECONDS, pulled
 from ethogram.wire.certificates import trusted
 from ethogram.wire.fixture import FixturePlayer
 from ethogram.wire.gateway.attribution import ASIDE, EPISODE_HEADER, Attribution, marked
+from ethogram.wire.gateway.breaker import Breaker
 from ethogram.wire.gateway.call import KILLED, CallPolicy
 from ethogram.wire.gateway.gateway import Gateway
 from ethogram.wire.gateway.headers import EPISODE_VARIABLE
+from ethogram.wire.gateway.refusals import CallOutcomes
 from ethogram.wire.gateway.registered_episode import Joined, Refusal
 from ethogram.wire.gateway.upstreams import Upstream, missing_keys, upstreams_of, variables_of
 from ethogram.wire.mcp.recorded import RecordedSession
@@ -127,13 +129,14 @@ class LiveCapture:
         beyond: str | None = None,
         replay: ReplayOf | None = None,
         records_itself: bool = False,
+        breaker: Breaker | None = None,
     ) -> None:
         """`in_process` is for agents in Python; where `environment` passes on a base URL, that is the upstream.
 
         `beyond` is the address of the gateway under which a user started a service; raises `BadUsage` if none answers.
         A `replay` needs no key: clients of its providers find a word in its place. An agent that `records_itself` tells
-        the trace of its model calls; those that are answered for it are not told a second time.
-        """
+        the trace of its model calls; those that are answered for it are not told again. `breaker` keeps calls back."""
+        self._breaker = breaker
         self._records_itself = records_itself
         self._replay = replay
         self._process = process_gateway()
@@ -186,7 +189,7 @@ class LiveCapture:
         """Register an episode; its calls are decided upon by `policies`, recorded and metered until it leaves."""
         if self.in_process:
             lend_provider()
-        joined = self._process.gateway.join(record, policies=policies, stop=self._switch)
+        joined = self._process.gateway.join(record, policies=policies, stop=self._switch, breaker=self._breaker)
         joined.records_itself = self._records_itself
         return EpisodeCapture(joined, self)
 
@@ -231,9 +234,9 @@ class EpisodeCapture:
         return self.refused is not None and self.refused.kind == KILLED
 
     @property
-    def unreached(self) -> str | None:
-        """Why its last model call got no reply from its upstream, where it got none."""
-        return self._joined.unreached
+    def outcomes(self) -> CallOutcomes:
+        """Which of its model calls were answered, and which only the world refused."""
+        return self._joined.outcomes
 
     @property
     def calls(self) -> int:
@@ -343,16 +346,17 @@ class KillSwitch:
             self._look()
 
 
-def live_capture(agent: Agent, options: RunOptions, run: Run) -> LiveCapture:
+def live_capture(agent: Agent, options: RunOptions, run: Run, breaker: Breaker) -> LiveCapture:
     """Live capture of an agent: in this process, of the programs that it starts, or of a service of the user's."""
-    if isinstance(agent, HttpAgent):
-        return LiveCapture(
-            options.environment, in_process=False, run=run, beyond=options.capture, replay=options.replay
-        )
-    in_process = not isinstance(agent, CommandAgent)
-    itself = options.replay is not None and agent.meters >= SPENT
+    service = isinstance(agent, HttpAgent)
     return LiveCapture(
-        options.environment, in_process=in_process, run=run, replay=options.replay, records_itself=itself
+        options.environment,
+        in_process=not service and not isinstance(agent, CommandAgent),
+        run=run,
+        beyond=options.capture if service else None,
+        replay=options.replay,
+        records_itself=not service and options.replay is not None and agent.meters >= SPENT,
+        breaker=breaker,
     )
 
 

@@ -15,6 +15,7 @@ from ethogram.harness.engines.ray import RayEngine
 from ethogram.prices import Amounts, Budget
 from ethogram.store import Home, Run, open_home
 from ethogram.suites.load import load_suite
+from ethogram.wire.gateway.breaker import Breaker
 
 from .agents import Agent
 from .executor import EpisodeReport, Executor, Work
@@ -47,15 +48,16 @@ class BuildExecutor:
         here = msgspec.structs.replace(self.options, engine="local")
         agent = agent_for(self.agent, here)
         run = home.run(self.run)
-        capture = _entered(agent, here, run) if is_captured(agent, here) else None
-        return make_executor(home, run, loaded, agent, here, budget, task_budget, capture)
+        breaker = Breaker(here.breaker)
+        capture = _entered(agent, here, run, breaker) if is_captured(agent, here) else None
+        return make_executor(home, run, loaded, agent, here, budget, task_budget, capture, breaker=breaker)
 
 
-def _entered(agent: Agent, options: RunOptions, run: Run) -> LiveCapture:
+def _entered(agent: Agent, options: RunOptions, run: Run, breaker: Breaker) -> LiveCapture:
     """Live capture for as long as this worker lives."""
     from .live import live_capture
 
-    return live_capture(agent, options, run).__enter__()
+    return live_capture(agent, options, run, breaker).__enter__()
 
 
 def ray_engine(

@@ -14,6 +14,7 @@ from ethogram.prices import Caps, Metering
 from ethogram.prices.budget import RESOURCES
 from ethogram.prices.settings import price_list
 from ethogram.traces import Param
+from ethogram.wire.gateway.breaker import EQUAL_REFUSALS
 
 from .environment import Environment
 from .isolation import AUTO, isolation_here
@@ -68,6 +69,8 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     metering: Metering = Metering()
     capture: str = "auto"
     """One of `CAPTURES`, or the address of the gateway under which the user started an agent behind an address."""
+    breaker: int = EQUAL_REFUSALS
+    """How many equal refusals of a provider stop the run; 0: none do."""
     replay: ReplayOf | None = None
     """The run whose recorded answers are given again, so that nothing is called and no key is needed."""
 

@@ -18,7 +18,19 @@ from ethogram.result import Result
 from ethogram.store import Entry, Home, Run, compact, lease
 from ethogram.store.stop import POLL_SECONDS, lay_down, pulled
 from ethogram.suites.load import LoadedSuite
-from ethogram.traces import CUT_OFF, SILENT, UNMETERED, UNSEEN, Missing, Scored, TraceId
+from ethogram.traces import (
+    CUT_OFF,
+    PROVIDER_REASONS,
+    SILENT,
+    UNMETERED,
+    UNSEEN,
+    Missing,
+    Scored,
+    TraceId,
+    is_infrastructure,
+    refusal_words,
+)
+from ethogram.wire.gateway.breaker import Breaker
 
 from .account import experiment_budget
 from .agents import SPENT, Agent
@@ -33,6 +45,9 @@ from .planning import is_captured, meters_of
 from .recorded_answers import ReplayFailure, failures_of
 from .spent import Books, check_spent, paid_amounts, price_gaps, read_books, unmetered
 from .unseen import unseen_calls
+
+PROVIDER = "provider"
+"""Why a run stopped that a provider goes on refusing."""
 
 if TYPE_CHECKING:
     from .live import LiveCapture
@@ -103,6 +118,18 @@ class RunResult(Result, kw_only=True):
         """Whether something was scored, and not every episode of this session crashed."""
         return self.scored > 0 and not (self.executed and self.crashed == self.executed)
 
+    @property
+    def refused(self) -> str:
+        """What providers refused, in words; empty where they refused nothing."""
+        return refusal_words(self.missing, self.planned)
+
+    @property
+    def again(self) -> str | None:
+        """The command that makes what infrastructure spoiled again; None where it spoiled nothing."""
+        broken = [reason for reason in self.missing if is_infrastructure(reason)]
+        retry = "".join(f" --retry {reason}" for reason in broken if reason not in PROVIDER_REASONS)
+        return f"ethogram run --resume {self.run}{retry}" if broken else None
+
     def check_caps_kept(self) -> None:
         """Raise if a cap could not be kept: for loops that would otherwise go on buying."""
         if self.stopped == UNMETERED:
@@ -155,7 +182,7 @@ class Quiet:
 
 
 def work_left(books: Books, episodes: Sequence[Episode], retry: Sequence[str] = ()) -> list[Work]:
-    """What the ledger lacks, and what is missing for one of these reasons."""
+    """What the ledger lacks, what a provider refused, and what is missing for one of these reasons."""
     before = {e.head.episode: e.head for e in books.live}
     return [
         Work(e, before[e.id].trace_id if e.id in before else None)
@@ -181,6 +208,7 @@ class Session:
         if answers_for is not None and options.engine != "local":
             raise BadUsage(f"recorded answers are given on this machine only, not on the engine {options.engine!r}")
         self._answers_for = answers_for
+        self._breaker = Breaker(options.breaker)
         self.home = home
         self.run = run
         self.loaded = loaded
@@ -238,6 +266,8 @@ class Session:
             if isinstance(done.outcome, Missing) and done.outcome.reason == "cap.experiment":
                 blind = (done.stopped_by or "").startswith(UNMETERED)
                 self.stopped, self.why = (UNMETERED, done.outcome.detail) if blind else ("cap.experiment", self.why)
+            if done.halted is not None and self.stopped is None:
+                self.stopped, self.why = PROVIDER, f"the provider goes on refusing: {done.halted}"
             watcher.done(done)
 
         if work:
@@ -281,7 +311,7 @@ class Session:
             return nullcontext()
         from .live import live_capture
 
-        return live_capture(self.agent, self.options, self.run)
+        return live_capture(self.agent, self.options, self.run, self._breaker)
 
     def _engine(
         self, budget: Budget, tasks: dict[str, Amounts], capture: LiveCapture | None
@@ -306,6 +336,7 @@ class Session:
             task_budget,
             capture,
             self._answers_for,
+            self._breaker,
         )
         return LocalEngine(executor, options.workers)
 
@@ -386,7 +417,7 @@ def _succeeded(entry: Entry, threshold: float) -> bool:
 
 
 def _is_retried(outcome: Scored | Missing, retry: Sequence[str]) -> bool:
-    return isinstance(outcome, Missing) and outcome.reason in retry
+    return isinstance(outcome, Missing) and (outcome.reason in retry or outcome.reason in PROVIDER_REASONS)
 
 
 def _old_report(entry: Entry, threshold: float, run: Run) -> EpisodeReport:

@@ -70,6 +70,7 @@ def run(
     caps: AllCaps = _DEFAULTS.caps,
     conditions: tuple[Condition, ...] = _DEFAULTS.conditions,
     retries: int = _DEFAULTS.retries,
+    breaker: int = _DEFAULTS.breaker,
     redact: str = _DEFAULTS.redact,
     seal: bool | None = _DEFAULTS.seal,
     keep: str = _DEFAULTS.keep,
@@ -84,9 +85,9 @@ def run(
     `suite` is a folder, a file or a `Suite`; `agent` a function, or a name such as `my.mod:agent`. `run` names the
     run; `tasks` and `limit` choose among the tasks, `conditions` are varied for each. `engine` is `local` or `ray`
     (`workers` episodes at once); `caps` limits steps, tokens, dollars and seconds, `metering` says how use is
-    priced. `retries` counts attempts after a failure of the infrastructure; `isolation` and `keep` are about the folder
-    in which each episode works, `bounds` about what a command may use, `environment` about the variables that the agent
-    sees, `capture` about its model calls
+    priced. `retries` counts attempts after a failure of the infrastructure, `breaker` equal refusals of a provider that
+    stop the run; `isolation` and `keep` are about the folder in which each episode works, `bounds` about what a command
+    may use, `environment` about the variables that the agent sees, `capture` about its model calls
     (`auto`, `gateway` or `off`). Raises `BadInput` before anything is run if the suite, the agent or an option cannot
     be used; a run that is stopped can be resumed.
 
@@ -105,6 +106,7 @@ def run(
         caps=caps,
         conditions=conditions,
         retries=retries,
+        breaker=breaker,
         redact=redact,
         seal=seal,
         keep=keep,

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from ethogram.traces import SUCCESS_AT
+from ethogram.traces import REASON_FACTS, SUCCESS_AT
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 Objects = np.ndarray[Any, np.dtype[np.object_]]
 
-UNJUDGED = frozenset(("unscored", "infrastructure.verifier"))
+UNJUDGED = frozenset(name for name, facts in REASON_FACTS.items() if facts.unjudged)
 """Reasons for which only the verdict is missing: the episode came to its end, so what it did and cost is known."""
 NOT_RUN = "not_run"
 """Planned, and not (or not yet) in the ledger: missing like any other, with a reason of its own."""

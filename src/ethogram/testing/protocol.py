@@ -16,7 +16,7 @@ from _pytest.runner import call_and_report
 from ethogram.errors import EthogramError
 from ethogram.harness.faults import Fault
 from ethogram.plans import Episode
-from ethogram.traces import cut_whole
+from ethogram.traces import REASON_FACTS, cut_whole
 
 from .fixture import EpisodeFixture
 from .plugin import EPISODE, RAISED
@@ -111,7 +111,7 @@ class _Attempts:
         if played is None or self.unscored:
             return False
         self._played.append(played)
-        return played.reason not in ("killed", "cap.experiment")
+        return played.reason not in REASON_FACTS or not REASON_FACTS[played.reason].ended
 
     def _turn(self, turn: Turn, fixture: EpisodeFixture) -> PlayedBody:
         """Play the body once."""

@@ -110,7 +110,8 @@ class AttemptsSession:
         if pulled(self.run.files, self.run.path) is not None:
             return PlayedAttempt(attempt=episode.attempt, passed=None, reason="killed", why="the kill switch is on")
         turns, trace = self._body.turns, ""
-        with LiveCapture(Environment(), in_process=True, run=self.run, replay=self._replay) as capture:
+        breaker = self._executor.breaker
+        with LiveCapture(Environment(), in_process=True, run=self.run, replay=self._replay, breaker=breaker) as capture:
             self._executor.capture = capture
             going = self._loop.submit(self._executor.execute(Work(episode)))
             going.add_done_callback(lambda _: turns.put(None))

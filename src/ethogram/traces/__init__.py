@@ -19,7 +19,19 @@ from .message import (
     pack_message,
     unpack_message,
 )
-from .outcome import REASONS, SUCCESS_AT, Missing, Outcome, Reason, Scored
+from .outcome import (
+    PROVIDER_REASONS,
+    REASON_FACTS,
+    REASONS,
+    REFUSED,
+    SUCCESS_AT,
+    Missing,
+    Outcome,
+    Reason,
+    Scored,
+    is_infrastructure,
+    refusal_words,
+)
 from .redaction_marks import REDACTION_MARK, cut_whole, end_whole, is_all_marked, is_marked
 from .signature import signature
 from .span import KINDS, STATUSES, STEP_KINDS, Kind, Param, Span, Status
@@ -51,8 +63,11 @@ __all__ = [
     "LAYERS",
     "OUTCOME_ONLY",
     "OUTSIDE",
+    "PROVIDER_REASONS",
     "REASONS",
+    "REASON_FACTS",
     "REDACTION_MARK",
+    "REFUSED",
     "SILENT",
     "STATUSES",
     "STEP_KINDS",
@@ -98,6 +113,7 @@ __all__ = [
     "episode_id",
     "inner_ids",
     "is_all_marked",
+    "is_infrastructure",
     "is_length_stop",
     "is_marked",
     "is_outcome_only",
@@ -105,6 +121,7 @@ __all__ = [
     "message_order",
     "metered",
     "pack_message",
+    "refusal_words",
     "seconds_between",
     "short_id",
     "signature",

@@ -213,7 +213,7 @@ def test_trouble_on_the_way_is_recorded(upstream: Any, alone: Alone, kept: Any, 
     eventually(lambda: len(kept.models) == 3)
     assert "no connection could be made" in kept.models[2].error
     assert kept.models[2].input_tokens is None
-    assert "no connection" in (alone.joined.unreached or "")
+    assert "no connection" in str(alone.joined.outcomes.last)
 
 
 def test_the_end_of_the_gateway_closes_calls_that_are_under_way(

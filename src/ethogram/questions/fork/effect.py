@@ -25,6 +25,7 @@ from ethogram.estimate import Estimate
 from ethogram.measures.outcomes import Bools, Floats, Ints
 from ethogram.statistics import anytime
 from ethogram.statistics.interval import clopper_pearson
+from ethogram.traces import is_infrastructure
 
 METHOD = "betting confidence sequence"
 MOST_STEPS = 32
@@ -223,7 +224,7 @@ def _judged(
         why = f"the interval contains 0 after {count} of {most} {units.of}"
         if hopeless[last] and count < most:
             why = f"{why}, and the {units.of} that are left could not change that"
-        if lost := {reason: n for reason, n in missing.items() if reason.startswith("infrastructure.")}:
+        if lost := {reason: n for reason, n in missing.items() if is_infrastructure(reason)}:
             told = ", ".join(f"{reason} {n}" for reason, n in lost.items())
             why = f"{why}; continuations without an outcome: {told}; the same command runs them again"
     return ForkFinding(

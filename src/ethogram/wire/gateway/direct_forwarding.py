@@ -139,8 +139,7 @@ class EarlyCall:
                 self._count_unread()
             return
         exchange.ended_ns = self._ended_ns
-        exchange.joined.unreached = None if self._unreached is None else self._failure
-        exchange.end(self._failure, unsent=self._unreached is not None and self._unreached.unsent)
+        exchange.end(self._failure, failed=self._unreached)
         exchange.let_go()
 
     def _count_unread(self) -> None:

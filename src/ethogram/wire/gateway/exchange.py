@@ -14,6 +14,7 @@ from ethogram.capture.draft import Draft
 from ethogram.prices import Amounts, CapReached
 from ethogram.prices.metering import HOUR_WRITES, TIER
 from ethogram.traces import Param
+from ethogram.wire.asgi import Headers
 
 from .call import (
     BUDGET_REFUSED,
@@ -34,6 +35,7 @@ from .connections import Connections
 from .deferred import Later
 from .forwarding import forwarded
 from .protocols import settled_usage
+from .refusals import NO_RETRY, ProviderRefusal, held_call, held_headers
 from .registered_episode import ABOUT_THE_EPISODE, Joined
 from .reply_passage import ReplyPassage
 from .reply_rest import reply_rest
@@ -48,7 +50,7 @@ LARGE = 1 << 20
 """Bodies above this size are worked through in another thread."""
 ASIDE = 1 << 17
 """Calls above this size are recorded in another thread: to look for secrets in what is new takes milliseconds."""
-NO_RETRY = (b"x-should-retry", b"false")
+NO_MORE: Headers = []
 UNREACHED = "ethogram_upstream_failed"
 
 
@@ -88,6 +90,7 @@ class Exchange:
         self._watcher: asyncio.Task[None] | None = None
         self._note = ""
         self._want = WANT
+        self._upstream: Upstream
 
     @property
     def complete(self) -> bool:
@@ -184,6 +187,10 @@ class Exchange:
             body = self.protocol.edited(body, decision.edits)
             self.request = self.protocol.request(body)
         self._note = decision.note
+        held = self.joined.outcomes.instead()
+        if held is not None:
+            await self._refuse(client, held_call(held), upstream, held)
+            return
         if self._later is not None:
             self._later.drain()
             self._later.busy()
@@ -196,11 +203,10 @@ class Exchange:
         try:
             response = await connections.send(forwarded(client, upstream, path, body), upstream.origin)
         except UpstreamFailed as error:
-            why = self.joined.unreached = f"the upstream {upstream.origin} failed: {error}"
-            self.end(why, unsent=error.unsent)
+            why = f"the upstream {upstream.origin} failed: {error}"
+            self.end(why, failed=error)
             await self._answer(client, 502, UNREACHED, why)
             return
-        self.joined.unreached = None
         try:
             failure = await self._passage.pass_on(client, response, decision.cut_after)
         finally:
@@ -278,15 +284,25 @@ class Exchange:
             self._done(reply, draft)
         else:
             self.joined.record.served_aside += 1
+        self.joined.outcomes.spoiled()
         self.joined.calls += 1
         self._ended = True
 
-    async def _refuse(self, client: ClientSide, decision: Refuse, upstream: Upstream) -> None:
+    async def _refuse(
+        self, client: ClientSide, decision: Refuse, upstream: Upstream, held: ProviderRefusal | None = None
+    ) -> None:
         """Answer with an error; one that is not about the episode as a whole is a failed call of the model, and so is
-        one that a budget refused, though it was not made."""
+        one that a budget refused, though it was not made.
+
+        `held` is the refusal for which the breaker does not forward it.
+        """
         capped = decision.kind == CAP_REACHED
         if decision.kind in ABOUT_THE_EPISODE:
             self.joined.refuse(decision.kind, decision.message)
+        elif held is not None:
+            self.joined.outcomes.refused(held, (self.request.model, self.request.messages), forwarded=False)
+        else:
+            self.joined.outcomes.spoiled()
         if (capped or decision.kind not in ABOUT_THE_EPISODE) and not self.joined.records_itself:
             record = self.joined.record
             self.joined.calls += not capped
@@ -298,15 +314,24 @@ class Exchange:
             record.end(draft, beginning + decision.message)
             self._done(None, draft)
         self._ended = True
-        await self._answer(client, decision.status, decision.kind, decision.message, retry=decision.retry)
+        more = [] if held is None else held_headers(held)
+        await self._answer(client, decision.status, decision.kind, decision.message, retry=decision.retry, more=more)
 
     async def _answer(
-        self, client: ClientSide, status: int, kind: str, message: str, *, retry: bool | None = None
+        self,
+        client: ClientSide,
+        status: int,
+        kind: str,
+        message: str,
+        *,
+        retry: bool | None = None,
+        more: Headers = NO_MORE,
     ) -> None:
-        headers = [NO_RETRY] if status == 403 and not retry else []
+        headers = [NO_RETRY] if status == 403 and not retry else [*more]
         await client.answer(status, self.protocol.error_body(kind, message), headers)
 
     def _fields(self, upstream: Upstream) -> dict[str, Any]:
+        self._upstream = upstream
         return {
             "parent_id": self.parent,
             "lane": self.joined.record.lane_of(self.parent),
@@ -317,17 +342,20 @@ class Exchange:
             "prompt_version": self.prompt_version,
         }
 
-    def end(self, failure: str | None = None, *, unsent: bool = False) -> None:
-        """Record the call as far as it came; a second time does nothing. Errors of recording stay with the episode."""
+    def end(self, failure: str | None = None, *, failed: UpstreamFailed | None = None) -> None:
+        """Record the call as far as it came; a second time does nothing. Errors of recording stay with the episode.
+
+        `failed` is why no reply came.
+        """
         if self._ended or self._draft is None:
             return
         self._ended = True
         try:
-            self._end(self._draft, failure, unsent)
+            self._end(self._draft, failure, failed)
         except Exception as error:
             self.joined.failure = self.joined.failure or error
 
-    def _end(self, draft: Draft, failure: str | None, unsent: bool) -> None:
+    def _end(self, draft: Draft, failure: str | None, failed: UpstreamFailed | None) -> None:
         joined, copy, status = self.joined, self._passage.copy, self._passage.status
         draft.end_ns = self.ended_ns
         reply = ModelReply(complete=False) if copy is None else copy.reply()
@@ -338,11 +366,12 @@ class Exchange:
         elif failure is None and reply is not None:
             failure = reply.error or (None if reply.complete else "the reply broke off")
         usage = None
-        if reply is not None and not unsent and not failed_status:
+        paid = not failed_status and not (failed is not None and failed.unsent)
+        if reply is not None and paid:
             usage = settled_usage(self.request, reply)
+        self._tell_whose(reply, failed)
         self._fill(draft, reply or ModelReply(), usage)
         unread = reply is None and not failed_status
-        paid = not unsent and not failed_status
         gaps = joined.record.end_model(
             draft,
             self._want,
@@ -356,6 +385,17 @@ class Exchange:
         except CapReached as reached:
             joined.refuse_cap(reached)
         self._done(reply, draft)
+
+    def _tell_whose(self, reply: ModelReply | None, failed: UpstreamFailed | None) -> None:
+        """Whether a model answered, the agent asked wrongly, or the world refused the call."""
+        outcomes, asked = self.joined.outcomes, (self.request.model, self.request.messages)
+        refusal = self._passage.refusal(self._upstream, reply, failed)
+        if refusal is not None:
+            outcomes.refused(refusal, asked)
+        elif self._passage.copy is None:
+            outcomes.spoiled()  # the client did not wait for a reply
+        else:
+            outcomes.reached(asked)
 
     def _fill(self, draft: Draft, reply: ModelReply, usage: Usage | None) -> None:
         if reply.message.parts:

@@ -23,14 +23,15 @@ from .client import ClientGone, ClientSide
 from .connections import Connections
 from .deferred import Later
 from .direct_forwarding import EarlyCall
-from .exchange import LARGE, NO_RETRY, UNREACHED, Exchange
+from .exchange import LARGE, UNREACHED, Exchange
 from .forwarding import forwarded
 from .headers import EPISODE, NO_EPISODE, PROMPT, SPAN, for_client, header
 from .protocols import protocol_for
+from .refusals import NO_RETRY, CallBreaker, held_call, held_headers
 from .registered_episode import Joined, refusal
 from .remote_registration import CONTROL, Elsewhere
 from .server import ServerThread
-from .unread_calls import may_cost
+from .unread_calls import UnreadOutcome, may_cost
 from .upstream_http import UpstreamFailed
 from .upstreams import Upstream, variables_of
 
@@ -124,13 +125,15 @@ class Gateway:
         policies: Sequence[CallPolicy] = (),
         stop: Callable[[], object] | None = None,
         token: str | None = None,
+        breaker: CallBreaker | None = None,
     ) -> Joined:
         """Register an episode: its calls become spans of `record` under `parent`, and count against its meter.
 
         The first of `policies` that has an opinion decides about a call; `stop` is asked before each call, and once it
-        gives true no call is forwarded any more. Callable from any thread; so is `Joined.leave`.
+        gives true no call is forwarded any more; `breaker` keeps back what a provider goes on refusing. Callable from
+        any thread; so is `Joined.leave`.
         """
-        joined = Joined(self, record, parent=parent, policies=policies, stop=stop, token=token)
+        joined = Joined(self, record, parent=parent, policies=policies, stop=stop, token=token, breaker=breaker)
         self._open[id(joined)] = joined
         if token is not None:
             self.named(token, joined)
@@ -341,12 +344,21 @@ class Gateway:
         if refused is not None:
             await client.answer(refused.status, _error(refused.kind, refused.message), [NO_RETRY])
             return
+        whose = None if joined is None or not costly else UnreadOutcome(joined.outcomes, upstream, path)
+        held = None if whose is None else whose.outcomes.instead()
+        if whose is not None and held is not None:
+            whose.outcomes.refused(held, path, forwarded=False)
+            answer = held_call(held)
+            await client.answer(answer.status, _error(answer.kind, answer.message), held_headers(held))
+            return
         started_ns = 0 if joined is None else joined.record.now_ns()
         body = chunks() if read or client.has_body else b""
         try:
             response = await self._connections.send(forwarded(client, upstream, path, body), upstream.origin)
         except UpstreamFailed as error:
             why = f"the upstream {upstream.origin} failed: {error}"
+            if whose is not None:
+                whose.failed(error)
             await client.answer(502, _error(UNREACHED, why))
             return
         if response.status < 400 and costly:
@@ -356,7 +368,10 @@ class Gateway:
                 joined.seen_unread(f"{client.method} {path.decode('latin-1')}", started_ns)
         watcher = client.watch()
         try:
+            begun = b"" if whose is None else await whose.read(response)
             await client.start(response.status, for_client(response.headers))
+            if begun:
+                await client.send(begun)
             while chunk := await response.read():
                 await client.send(chunk)
             await client.finish()

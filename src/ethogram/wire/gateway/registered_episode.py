@@ -27,6 +27,7 @@ from .call import (
     Refuse,
     Serve,
 )
+from .refusals import CallBreaker, CallOutcomes
 from .tool_results import AskedTools
 
 if TYPE_CHECKING:
@@ -79,6 +80,7 @@ class Joined:
         policies: Sequence[CallPolicy] = (),
         stop: Callable[[], object] | None = None,
         token: str | None = None,
+        breaker: CallBreaker | None = None,
     ) -> None:
         """Made by `Gateway.join`, which explains the parameters."""
         self.record = record
@@ -97,6 +99,8 @@ class Joined:
         """Providers that were called beside the gateway."""
         self.unreached: str | None = None
         """Why the last call of a model got no reply from its upstream, where it got none."""
+        self.outcomes = CallOutcomes(breaker)
+        """Which calls of models were answered, and which only the world refused."""
         self.refused: Refusal | None = None
         """The first refusal that ends the episode."""
         self.failure: Exception | None = None

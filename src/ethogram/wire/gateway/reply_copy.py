@@ -67,6 +67,12 @@ class ReplyCopy:
             self._whole += plain
 
     @property
+    def body(self) -> bytes:
+        """What has arrived of a reply that is not streamed, decoded."""
+        self._read()
+        return bytes(self._whole)
+
+    @property
     def malformed(self) -> int:
         """Events of a stream that could not be understood."""
         self._read()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from .call import WireProtocol
+from ethogram.wire.asgi import Headers
+
+from .call import ModelReply, WireProtocol
 from .client import ClientSide
 from .connections import UpstreamReply
 from .deferred import Later
 from .headers import for_client
+from .protocols.document import split_error
+from .refusals import ProviderRefusal, refusal_of
 from .reply_copy import ReplyCopy
-from .upstream_http import UpstreamFailed
+from .upstream_http import BROKE_OFF, UpstreamFailed
+from .upstreams import Upstream
 
 
 class ReplyPassage:
@@ -18,13 +23,16 @@ class ReplyPassage:
         """`later` is told that bytes pass."""
         self.status: int | None = None
         """The status of the reply, or of the error in its place."""
+        self.headers: Headers = []
+        self.broke = False
+        """Whether the upstream broke it off."""
         self.copy: ReplyCopy | None = None
         self._protocol = protocol
         self._later = later
 
     async def pass_on(self, client: ClientSide, response: UpstreamReply, cut_after: int | None = None) -> str | None:
         """Pass the reply on as it arrives; gives why it broke off, if it did."""
-        headers = response.headers
+        headers = self.headers = response.headers
         self.status = response.status
         copy = self.copy = ReplyCopy(self._protocol, headers)
         await client.start(response.status, for_client(headers))
@@ -44,6 +52,22 @@ class ReplyPassage:
                 await client.send(chunk)
                 copy.feed(chunk)
         except UpstreamFailed as error:
+            self.broke = True
             return f"the upstream failed in the middle of its reply: {error}"
         await client.finish()
         return None
+
+    def refusal(
+        self, upstream: Upstream, reply: ModelReply | None, failed: UpstreamFailed | None
+    ) -> ProviderRefusal | None:
+        """Why no model answered, where the world is to blame; `reply` is what could be read, `failed` why none came."""
+        empty = reply is not None and not reply.message.parts
+        if failed is not None or (self.broke and empty):
+            unsent = failed is not None and failed.unsent
+            return refusal_of(upstream, None, [], b"", unsent=unsent, why=str(failed or BROKE_OFF))
+        if self.copy is None or self.status is None or (self.status < 400 and not (reply and reply.error and empty)):
+            return None
+        body = self.copy.body
+        if not body and reply is not None and reply.error:
+            body = self._protocol.error_body(*split_error(reply.error))
+        return refusal_of(upstream, self.status, self.headers, body)

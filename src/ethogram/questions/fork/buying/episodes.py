@@ -23,13 +23,23 @@ from ethogram.store import Home, Run
 from ethogram.store.lake import FORK
 from ethogram.store.redact import Redactor, policy_from
 from ethogram.suites.load import LoadedSuite, has_world, live_tools
-from ethogram.traces import Missing, Scored, Trace, digest, episode_id, is_marked, short_id
+from ethogram.traces import (
+    REASON_FACTS,
+    Missing,
+    Scored,
+    Trace,
+    digest,
+    episode_id,
+    is_infrastructure,
+    is_marked,
+    short_id,
+)
 from ethogram.wire.gateway.episode_fork import EpisodeFork
 from ethogram.wire.gateway.fork import ForkChange, fork_step
 
 from .continuing import more_episodes
 
-AGAIN = ("cap.experiment", "killed", "cancelled")
+AGAIN = tuple(name for name, facts in REASON_FACTS.items() if facts.ended)
 """Why an outcome may be missing that a later session brings in."""
 MOST_DEVIATIONS = 5
 SEEDS = 1 << 31
@@ -155,11 +165,7 @@ class Continuations:
         found: dict[Episode, str] = {}
         for entry in self.home.run(self.name).entries:
             head, outcome = entry.head, entry.head.outcome
-            if (
-                isinstance(outcome, Missing)
-                and outcome.reason.startswith("infrastructure.")
-                and head.condition in self._arms
-            ):
+            if isinstance(outcome, Missing) and is_infrastructure(outcome.reason) and head.condition in self._arms:
                 source, _ = self._arms[head.condition]
                 found[self._episode(source, head.condition, head.attempt)] = outcome.reason
         return found
