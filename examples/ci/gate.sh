@@ -3,7 +3,8 @@
 #
 #   SUITE=suite AGENT=agent.py:solve sh gate.sh
 #
-# Without a baseline, or with UPDATE=true, it records one (K attempts per task) and exits 0; with RECORD=false, for
+# Without a baseline, or with UPDATE=true, it records one (K attempts per task) and exits 0, or 2 where a provider refused
+# calls: that is none; with RECORD=false, for
 # changes under review, a lack of one is undecided. Else it buys attempts until the verdict stands, and exits 0 for a
 # pass, 1 for a regression and 2 for undecided (0 with ALLOW_UNDECIDED=true).
 # In OUT it leaves gate.md (a comment for a pull request), gate.xml (JUnit), gate.json and report.html.
@@ -43,10 +44,15 @@ if [ "$UPDATE" = true ] || [ ! -f "$ETHOGRAM_HOME/runs/$BASELINE/run.json" ]; th
     told=$($ETHOGRAM run "$SUITE" --agent "$AGENT" -k "$K" --run "$BASELINE" ${MAX_USD:+--max-usd "$MAX_USD"}) || code=$?
     printf '%s\n' "$told"
     counts=$(printf '%s\n' "$told" | head -n 1)
-    if [ "$code" != 0 ]; then # nothing can be held against a run without scores: the baseline before it stays
+    refused=$(printf '%s\n' "$told" | grep "^the provider" | head -n 1 || true)
+    if [ "$code" != 0 ] || [ -n "$refused" ]; then # nothing can be held against a run without scores: the baseline before it stays
         rm -rf "$place"
         if [ -d "$before" ]; then mv "$before" "$place"; fi
-        say "no baseline recorded" "$counts"
+        say "no baseline recorded" "$counts${refused:+. It is undecided: $refused.}"
+        if [ -n "$refused" ]; then
+            output verdict undecided
+            undecided
+        fi
         exit "$code"
     fi
     rm -rf "$before"

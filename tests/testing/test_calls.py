@@ -191,10 +191,13 @@ def test_an_unreachable_provider_is_no_failure_of_the_agent(
     monkeypatch.setattr("ethogram.harness.executor.BACKOFF_SECONDS", 0.01)
     result = project.runpytest("--ethogram-k=1", "--ethogram-run=down", "--ethogram-update")
     result.stdout.fnmatch_lines(
-        ["test_shop.py 0/0 *", "UNDECIDED  down: 0 of 0 attempts passed, 1 missing; no attempt has a score, so *"]
+        [
+            "test_shop.py 0/0 *",
+            "UNDECIDED  down: 0 of 0 attempts passed, 1 missing; the provider was not reached in 1 of 1 attempts, so *",
+        ]
     )
     (entry,) = run_of(project, "down").entries
-    assert entry.head.outcome.reason == "infrastructure.network"
+    assert entry.head.outcome.reason == "infrastructure.provider.unreached"
     # nothing can be held against it, so the earlier baseline stays the one
     found = baseline_of(open_home(str(project.path / ".ethogram")), "pytest")
     assert found is not None

@@ -133,6 +133,39 @@ def test_an_outage_while_recording_keeps_the_baseline_before_it(checkout: Path) 
     assert (place / "run.json").read_bytes() == kept
 
 
+REFUSED = """
+from ethogram.harness.faults import ProviderFault
+from ethogram.wire.gateway.refusals import ProviderRefusal
+from agent import solve as good
+
+KEY = ProviderRefusal(reason="infrastructure.provider.key", provider="openai", status=401, said="Incorrect API key")
+
+def solve(task, episode):
+    if episode.attempt:
+        raise ProviderFault(KEY)
+    return good(task)
+
+def never(task):
+    raise ProviderFault(KEY)
+"""
+
+
+def test_a_run_that_a_provider_refused_is_no_baseline_and_no_red_cross(checkout: Path) -> None:
+    (checkout / "refused.py").write_text(REFUSED)
+    common = {"suite": "suite", "install": "", "k": "4", "margin": "0.2"}
+    push = Job(checkout, "push", agent="refused.py:solve", update="true", **common)
+    assert (push.run(), push.output("verdict")) == (2, "undecided")
+    assert "the provider refused the key in 9 of 12 attempts" in (checkout / "summary.md").read_text()
+    assert not (checkout / ".ethogram" / "runs" / "baseline").exists()
+    assert Job(checkout, "push", agent="agent.py:solve", update="true", **common).run() == 0
+    change = Job(checkout, "pull_request", agent="refused.py:never", comment="true", **common)
+    assert (change.run(), change.output("verdict")) == (2, "undecided")
+    comment = (checkout / "ethogram-gate" / "gate.md").read_text()
+    assert "the provider refused the key in " in comment
+    assert "❌" not in comment
+    assert "::error" not in change.said
+
+
 def test_a_push_records_and_a_pull_request_is_judged(checkout: Path) -> None:
     common = {"suite": "suite", "margin": "0.2", "install": "", "baseline-branch": "kept"}
     first = Job(checkout, "pull_request", agent="changed.py:solve", **common)

@@ -428,3 +428,37 @@ def test_sessions_without_a_mark_load_nothing_heavy(tmp_path: Path) -> None:
             "ethogram.testing.reports",
             "ethogram.testing.settings",
         }
+
+
+REFUSED = """
+import os
+import pytest
+from ethogram.harness.faults import ProviderFault
+from ethogram.wire.gateway.refusals import ProviderRefusal
+
+KEY = ProviderRefusal(reason="infrastructure.provider.key", provider="openai", status=401, said="Incorrect API key")
+
+@pytest.mark.ethogram(k=6)
+def test_price(episode):
+    if os.environ.get("REFUSED") and episode.attempt >= int(os.environ["REFUSED"]):
+        raise ProviderFault(KEY)
+"""
+
+
+def test_what_a_provider_refused_is_named_and_never_a_baseline(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytester.makepyfile(REFUSED)
+    monkeypatch.setenv("REFUSED", "3")
+    first = pytester.runpytest("--ethogram-run=first")
+    words = "*the provider refused the key in 3 of 6 attempts, so this is not a baseline*"
+    first.stdout.fnmatch_lines([words])
+    assert first.ret == pytest.ExitCode.INTERRUPTED
+    monkeypatch.delenv("REFUSED")
+    pytester.runpytest("--ethogram-run=whole").stdout.fnmatch_lines(["RECORDED  whole is the baseline*"])
+    monkeypatch.setenv("REFUSED", "0")
+    updated = pytester.runpytest("--ethogram-run=updated", "--ethogram-update")
+    assert updated.ret == pytest.ExitCode.INTERRUPTED
+    judged = pytester.runpytest("--ethogram-run=judged")
+    judged.stdout.fnmatch_lines(["UNDECIDED  whole → judged: *", "the provider refused the key in 6 of 6 attempts*"])
+    assert judged.ret == pytest.ExitCode.INTERRUPTED

@@ -77,7 +77,7 @@ def command(
         print_json(result)
     else:
         _print(result, limit)
-    return 2 if result.difference.low is None else 0
+    return 2 if result.difference.low is None or (result.refused and result.verdict == "undecided") else 0
 
 
 def _print(result: CompareResult, limit: int) -> None:
@@ -85,6 +85,8 @@ def _print(result: CompareResult, limit: int) -> None:
     style = verdict_style(result.verdict)
     compared = versions(result.base_run, result.base_agent, result.candidate_run, result.agent)
     out.print(f"[{style}]{result.verdict.upper()}[/{style}]  {compared}")
+    if result.refused:
+        out.print(result.refused, style="yellow", markup=False)
     before, after = result.base.value, result.candidate.value
     if before is not None and after is not None:
         out.print(f"{result.metric} ({result.unit}) {before:.4g} → {after:.4g}, mean over {result.difference.n} tasks")

@@ -234,7 +234,7 @@ def _finish(result: RunResult, json: bool, conditions: int = 1) -> int:
         more = PRICE_HINT if "has no price" in (result.why or "") else HINTS.get(result.stopped, "")
         why = result.why or STOPPED.get(result.stopped, result.stopped)
         told = f"stopped: {why}; resume with: ethogram run --resume {result.run}{more}"
-        out.print(told, style="yellow", markup=False)
+        out.print(told, style="yellow", markup=False, soft_wrap=True)
     if result.cut_off:
         among = f", and {result.cut_off_successes:,} of them succeeded" if result.scored else ""
         told = f"note: a cap refused calls in {plural(result.cut_off, 'attempt')}{among}"

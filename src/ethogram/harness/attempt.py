@@ -186,7 +186,10 @@ class Attempt:
         if refusal is not None:
             return ProviderFault(refusal, repr(error))
         bears = self.disturbed is not None and self.disturbed.breaks_calls  # broken calls are the agent's to bear
-        return None if bears else fault_of(error)
+        fault = None if bears else fault_of(error)
+        if isinstance(fault, ProviderFault):  # a call that did not pass the gateway
+            self.executor.breaker.refused(fault.refusal)
+        return fault
 
     def _refusal(self) -> ProviderRefusal | None:
         """What of the world ended the agent: nothing was answered, or its last call was refused."""

@@ -1,10 +1,10 @@
 """Carrying out one episode: a fresh workspace, the agent within its caps, the checks, one trace, one outcome.
 
-The rule of blame. The world's fault (network, rate limit, time-out of the world, sandbox, a crashed verifier) is
-retried, then a missing outcome with its reason; a call that could not be recorded is missing too. The agent's own
-crash and its own caps are scored: by default what the checks say of what it left, and 0 where there is nothing to
-check. The experiment's cap and the kill switch are missing outcomes. A suite may choose otherwise with `on_crash`
-and `on_cap`.
+The rule of blame. The world's fault (a provider's refusal, network, rate limit, time-out of the world, sandbox, a
+crashed verifier) is retried where that may help, then a missing outcome with its reason; a call that could not be
+recorded is missing too. The agent's own crash and its own caps are scored: by default what the checks say of what it
+left, and 0 where there is nothing to check. The experiment's cap and the kill switch are missing outcomes. A suite may
+choose otherwise with `on_crash` and `on_cap`.
 """
 
 from __future__ import annotations
@@ -226,6 +226,8 @@ class Executor:
         unmetered |= attempt.meter.unknown
         if isinstance(outcome, Missing) and outcome.reason in PROVIDER_REASONS:
             self.breaker.spent()
+        elif self.capture is None and isinstance(outcome, Scored):
+            self.breaker.answered()
         await _off_the_loop(attempt.builder.answer, attempt.finish, outcome, tries, wasted, unmetered)
         used = attempt.budget.used
         crash = None if attempt.crash is None else self._redacted(attempt.crash)

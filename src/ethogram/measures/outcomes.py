@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ethogram.traces import REASON_FACTS, SUCCESS_AT
+from ethogram.traces import PROVIDER_REASONS, REASON_FACTS, SUCCESS_AT, refusal_words
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -28,7 +28,8 @@ class Outcomes:
     """One row per episode; tasks are numbered in the order of `tasks`.
 
     `value` is NaN where the outcome is missing, and `reason` then says why; `figures` holds what else was counted of
-    an episode (steps, tokens, cost, seconds), NaN where the log never said. `planned` counts attempts per task.
+    an episode (steps, tokens, cost, seconds), NaN where the log never said. `planned` counts attempts per task. Of
+    `part_refused` episodes a provider refused some model calls for good.
     """
 
     tasks: tuple[str, ...]
@@ -40,12 +41,20 @@ class Outcomes:
     figures: Mapping[str, Floats]
     seed: Objects | None = None
     at_ns: Ints | None = None
+    part_refused: Bools | None = None
     success_at: float = SUCCESS_AT
 
     @cached_property
     def scored(self) -> Bools:
         """Which episodes have a score."""
         return ~np.isnan(self.value)
+
+    @cached_property
+    def refused(self) -> Bools:
+        """Scored episodes some of whose model calls a provider refused: their score may not be what the agent can."""
+        if self.part_refused is None:
+            return np.zeros(self.value.shape, dtype=bool)
+        return np.asarray(self.part_refused & self.scored)
 
     @cached_property
     def ended(self) -> Bools:
@@ -129,6 +138,7 @@ class Outcomes:
             figures={name: column[keep] for name, column in self.figures.items()},
             seed=None if self.seed is None else self.seed[keep],
             at_ns=None if self.at_ns is None else self.at_ns[keep],
+            part_refused=None if self.part_refused is None else self.part_refused[keep],
         )
 
     def grid(self, name: str) -> Floats:
@@ -141,6 +151,44 @@ class Outcomes:
 
     def _per_task(self, which: Bools) -> Ints:
         return np.bincount(self.task[which], minlength=len(self.tasks)).astype(np.int64)
+
+
+def turned(base: Outcomes, candidate: Outcomes, verdict: str, name: str) -> tuple[Outcomes, Outcomes] | None:
+    """Both versions as they would speak most against a verdict, had no provider refused calls; None if none did.
+
+    Of a regression, the candidate's refused attempts succeed and the base's fail, those that are missing too; else the
+    other way round, for scored ones alone. For a metric that is no outcome they are left out.
+    """
+    worse = verdict == "regression"
+    sides = []
+    for outcomes, score in ((base, 0.0 if worse else 1.0), (candidate, 1.0 if worse else 0.0)):
+        gone = np.isin(outcomes.reason.astype(str), list(PROVIDER_REASONS)) & ~outcomes.scored
+        which = outcomes.refused | gone if worse else outcomes.refused
+        if name not in ("success", "score"):
+            which, score = outcomes.refused, np.nan
+        sides.append((outcomes, which, score))
+    if not any(which.any() for _, which, _ in sides):
+        return None
+    one, two = (
+        replace(
+            outcomes,
+            value=np.where(which, score, outcomes.value),
+            figures={n: np.where(which, np.nan, column) for n, column in outcomes.figures.items()},
+        )
+        for outcomes, which, score in sides
+    )
+    return one, two
+
+
+def refused_words(sides: tuple[Outcomes, Outcomes], names: tuple[str, str]) -> str:
+    """What providers refused of a base and a candidate, in words; empty where they refused nothing."""
+    parts = []
+    for outcomes, name in zip(sides, names, strict=True):
+        words = refusal_words(outcomes.missing(), int(outcomes.planned.sum()))
+        parts += [f"{words} of {name}"] if words else []
+        partly = int(outcomes.refused.sum())
+        parts += [f"{partly:,} scored attempts of {name} went on after calls that were refused"] if partly else []
+    return "; ".join(parts)
 
 
 def outcomes_of(

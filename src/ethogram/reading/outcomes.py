@@ -64,6 +64,7 @@ def load_outcomes(
         attempt=_attempts(rows.attempt[chosen], task, planned=found.info.kind == "run"),
         value=rows.value[chosen],
         reason=rows.reason[chosen],
+        part_refused=rows.refused[chosen],
         planned=np.maximum(seen, wanted),
         figures=_measured(wanted_metrics, _columns(found, rows, chosen, needs)),
         seed=rows.seed[chosen],

@@ -53,11 +53,11 @@ class Episodes:
     """Committed episodes that count, one row each, as numpy arrays.
 
     `task`, `condition` and `agent` are numbers of a row's name in `names["task"]` and so on. `value` is NaN where the
-    outcome is missing, and `reason` says why. `figures` holds those that were asked for, NaN where the log never said.
-    `said` is what traces say of their `model`, `temperature` and `scaffold`. `replaced` counts entries that another one
-    took the place of; `uncounted` names figures that an earlier version of the ledger did not count over steps; `files`
-    are those that the ledger makes visible. Rows stand in the order of `Run.entries`; the
-    episodes of batches follow after.
+    outcome is missing, and `reason` says why; `refused` tells of which a provider refused calls. `figures` holds those
+    that were asked for, NaN where the log never said. `said` is what traces say of their `model`, `temperature` and
+    `scaffold`. `replaced` counts entries that another one took the place of; `uncounted` names figures that an earlier
+    version of the ledger did not count over steps; `files` are those that the ledger makes visible. Rows stand in the
+    order of `Run.entries`; the episodes of batches follow after.
     """
 
     names: dict[str, tuple[str, ...]]
@@ -69,6 +69,7 @@ class Episodes:
     value: Any
     reason: Any
     at_ns: Any
+    refused: Any
     figures: dict[str, Any]
     said: dict[str, frozenset[str]]
     replaced: int
@@ -97,6 +98,7 @@ class _Facts(msgspec.Struct, frozen=True, eq=False, gc=False):
     scaffold: Param = None
     unmetered: Param = None
     seconds: Param = None
+    provider_refused: Param = None
 
 
 class _Segment(msgspec.Struct, frozen=True):
@@ -216,6 +218,7 @@ class _Reader:
             "seed": np.array([seed for b in batches for seed in b.seed_list()], dtype=object),
             "value": value,
             "reason": reason,
+            "refused": np.zeros(letters.size, dtype=bool),
             "at_ns": np.repeat(np.array([b.at_ns for b in batches], dtype=np.int64), sizes),
             **{name: np.full(letters.size, np.nan) for name in self.figures},
         }
@@ -242,7 +245,10 @@ def read_episodes(files: Files, run_path: str, figures: Sequence[str] = ()) -> E
         _revise(columns, traces, [r for s in segments for r in s.revisions])
         if len(live) < len(episodes):
             columns = {name: column[live] for name, column in columns.items()}
-        facts = set(columns.pop("meta").tolist())
+        meta = columns.pop("meta").tolist()
+        facts = set(meta)
+        spoiled = {f for f in facts if f.provider_refused is not None}
+        columns["refused"] = np.array([f in spoiled for f in meta] if spoiled else np.zeros(len(meta)), dtype=bool)
         batches = distinct(b for s in segments for b in s.batches)
         if batches:
             more = reader.batch_columns(batches)

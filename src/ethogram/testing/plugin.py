@@ -132,6 +132,14 @@ class MarkedTests:
                 self._logging = False
         return ended
 
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """A session that would pass, although a provider refused calls of it, ends undecided: exit code 2."""
+        if self._verdict is not None and session.exitstatus == pytest.ExitCode.OK:
+            from .verdict import refused_words_of
+
+            if refused_words_of(self._verdict.tests):
+                session.exitstatus = pytest.ExitCode.INTERRUPTED
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """A section with the verdict."""
         if self._verdict is None:

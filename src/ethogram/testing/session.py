@@ -21,7 +21,7 @@ from ethogram.store import Home, Run, open_home
 from ethogram.store.lake import REPLAY, REPLAYED
 from ethogram.store.redact import policy_from
 from ethogram.store.stop import pulled
-from ethogram.traces import Missing, Scored
+from ethogram.traces import PROVIDER_REASONS, REFUSED, Missing, Scored
 
 from .settings import Marked, PluginSettings
 from .turns import Loop, PlayedBody, TestBody, TestWorld, Turn
@@ -187,16 +187,19 @@ class AttemptsSession:
 
 
 def baseline_of(home: Home, name: str, but: str = "") -> Run | None:
-    """The run of that name, else the newest one that was recorded as that baseline and has a score; never `but`."""
+    """The run of that name, else the newest one that was recorded as that baseline and can be one; never `but`."""
     if name != but and name in home.names():
         return home.run(name)
     tagged = [run for run in home.runs() if BASELINE + name in run.info.tags and run.name != but]
-    return next((run for run in reversed(tagged) if has_scores(run) and not never_passed(run)), None)
+    return next((run for run in reversed(tagged) if can_be_baseline(run) and not never_passed(run)), None)
 
 
-def has_scores(run: Run) -> bool:
-    """Whether there are scores to compare with."""
-    return any(isinstance(entry.head.outcome, Scored) for entry in run.entries)
+def can_be_baseline(run: Run) -> bool:
+    """Whether there are scores to compare with, and no provider refused any call of the attempts."""
+    outcomes = [entry.head.outcome for entry in run.entries]
+    refused = any(isinstance(o, Missing) and o.reason in PROVIDER_REASONS for o in outcomes)
+    partly = any(REFUSED in entry.head.meta for entry in run.entries)
+    return any(isinstance(o, Scored) for o in outcomes) and not refused and not partly
 
 
 def never_passed(run: Run) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -16,9 +17,10 @@ from ethogram.questions.gate.confirmation import Confirmation
 from ethogram.questions.gate.plan import GateSettings
 from ethogram.questions.gate.task_verdicts import EachTask, gate_each_task
 from ethogram.store import Run, compact, open_home
+from ethogram.traces import refusal_words
 
 from .reports import ATTEMPTS, FailureWords, make_report
-from .session import PlayedAttempt, baseline_of, has_scores, is_baseline, never_passed
+from .session import PlayedAttempt, baseline_of, can_be_baseline, is_baseline, never_passed
 from .settings import PluginSettings
 
 MOST_SHOWN = 120
@@ -80,7 +82,7 @@ def judge_session(
     if not settings.live:
         return _replayed(run, tests, never)
     if is_baseline(run):
-        problem = _unfit(run, len(never))
+        problem = _unfit(run, tests, len(never))
         if problem is None:
             facts = {"ethogram_verdict": "recorded"}
             return SessionVerdict("recorded", run.name, None, tests, _finals(tests, {}, facts))
@@ -110,6 +112,12 @@ def judge_session(
     return verdict if judged.gate.verdict == "pass" else _undecided(verdict, settings, config)
 
 
+def refused_words_of(tests: Sequence[TestedTask]) -> str:
+    """What providers refused of the attempts of all tests, in words."""
+    attempts = [a for test in tests for a in test.attempts]
+    return refusal_words(Counter(a.reason for a in attempts if a.passed is None), len(attempts))
+
+
 def _undecided(verdict: SessionVerdict, settings: PluginSettings, config: pytest.Config) -> SessionVerdict:
     """Say that nothing is decided: a warning, or under --ethogram-strict a failure."""
     why = verdict.problem if verdict.judged is None else verdict.judged.gate.evidence.why
@@ -130,10 +138,10 @@ def _never_passed(run: Run, tests: Sequence[TestedTask]) -> dict[str, str]:
     return {t.task: f"{t.none_passed}\n{advice}" for t in tests if t.task in never}
 
 
-def _unfit(run: Run, never: int) -> str | None:
+def _unfit(run: Run, tests: Sequence[TestedTask], never: int) -> str | None:
     """Why a run cannot be the baseline of later ones."""
-    if not has_scores(run):
-        return "no attempt has a score, so this is not a baseline"
+    if not can_be_baseline(run):
+        return f"{refused_words_of(tests) or 'no attempt has a score'}, so this is not a baseline"
     return f"this is not a baseline, for {never} of its tests passed in no attempt" if never else None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.wire.gateway.refusals import refusal_reason
+from ethogram.wire.gateway.refusals import CallOutcomes, ProviderRefusal, refusal_reason
 
 
 def openai(message: str, kind: str = "invalid_request_error", code: str | None = None) -> dict[str, Any]:
@@ -119,3 +119,27 @@ def test_no_reply_at_all() -> None:
 def test_amazon_names_its_error_in_a_header() -> None:
     kind = "UnrecognizedClientException:http://internal.amazon.com/coral/"
     assert refusal_reason(403, b'{"message": "no"}', kind=kind) == "infrastructure.provider.key"
+
+
+def test_an_episode_is_unanswered_only_where_the_world_refused_all_its_calls() -> None:
+    key = ProviderRefusal(reason="infrastructure.provider.key", provider="openai", status=401)
+    outcomes = CallOutcomes()
+    assert (outcomes.unanswered, outcomes.last, outcomes.lost) == (None, None, "")
+    outcomes.refused(key, "a")
+    outcomes.refused(key, "b")
+    assert outcomes.unanswered is outcomes.last is key
+    outcomes.reached("a")
+    assert (outcomes.unanswered, outcomes.last) == (None, None)
+    assert outcomes.lost == key.reason, "nobody answered b"
+    outcomes.reached("b")
+    assert outcomes.lost == ""
+
+
+def test_a_call_beside_the_gateway_may_have_been_answered(gateway: Any, record: Any) -> None:
+    key = ProviderRefusal(reason="infrastructure.provider.key", provider="openai", status=401)
+    joined = gateway.join(record)
+    joined.outcomes.refused(key, "a")
+    assert joined.outcomes.unanswered is key
+    gateway.bypassed(joined.token, "bedrock-runtime.eu-west-1.amazonaws.com")
+    assert joined.outcomes.unanswered is None
+    joined.leave()

@@ -12,7 +12,7 @@ from ethogram.display import Drawing, Presentation
 from ethogram.measures import comparison as decided
 from ethogram.measures.comparison import DESIGNS, Comparison, Design
 from ethogram.measures.layer_changes import LayerComparison, compare_layers
-from ethogram.measures.outcomes import Outcomes
+from ethogram.measures.outcomes import Outcomes, refused_words, turned
 from ethogram.reading.layers import load_layers
 from ethogram.reading.outcomes import facts_of, load_outcomes
 from ethogram.reading.samples import sampled_run
@@ -27,7 +27,8 @@ class CompareResult(Comparison, kw_only=True):
     """Candidate minus base; `facts` names what else differs between the runs, `agent` whose episodes were chosen.
 
     `tasks` are all of them, `moved` those that moved, each with a failing attempt. `layers` says which layer moved and
-    where to look, for the metric `success`. `suite` tells which versions of the suite were run, where they are known.
+    where to look, for the metric `success`. `suite` tells which versions of the suite were run, where they are known,
+    and `refused` what providers refused, which leaves a verdict undecided where it could turn it.
     """
 
     presentation: ClassVar[Presentation] = Presentation(
@@ -46,6 +47,7 @@ class CompareResult(Comparison, kw_only=True):
     agent: str | None = None
     layers: LayerComparison | None = None
     suite: SuiteVersions | None = None
+    refused: str | None = None
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per task."""
@@ -90,6 +92,13 @@ def compare(
             common_tasks=common_tasks,
         )
         found = decided.compare_outcomes(*arms, name=metric, level=level, design=design)
+        refused = refused_words(arms, (one.name, two.name))
+        other = turned(*arms, found.verdict, metric)
+        if other is not None and found.verdict != "undecided":
+            again = decided.compare_outcomes(*other, name=metric, level=level, design=design)
+            if again.verdict != found.verdict:
+                refused = f"{refused}; they could turn the verdict, which without them is: {found.verdict}"
+                found.verdict = "undecided"
         theirs = facts_of(one), facts_of(two)
         moved = moved_tasks(found.tasks, metric, regression=found.verdict == "regression")
         ours = Arm(one, condition, base_agent or agent), Arm(two, condition, agent)
@@ -108,6 +117,7 @@ def compare(
         facts={name: [theirs[0][name], theirs[1][name]] for name in theirs[0]},
         layers=layers,
         suite=suite_versions(one, two),
+        refused=refused or None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from ethogram.harness.environment import Environment
 from ethogram.harness.options import AllCaps, RunOptions
 from ethogram.harness.planning import planned_attempts, suite_of
 from ethogram.harness.suites import resume_run, start_run
-from ethogram.measures.outcomes import Ints, Outcomes
+from ethogram.measures.outcomes import Ints, Outcomes, turned
 from ethogram.prices import Caps, Metering
 from ethogram.questions.compare.moved_tasks import Arm, with_traces
 from ethogram.questions.compare.question import layers_between
@@ -32,6 +33,7 @@ from .confirmation import Again, asked_again, check_allowed, confirm_moved, with
 from .plan import GateSettings
 from .quarantine import Quarantined, read_quarantine
 from .question import block, gate_result, hold_back, needed_metrics, planning_outcomes
+from .refusals import if_not_turned, name_refusals
 from .results import GateResult
 from .verdict import Judgement
 
@@ -171,8 +173,10 @@ class _Staged:
             arms = Arm(self.home.resolve(self.base), base.condition), Arm(self.home.resolve(self.candidate))
             result.layers = layers_between(arms, (one, two), tasks=self.plan.tasks, level=1 - self.settings.alpha)
         asked = asked_again(self.home.resolve(self.candidate))
-        block(result, confirm_moved(one, two, asked, self.settings.confirm_alpha, self.stages.allow_tasks))
+        lenient = turned(one, two, "regression", self.settings.metric) or (one, two)
+        block(result, confirm_moved(*lenient, asked, self.settings.confirm_alpha, self.stages.allow_tasks))
         runs = self.home.resolve(self.candidate), self.home.resolve(self.base)
+        name_refusals(result, one.only(self.plan.tasks), two.only(self.plan.tasks))
         hold_back(result, runs, trust_judge=self.stages.trust_judge)
         result.suite = suite_versions(runs[1], runs[0])
         return result
@@ -304,7 +308,9 @@ class _Staged:
         return one, without_fresh(two, asked_again(self.home.resolve(self.candidate)))
 
     def _judge(self) -> Judgement:
-        return decided.judgement(*self._looked(), self.plan, self.settings)
+        judge = partial(decided.judgement, plan=self.plan, settings=self.settings)
+        one, two = self._looked()
+        return if_not_turned(judge(one, two), one, two, self.settings.metric, judge)
 
     def _try_again(self, result: GateResult, found: Judgement) -> None:
         """Attempt what moved for the worse again; what is fresh is noted before the first of it runs."""

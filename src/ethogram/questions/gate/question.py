@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,7 +13,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.measures.comparison import missing_bounds, shared_tasks, task_changes
 from ethogram.measures.metrics import OUTCOME, metric
-from ethogram.measures.outcomes import Outcomes, outcomes_of
+from ethogram.measures.outcomes import Outcomes, outcomes_of, turned
 from ethogram.questions.compare.moved_tasks import Arm, moved_tasks, with_traces
 from ethogram.questions.compare.question import layers_between, load_pair
 from ethogram.reading.attempt_prices import attempt_price
@@ -30,6 +31,7 @@ from .monitor import watch
 from .noise import outcome_floor
 from .plan import GatePlan, GateSettings, planning_rates
 from .quarantine import Quarantined, about_quarantine, read_quarantine
+from .refusals import if_not_turned, name_refusals
 from .results import GateEvidence, GateResult, Needed
 from .verdict import Judgement
 
@@ -162,17 +164,20 @@ def gate_runs(
         plan = allocation.plan_gate(planning_outcomes(settings, before, home), settings, tasks)
         asked = {t: n for t, n in asked_again(two).items() if t in tasks}
         looked = without_fresh(after, asked)
-        found = decided.judgement(
-            before, looked, plan, settings, closed=_closed(two), take_all=begun is None, absent=absent
+        judge = partial(
+            decided.judgement, plan=plan, settings=settings, closed=_closed(two), take_all=begun is None, absent=absent
         )
+        found = if_not_turned(judge(before, looked), before, looked, settings.metric, judge)
         result = gate_result(one.name, two.name, (before, looked), settings, plan, found, resting)
-        block(result, confirm_moved(before, after, asked, settings.confirm_alpha, allow_tasks))
+        lenient = turned(before, after, "regression", settings.metric) or (before, after)
+        block(result, confirm_moved(*lenient, asked, settings.confirm_alpha, allow_tasks))
     result.base_agent, result.agent = agents
     result.suite = versions
     arms = Arm(one, condition, agents[0]), Arm(two, condition, agents[1])
     result.tasks = with_traces(result.tasks, *arms, settings.metric)
     if settings.metric == "success":
         result.layers = layers_between(arms, (before, after), tasks=tasks, level=1 - settings.alpha)
+    name_refusals(result, before.only(tasks), after.only(tasks))
     hold_back(result, (two, one), trust_judge=trust_judge)
     return result
 

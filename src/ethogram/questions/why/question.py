@@ -82,7 +82,7 @@ def why(
         refuse_itself(base, found)
         same = comparable_tasks(base, found, common_tasks=common_tasks)
         earlier = [e for e in _entries(base, task) if same is None or task_name(e.head) in same]
-        if not {task_name(e.head) for e in earlier} & {row.task for row in gathered.rows}:
+        if not {task_name(e.head) for e in earlier} & {task_name(e.head) for e in _entries(found, task)}:
             raise BadUsage(f"{base.name!r} and {found.name!r} have no task in common; compare runs of the same suite")
         before = gather_findings(base, earlier, facts_for(base, lake))
         against_it = compare_causes(gathered, before, base.name, tested, level)

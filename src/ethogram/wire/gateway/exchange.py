@@ -284,7 +284,6 @@ class Exchange:
             self._done(reply, draft)
         else:
             self.joined.record.served_aside += 1
-        self.joined.outcomes.spoiled()
         self.joined.calls += 1
         self._ended = True
 

@@ -178,7 +178,7 @@ class CallOutcomes:
         self._open: dict[Hashable, Reason] = {}
 
     def spoiled(self) -> None:
-        """A call was answered or failed here, by a record or a disturbance: the agent is to live with that."""
+        """A call failed by a disturbance, which the agent is to live with, or may have been answered unseen."""
         self._settled += 1
         self.last = None
 

@@ -231,6 +231,7 @@ class Joined:
     def count_unread(self, why: str) -> None:
         """A call that may have cost something could not be read."""
         self.unread += 1
+        self.outcomes.spoiled()
         try:
             self.record.tell_gaps({"tokens": why, "usd": why})
         except CapReached as reached:
