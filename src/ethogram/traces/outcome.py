@@ -77,7 +77,7 @@ REASON_FACTS: dict[str, ReasonFacts] = {
     "unscored": ReasonFacts(words="nothing scored it", unjudged=True),
     "deviation": ReasonFacts(words="the agent asked for what its record cannot answer", passes=False),
 }
-"""Every reason with what it means; whoever treats some reasons in another way than others asks this table."""
+"""Every reason with what it means; code that treats some reasons differently asks this table."""
 
 REASONS: tuple[str, ...] = tuple(REASON_FACTS)
 
@@ -93,7 +93,7 @@ REFUSED = "provider_refused"
 
 
 def refusal_words(missing: Mapping[str, int], attempts: int) -> str:
-    """What providers refused of so many attempts, in words; empty where they refused none.
+    """What providers refused of a number of attempts, in words; empty where they refused none.
 
     >>> refusal_words({"infrastructure.provider.key": 3, "unscored": 1}, 30)
     'the provider refused the key in 3 of 30 attempts'
