@@ -12,7 +12,7 @@ import pytest
 
 from ethogram.harness.executor import EpisodeReport
 from ethogram.harness.processes import KEPT_END
-from ethogram.harness.session import Quiet
+from ethogram.harness.run_result import Quiet
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import open_home

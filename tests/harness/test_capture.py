@@ -17,7 +17,7 @@ from ethogram.errors import BadUsage
 from ethogram.findings.findings import findings
 from ethogram.harness.environment import Environment
 from ethogram.harness.options import AllCaps
-from ethogram.harness.session import Quiet
+from ethogram.harness.run_result import Quiet
 from ethogram.harness.suites import resume_run
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
@@ -371,8 +371,8 @@ def test_before_it_starts_a_capped_run_says_how_many_calls_fit(home: Home, serve
     called: list[int] = []
 
     class Listening(Quiet):
-        def note(self, text: str) -> None:
-            notes.append(text)
+        def warn(self, words: str) -> None:
+            notes.append(words)
             called.append(len(server.calls))
 
     caps = AllCaps(experiment=Caps(usd=0.2))

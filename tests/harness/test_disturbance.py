@@ -10,7 +10,7 @@ import pytest
 from ethogram.errors import BadInput
 from ethogram.harness import disturbance as place
 from ethogram.harness.disturbance import Disturbance, disturb, disturbance_of, seen_by_agent
-from ethogram.harness.session import RunResult
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.suites import run as run_suite
 from ethogram.perturbations.catalogue import file_operator
 from ethogram.perturbations.operator import Change, NotApplicable

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ethogram.harness.session import RunResult
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.store import Home

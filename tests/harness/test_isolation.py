@@ -15,7 +15,7 @@ from ethogram.errors import BadUsage
 from ethogram.harness.isolation import AUTO, READONLY, isolation_here, why_not_isolated
 from ethogram.harness.options import RunOptions, parse_bounds
 from ethogram.harness.processes import CommandBounds
-from ethogram.harness.session import RunResult
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.suites import run
 from ethogram.store import Home
 

@@ -19,7 +19,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import ethogram as eth
 from ethogram.errors import BadUsage
-from ethogram.harness.session import RunResult
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Suite, Task
 from ethogram.store import Home

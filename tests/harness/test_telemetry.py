@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 
 import ethogram as eth
 from ethogram.harness.options import AllCaps
-from ethogram.harness.session import RunResult
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.suites import run as run_suite
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps

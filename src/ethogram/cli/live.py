@@ -130,9 +130,6 @@ class _Watching:
     def started(self, run: str, planned: int, done: Sequence[EpisodeReport], cap_usd: float | None) -> None:
         self._tally.started(run, planned, done, cap_usd)
 
-    def note(self, text: str) -> None:
-        say(text)
-
     def done(self, report: EpisodeReport) -> None:
         self._after(report)
 

@@ -14,7 +14,7 @@ from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.harness.environment import parse_environment
 from ethogram.harness.options import RunOptions, parse_caps
-from ethogram.harness.session import RunInterrupted
+from ethogram.harness.run_result import RunInterrupted
 from ethogram.questions.experiment.buying.experiment import Experiment, ExperimentPlan
 from ethogram.questions.experiment.question import experiment_results
 from ethogram.questions.experiment.records import Aggregate, Dose, ExperimentPair, ExperimentResults, NotApplied

@@ -11,7 +11,7 @@ from ethogram.errors import BadUsage
 from ethogram.harness.environment import parse_environment
 from ethogram.harness.options import RunOptions, parse_bounds, parse_caps, parse_conditions, parse_meta
 from ethogram.harness.planning import RunPlan
-from ethogram.harness.session import PROVIDER, RunInterrupted, RunResult
+from ethogram.harness.run_result import PROVIDER, RunInterrupted, RunResult
 from ethogram.harness.suites import plan_resume, plan_run, replay_run, resume_run, start_run
 
 from .live import watcher

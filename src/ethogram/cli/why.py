@@ -13,7 +13,7 @@ from ethogram.display.shorten import shortened, shortened_list
 from ethogram.errors import BadUsage
 from ethogram.estimate import Estimate
 from ethogram.harness.environment import parse_environment
-from ethogram.harness.session import RunInterrupted
+from ethogram.harness.run_result import RunInterrupted
 from ethogram.questions.compare.layer_words import rate_words
 from ethogram.questions.why.buying import SettleOptions, settle_causes
 from ethogram.questions.why.question import short_place, why

@@ -31,7 +31,8 @@ from .planning import (
     meters_of,
     suite_of,
 )
-from .session import Quiet, RunResult, Session, Watcher
+from .run_result import Quiet, RunResult, Watcher
+from .session import Session
 
 
 def run_episodes(

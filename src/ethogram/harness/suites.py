@@ -37,8 +37,9 @@ from .planning import (
 )
 from .processes import CommandBounds
 from .recorded_answers import replay_of
+from .run_result import Quiet, RunResult, Watcher
 from .run_start import begin_run
-from .session import Quiet, RunResult, Session, Watcher, work_left
+from .session import Session, work_left
 from .spent import read_books
 
 _DEFAULTS = RunOptions()

@@ -14,7 +14,7 @@ import pytest
 from ethogram.errors import BadUsage, Refused
 from ethogram.harness.faults import NetworkFault
 from ethogram.harness.options import RunOptions
-from ethogram.harness.session import RunInterrupted
+from ethogram.harness.run_result import RunInterrupted
 from ethogram.harness.suites import resume_run
 from ethogram.plans import Task
 from ethogram.questions.divergence.diff import diff

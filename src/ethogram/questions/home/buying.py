@@ -10,7 +10,7 @@ import msgspec
 
 from ethogram.errors import NotFound
 from ethogram.harness.options import RunOptions
-from ethogram.harness.session import Quiet
+from ethogram.harness.run_result import Quiet
 from ethogram.harness.suites import start_run
 from ethogram.result import Result
 from ethogram.store import Home, home_of, manifest

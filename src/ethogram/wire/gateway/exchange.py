@@ -12,8 +12,6 @@ import msgspec
 
 from ethogram.capture.draft import Draft
 from ethogram.prices import Amounts, CapReached
-from ethogram.prices.metering import HOUR_WRITES, TIER
-from ethogram.traces import Param
 from ethogram.wire.asgi import Headers
 
 from .call import (
@@ -26,9 +24,9 @@ from .call import (
     ModelRequest,
     Refuse,
     Serve,
-    Usage,
     WireProtocol,
 )
+from .call_fields import fill_draft
 from .call_size import call_size, what_fits
 from .client import ClientSide
 from .connections import Connections
@@ -38,7 +36,6 @@ from .protocols import settled_usage
 from .refusals import NO_RETRY, ProviderRefusal, held_call, held_headers
 from .registered_episode import ABOUT_THE_EPISODE, Joined
 from .reply_passage import ReplyPassage
-from .reply_rest import reply_rest
 from .upstream_http import UpstreamFailed
 from .upstreams import Upstream
 
@@ -279,7 +276,7 @@ class Exchange:
         if not self.joined.records_itself:
             record = self.joined.record
             draft = record.begin_model(WANT, **self._fields(upstream))
-            self._fill(draft, reply, reply.usage)
+            fill_draft(draft, self.request, reply, reply.usage, self._passage, self._note)
             record.end_served(draft, WANT, reply.error)
             self._done(reply, draft)
         else:
@@ -308,7 +305,7 @@ class Exchange:
             self._note = decision.note
             self._passage.status = decision.status
             draft = record.begin("model", "chat", **self._fields(upstream))
-            self._fill(draft, ModelReply(), None)
+            fill_draft(draft, self.request, ModelReply(), None, self._passage, self._note)
             beginning = BUDGET_REFUSED if capped else f"HTTP {decision.status}: "
             record.end(draft, beginning + decision.message)
             self._done(None, draft)
@@ -369,7 +366,7 @@ class Exchange:
         if reply is not None and paid:
             usage = settled_usage(self.request, reply)
         self._tell_whose(reply, failed)
-        self._fill(draft, reply or ModelReply(), usage)
+        fill_draft(draft, self.request, reply or ModelReply(), usage, self._passage, self._note)
         unread = reply is None and not failed_status
         gaps = joined.record.end_model(
             draft,
@@ -395,48 +392,6 @@ class Exchange:
             outcomes.spoiled()  # the client did not wait for a reply
         else:
             outcomes.reached(asked)
-
-    def _fill(self, draft: Draft, reply: ModelReply, usage: Usage | None) -> None:
-        if reply.message.parts:
-            draft.output = (reply.message,)
-        draft.model = reply.model or self.request.model
-        draft.stop_reason = reply.stop_reason
-        draft.params = self._params(reply)
-        if usage is not None:
-            draft.input_tokens, draft.output_tokens = usage.input_tokens, usage.output_tokens
-            draft.cache_read_tokens, draft.cache_write_tokens = usage.cache_read_tokens, usage.cache_write_tokens
-            draft.reasoning_tokens = usage.reasoning_tokens
-        draft.attributes = self._attributes(usage)
-        draft.result = reply_rest(reply)
-
-    def _params(self, reply: ModelReply) -> dict[str, Param]:
-        """What the client set, and what the reply says of itself."""
-        params = dict(self.request.params)
-        if self.request.model != reply.model and reply.model is not None:
-            params["request_model"] = self.request.model
-        if self.request.stream:
-            params["stream"] = True
-        if reply.response_id is not None:
-            params["response_id"] = reply.response_id
-        return params
-
-    def _attributes(self, usage: Usage | None) -> dict[str, Any]:
-        """Facts that are the same for most calls of an agent, definitions of tools among them: one text for all."""
-        attributes: dict[str, Any] = {"wire": self.request.protocol}
-        if self.request.tools:
-            attributes["tools"] = self.request.tools
-        if usage is not None:
-            facts: dict[str, Any] = {"usage_estimated": usage.estimated, TIER: usage.service_tier}
-            facts[HOUR_WRITES] = usage.cache_write_1h_tokens
-            attributes |= {name: fact for name, fact in facts.items() if fact}
-        copy, status = self._passage.copy, self._passage.status
-        if status is not None and status >= 400:
-            attributes["status"] = status
-        if copy is not None and copy.malformed:
-            attributes["malformed_events"] = copy.malformed
-        if self._note:
-            attributes["note"] = self._note
-        return attributes
 
     def _done(self, reply: ModelReply | None, draft: Draft) -> None:
         """The call is over: tell the policies, and remember which tools were asked for."""

@@ -13,7 +13,7 @@ from ethogram.errors import BadUsage
 from ethogram.harness.agents import Agent, ScriptedAgent, load_agent
 from ethogram.harness.options import RunOptions
 from ethogram.harness.planning import RunPlan, agent_for, chosen_tasks, fresh_name, is_captured, suite_of
-from ethogram.harness.session import RunResult, Watcher
+from ethogram.harness.run_result import RunResult, Watcher
 from ethogram.harness.suites import plan_run, resume_run, start_run
 from ethogram.measures.noise_floor import USUAL_RERUNS
 from ethogram.plans import Condition

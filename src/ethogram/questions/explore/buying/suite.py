@@ -12,7 +12,8 @@ from ethogram.errors import BadInput, BadUsage, NotFound
 from ethogram.harness.agents import Agent, load_object
 from ethogram.harness.options import RunOptions
 from ethogram.harness.planning import agent_for, check_meters, meters_of, suite_of
-from ethogram.harness.session import Quiet, Session
+from ethogram.harness.run_result import Quiet
+from ethogram.harness.session import Session
 from ethogram.plans import Episode, Suite, episode_seed
 from ethogram.questions.explore.documents import grid_of_file
 from ethogram.questions.explore.exploration import Metadata, csv_value

@@ -8,7 +8,8 @@ from ethogram.harness.agents import Agent
 from ethogram.harness.answers import AnswersFor
 from ethogram.harness.options import RunOptions
 from ethogram.harness.planning import SuiteSpec, check_meters, suite_of
-from ethogram.harness.session import Quiet, RunResult, Session, Watcher
+from ethogram.harness.run_result import Quiet, RunResult, Watcher
+from ethogram.harness.session import Session
 from ethogram.plans import Episode
 from ethogram.store import Home, home_of
 from ethogram.store.lease import check_idle

@@ -13,8 +13,8 @@ from ethogram.harness.agents import Agent
 from ethogram.harness.environment import Environment
 from ethogram.harness.options import ADDRESS, AllCaps, RunOptions
 from ethogram.harness.planning import AgentSpec, SuiteSpec, agent_for, fresh_name, suite_of
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.run_start import run_episodes
-from ethogram.harness.session import RunResult
 from ethogram.plans import Condition, Episode, derived_seed
 from ethogram.prices import Caps, Metering
 from ethogram.questions.fork.stored_forks import CHANGED, UNCHANGED

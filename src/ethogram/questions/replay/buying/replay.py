@@ -17,8 +17,8 @@ from ethogram.harness.answers import SERVED_TOOLS
 from ethogram.harness.options import AllCaps, RunOptions
 from ethogram.harness.planning import AgentSpec, SuiteSpec, fresh_name, suite_of
 from ethogram.harness.recorded_answers import DEVIATION, SERVED, RecordedAnswers, replay_of
+from ethogram.harness.run_result import RunResult
 from ethogram.harness.run_start import again, run_episodes
-from ethogram.harness.session import RunResult
 from ethogram.plans import Episode, Suite, Task
 from ethogram.prices import Caps, Metering
 from ethogram.questions.divergence.diff import diff
