@@ -134,22 +134,6 @@ def test_the_front_door_has_generic_fields_too():
     assert mine.metrics().separation() is None
 
 
-@pytest.mark.parametrize(
-    ("name", "instead"),
-    [
-        ("FieldMetrics", "ethogram.agent_fields"),
-        ("visualisations", "ethogram.agent_fields"),
-        ("instrument", "ethogram.from_langgraph"),
-        ("emit", "ethogram.span"),
-        ("ExperimentResults", "summary()"),
-    ],
-)
-def test_names_of_other_packages_say_what_replaces_them(name, instead):
-    with pytest.raises(AttributeError) as refusal:
-        getattr(eth, name)
-    assert instead in str(refusal.value)
-
-
 def test_what_its_docstring_names_exists() -> None:
     named = re.findall(r"`(?:aft\.)?(Field\w*)\.(\w+)", aft.__doc__ or "")
     assert named

@@ -1,4 +1,4 @@
-"""One account for all processes of a run: what they spend together is at most its cap, whoever is killed."""
+"""One account for all processes of a run: what they spend together is at most its cap, also where one is killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PayloadWords on their way into a trace: what is redacted in a message or a parameter, and how values become text.
+"""Words on their way into a trace: what is redacted in a message or a parameter, and how values become text.
 
 The builder of traces uses these before it stores, and replay before it compares a live request with a stored one.
 """

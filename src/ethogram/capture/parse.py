@@ -76,7 +76,7 @@ def as_list(value: Any) -> list[Any]:
 
 
 def as_text(value: Any) -> str:
-    """PayloadWords as they are; other values as JSON."""
+    """Words as they are; other values as JSON."""
     if value is None:
         return ""
     return value if isinstance(value, str) else to_json(value)

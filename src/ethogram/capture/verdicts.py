@@ -1,4 +1,4 @@
-"""PayloadWords and numbers that say whether an attempt succeeded."""
+"""Words and numbers that say whether an attempt succeeded."""
 
 from __future__ import annotations
 

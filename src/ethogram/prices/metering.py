@@ -79,7 +79,7 @@ class CallPrices:
     def rates_at_most(
         self, model: str | None, provider: str | None, at_ns: int, tier: str | None, tokens: int
     ) -> Rates | None:
-        """The dearest rates of a call with up to so many tokens of input; None where the model has no price."""
+        """The dearest rates of a call with at most this many tokens of input; None where the model has no price."""
         quote = self._quote(model, provider, at_ns, tier)
         return None if isinstance(quote, str) else _rates_for(quote, tokens)
 

@@ -53,6 +53,7 @@ def name_of_words(words: str, redactor: Redactor, *, sealed: bool) -> str:
 
     Where payloads are sealed it is the hash alone, since names are not.
     """
+    words = str(words)  # what is a name by now is no longer marked as words
     if sealed:
         return f"asked-{redactor.mark(words)[:12]}"
     if len(words) <= _NAME:

@@ -123,7 +123,7 @@ class _Lane:
         self._anew = False
 
     def hear(self, *messages: Message) -> None:
-        """PayloadWords that are read and are no turn of this trajectory."""
+        """Words that are read and are no turn of this trajectory."""
         self._unread.extend(messages)
         self._silent.extend(messages)
 

@@ -64,7 +64,7 @@ def differences(guess: Draft, real: Draft) -> dict[str, Any]:
 
 
 def content(parts: Iterable[Part]) -> Any:
-    """PayloadWords as a string; files and words as content parts."""
+    """Words as a string; files and words as content parts."""
     found = list(_content_parts(parts))
     if not found:
         return ""
