@@ -12,7 +12,7 @@ from ethogram.perturbations.catalogue import ALL, file_operator
 from ethogram.questions.experiment.operators import list_operators, load_operator, plugged_operators
 
 MINE = '''
-from ethogram.perturbations import Change
+from ethogram.perturbations.operator import Change
 
 class Shout:
     """A small operator."""

@@ -84,7 +84,7 @@ def test_a_whole_home_is_whole_and_every_file_is_covered(home: Home) -> None:
     assert not found.unproven
     assert [r.unproven for r in found.runs] == [[], [], []]
     kinds = {p.relative_to(home.files.address).parts[0] for p in files(home)}
-    assert kinds == {"runs", "redaction.key", manifest.NAME}
+    assert kinds == {"runs", "redaction.key", manifest.NAME, ".stop.json.ready"}
 
 
 def test_every_flip_is_reported_or_does_no_harm(home: Home) -> None:

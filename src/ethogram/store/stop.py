@@ -40,7 +40,7 @@ def lay_down(files: Files, run_path: str) -> None:
     for flag in (_flag(run_path), _HOME_FLAG):
         if isinstance(files, LocalFiles):
             with suppress(EthogramError):  # a disk that is full by now has no room for it
-                files.create(_ready(flag), msgspec.json.encode(StopFlag(0, "pulled when the disk was full")))
+                files.create(_ready(flag), b"")  # nothing in it can be damaged
 
 
 def _turn(files: Files, flag: str) -> bool:
@@ -79,8 +79,11 @@ def pulled(files: Files, run_path: str) -> StopFlag | None:
     """The flag that holds for a run, if any: its own, or the home's."""
     for path in (_flag(run_path), _HOME_FLAG):
         if files.exists(path):
+            data = files.read(path)
+            if not data:
+                return StopFlag(0, "pulled when the disk was full")
             try:
-                return msgspec.json.decode(files.read(path), type=StopFlag)
+                return msgspec.json.decode(data, type=StopFlag)
             except msgspec.MsgspecError:
                 return StopFlag(0, "the stop flag cannot be read; it stops anyway")
     return None

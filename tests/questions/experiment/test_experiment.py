@@ -482,7 +482,7 @@ def test_intensities_make_a_dose_response(home: Home, sales: Path) -> None:
 
 def test_operators_of_ones_own(home: Home, sales: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text(
-        "from ethogram.perturbations import Change\n"
+        "from ethogram.perturbations.operator import Change\n"
         "class Shout:\n"
         "    name, kind, formats, does = 'shout', 'table', ('csv',), 'letters are made large'\n"
         "    def applicable(self, content, format):\n"
