@@ -48,7 +48,7 @@ def test_a_model_that_is_away_settles_nothing_and_is_asked_again(
         away.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
         first = json.loads(call(*words).out)["causes"][0]["settled"]
     assert (first["status"], first["effect"]["low"], first["effect"]["high"]) == ("not_settled", -1.0, 1.0)
-    assert "continuations without an outcome: infrastructure.network" in first["why"]
+    assert "continuations without an outcome: infrastructure.provider.unreached" in first["why"]
     again = json.loads(call(*words).out)["causes"][0]["settled"]
     assert again["run"] == first["run"]
     assert again["effect"]["missing"] == {}

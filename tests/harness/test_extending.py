@@ -9,6 +9,7 @@ import pytest
 
 from ethogram.errors import BadUsage, NotFound
 from ethogram.harness.options import AllCaps, RunOptions
+from ethogram.harness.run_result import Quiet
 from ethogram.harness.suites import plan_resume, resume_run, run
 from ethogram.plans import Check, Suite, Task
 from ethogram.prices import Caps
@@ -92,12 +93,19 @@ def test_fewer_attempts_are_refused_in_one_sentence(home: Home) -> None:
 def test_an_extension_that_was_stopped_is_known_to_the_next_resume(home: Home) -> None:
     run(SUITE, sometimes, k=2, home=home, run="a")
     run(SUITE, sometimes, k=6, home=home, run="six")
-    kill(home=home)  # the whole home: a resume lets go of a run's own switch only
-    stopped = go_on(home, k=6)
-    assert (stopped.executed, stopped.not_run, stopped.stopped) == (0, 16, "killed")
+
+    class Kills(Quiet):
+        def started(self, *about: Any) -> None:
+            kill(home=home)
+
+    stopped = go_on(home, k=6, progress=Kills())
+    assert stopped.stopped == "killed"
+    assert stopped.not_run == 16 - stopped.executed > 0
+    with pytest.raises(BadUsage, match="ethogram kill --undo"):
+        go_on(home)
     kill(undo=True, home=home)
     rewrite(home.run("a"))  # and it outlives a rewrite
-    assert go_on(home).executed == 16
+    assert go_on(home).executed == stopped.not_run
     assert ledger(home, "a") == ledger(home, "six")
 
 
