@@ -129,7 +129,7 @@ client = openai.OpenAI(api_key="k", max_retries=0)
 
 def agent(task):
     asked = [{"role": "user", "content": task.inputs["say"]}]
-    return client.chat.completions.create(model="gpt-4o-mini", messages=asked).choices[0].message.content
+    return client.chat.completions.create(model="gpt-4o-mini", messages=asked, max_tokens=1000).choices[0].message.content
 
 if __name__ == "__main__":
     import json, types
@@ -144,8 +144,8 @@ def test_model_calls_are_captured_and_capped_on_workers(cluster: Any, place: Pat
     path = place / "model.py"
     path.write_text(MODEL_AGENT)
     home = open_home(str(place / "home"))
-    usage = Usage(input_tokens=1000, output_tokens=1000)
-    price = (1000 * 0.15 + 1000 * 0.6) / 1e6
+    usage = Usage(input_tokens=10, output_tokens=1000)
+    price = (10 * 0.15 + 1000 * 0.6) / 1e6
 
     with serve_model(lambda request: text_reply(request.messages[0].parts[0].text, usage=usage)) as server:
         given = {
@@ -160,8 +160,7 @@ def test_model_calls_are_captured_and_capped_on_workers(cluster: Any, place: Pat
         assert called.cost_usd == pytest.approx(20 * price)
         capped = run_suite(many, f"{path}:agent", k=12, run="c", caps=AllCaps(experiment=Caps(usd=5 * price)), **given)
         assert capped.stopped == "cap.experiment"
-        assert 5 * price <= capped.cost_usd + 1e-9
-        assert capped.cost_usd <= (5 + 4) * price + 1e-9
+        assert 0 < capped.cost_usd <= 5 * price, "what a call may cost is set aside before it is made"
         command = run_suite(many, f"cmd: {sys.executable} {path}", limit=2, run="command", **given)
         assert (command.successes, command.model_calls) == (2, 2)
         assert command.cost_usd == pytest.approx(2 * price)

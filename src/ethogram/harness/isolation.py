@@ -107,7 +107,8 @@ def readonly(
         words += ["--ro-bind-try", str(seen), str(seen)]
     for name in STATE:
         words += ["--bind-try", str(Path.home() / name), str(Path.home() / name)]
-    for hidden in (*hide, Keyring().path):
+    closed = {*hide, Keyring().path}
+    for hidden in sorted(place for place in closed if not closed.intersection(place.parents)):
         if hidden.is_dir():
             words += ["--tmpfs", str(hidden), "--remount-ro", str(hidden)]
         elif hidden.exists():
