@@ -10,7 +10,7 @@ from ethogram.store.texts import TraceTexts
 from ethogram.traces import Message, Reasoning, Ref, Span, SpanId, Text, ToolCall, Trace, is_marked
 from ethogram.traces.steps import parents
 
-from .call import ModelReply, Usage
+from .call import BUDGET_REFUSED, ModelReply, Usage
 from .reply_rest import with_rest
 from .request_form import MessageForm, RequestForm, message_form, params_form, tools_of
 
@@ -39,12 +39,16 @@ class RecordedModelCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded_calls(trace: Trace) -> list[RecordedModelCall]:
-    """The model calls among the steps of a trace, in order.
+    """The model calls among the steps of a trace, in order; what a budget refused was never made.
 
     Raises `Sealed` where the key to the words is not at hand, `Damaged` where a text is gone.
     """
     reader = _Reader(trace)
-    return [reader.call(step, span) for step, span in enumerate(trace.steps) if span.kind == "model"]
+    return [
+        reader.call(step, span)
+        for step, span in enumerate(trace.steps)
+        if span.kind == "model" and not (span.error and trace.text(span.error).startswith(BUDGET_REFUSED))
+    ]
 
 
 class _Reader:
