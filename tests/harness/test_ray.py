@@ -129,7 +129,8 @@ client = openai.OpenAI(api_key="k", max_retries=0)
 
 def agent(task):
     asked = [{"role": "user", "content": task.inputs["say"]}]
-    return client.chat.completions.create(model="gpt-4o-mini", messages=asked, max_tokens=1000).choices[0].message.content
+    reply = client.chat.completions.create(model="gpt-4o-mini", messages=asked, max_tokens=1000)
+    return reply.choices[0].message.content
 
 if __name__ == "__main__":
     import json, types
