@@ -257,3 +257,26 @@ def test_an_overload_that_lasts_stops_the_run_once_retries_are_spent(
     assert result.scored == 0
     assert result.not_run > 0
     assert server.calls < 36, "while the provider rests, one call at a time tries it"
+
+
+KEY = "sk-proj-Zq8Vh2LmXw5RtYb7KdNs4PfGc9JaEu3TiOx6WvQr1Zk"
+
+
+@pytest.mark.parametrize("kind", ["swallows", "raises"])
+def test_a_key_in_the_words_of_a_provider_is_redacted_wherever_they_are_cut(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """Limits of length are 300 and 500 characters; the key stands across each of them."""
+    before = [260, 275, 290, 440, 455, 470, 485]
+    bodies = [
+        {"error": {"message": f"{'word ' * (n // 5)}{KEY} is not a key", "code": "invalid_api_key"}} for n in before
+    ]
+    with provider(lambda calls: (401, bodies[calls % len(bodies)])) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.address}/v1")
+        result = run(suite(len(before)), agent(tmp_path, kind), home=home, run="r", workers=1)
+    stored = home.run("r")
+    words = [result.to_json(), *(str(stored.head(entry).outcome) for entry in stored.entries)]
+    words += [stored.trace(e).text(s.error) for e in stored.entries for s in stored.trace(e).spans if s.error]
+    assert sum("HTTP 401" in said for said in words) >= 2 * len(before)
+    parts = [KEY[at : at + 10] for at in range(len(KEY) - 9)]
+    assert [said for said in words if any(part in said for part in parts)] == []

@@ -32,7 +32,6 @@ from ethogram.traces import (
     Outcome,
     Reason,
     Scored,
-    cut_whole,
 )
 from ethogram.wire.context import recording
 from ethogram.wire.gateway.refusals import ProviderRefusal
@@ -110,7 +109,7 @@ class Attempt:
                 self.builder.meta["workspace"] = str(workspace.kept)
             return outcome, fault
         except Fault as fault:
-            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
+            return fault.missing, fault
 
     async def _act(self, workspace: Workspace) -> tuple[Outcome, Fault | None]:
         """Let the agent act, then judge what it left."""
@@ -158,7 +157,7 @@ class Attempt:
                 raise MachineFailure(f"this machine failed: {error}; what was committed is kept") from error
             fault = await self._fault(error)
             if fault is not None:
-                return Missing(fault.reason, cut_whole(str(fault), 500)), fault
+                return fault.missing, fault
             if isinstance(error, AgentCrash):
                 answer = Answer(error.left)
             self.stopped_by = f"crash.{type(error).__name__}"
@@ -219,7 +218,8 @@ class Attempt:
         if self.capture is not None:
             refusal = self.capture.outcomes.unanswered
             if refusal is not None:
-                return Missing(refusal.reason, str(refusal)[:500]), ProviderFault(refusal)
+                refused = ProviderFault(refusal)
+                return refused.missing, refused
             self.builder.meta.update({REFUSED: self.capture.outcomes.lost} if self.capture.outcomes.lost else {})
         missing = None if self.answers is None else self.answers.close(self.builder)
         if missing is not None:
@@ -374,9 +374,9 @@ class Attempt:
                     labels, outcome = await in_thread(world.judge, self.task, evidence, workspace.wrap)
         except JudgingFault as fault:
             self.labels = list(fault.labels)  # what the other checks found is still worth keeping
-            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
+            return fault.missing, fault
         except Fault as fault:
-            return Missing(fault.reason, cut_whole(str(fault), 500)), fault
+            return fault.missing, fault
         self.labels = list(labels)
         return outcome_after_stop(world.suite, self.stopped_by, outcome), None
 

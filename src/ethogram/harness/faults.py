@@ -20,8 +20,11 @@ from typing import Any
 import msgspec
 
 from ethogram.errors import EthogramError
-from ethogram.traces import REASON_FACTS, Reason
+from ethogram.traces import REASON_FACTS, Missing, Reason, cut_whole
 from ethogram.wire.gateway.refusals import ProviderRefusal, refusal_reason
+
+MOST_WORDS = 500
+"""Characters of a fault that an outcome keeps."""
 
 
 class Fault(EthogramError):
@@ -30,6 +33,11 @@ class Fault(EthogramError):
     reason: Reason = "infrastructure.other"
     transient: bool = True
     retry_after: float | None = None
+
+    @property
+    def missing(self) -> Missing:
+        """The outcome of an episode that ended by it."""
+        return Missing(self.reason, cut_whole(str(self), MOST_WORDS))
 
 
 class NetworkFault(Fault):
@@ -159,7 +167,11 @@ def _refusal_in(error: BaseException) -> ProviderRefusal | None:
     if reason is None:
         return None
     return ProviderRefusal(
-        reason=reason, provider=package, status=status, said=str(error)[:500], retry_after=_retry_after(error)
+        reason=reason,
+        provider=package,
+        status=status,
+        said=cut_whole(str(error), MOST_WORDS),
+        retry_after=_retry_after(error),
     )
 
 

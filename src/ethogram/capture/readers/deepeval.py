@@ -18,7 +18,7 @@ from ethogram.capture.parse import as_dict, as_float, as_list, as_name, as_text,
 from ethogram.capture.peek import Peek
 from ethogram.capture.records import objects, records
 from ethogram.capture.source import Source
-from ethogram.traces import Missing, Outcome, Scored
+from ethogram.traces import Missing, Outcome, Scored, cut_whole
 
 from ._graded import add_exchange, add_grades, texts_of
 from ._shared import as_object
@@ -83,7 +83,7 @@ def _outcome(case: dict[str, Any]) -> Outcome:
     failed = [m for m in map(as_dict, as_list(case.get("metricsData"))) if m.get("success") is not True]
     if not success and failed and all(m.get("error") for m in failed):
         told = f"{as_text(failed[0].get('name'))}: {as_text(failed[0]['error'])}"
-        return Missing("infrastructure.verifier", told[:500])
+        return Missing("infrastructure.verifier", cut_whole(told, 500))
     return Scored(float(success), FORMAT)
 
 

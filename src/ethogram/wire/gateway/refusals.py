@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from ethogram.traces import REASON_FACTS, Reason
+from ethogram.traces import REASON_FACTS, Reason, cut_whole
 from ethogram.wire.asgi import Headers
 
 from .call import Refuse
@@ -78,7 +78,7 @@ _STATUSES: dict[int, Reason] = {
     529: OVERLOAD,
 }
 _BLOCKED = re.compile(r"flagged|moderation", re.IGNORECASE)
-MOST_WORDS = 300
+MOST_WORDS, MOST_READ = 300, 1 << 16
 HELD = "ethogram_provider_refused"
 NO_RETRY = (b"x-should-retry", b"false")
 
@@ -243,12 +243,12 @@ def refusal_of(
     reason = refusal_reason(status, body, kind=kind, sent=not unsent)
     if reason is None:
         return None
-    said = " ".join((error_facts(body)[1] or why or body[:MOST_WORDS].decode("utf-8", "replace")).split())
+    said = error_facts(body)[1] or why or body[:MOST_READ].decode("utf-8", "replace")
     later = (header(headers, b"retry-after") or b"").decode("latin-1")
     return ProviderRefusal(
         reason=reason,
         provider=f"{upstream.name} at {upstream.origin.partition('//')[2]}",
         status=status,
-        said=said[:MOST_WORDS],
+        said=cut_whole(" ".join(said.split()), MOST_WORDS),
         retry_after=float(later) if later.replace(".", "", 1).isdecimal() else None,
     )

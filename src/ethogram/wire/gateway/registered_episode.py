@@ -97,8 +97,6 @@ class Joined:
         """Calls that may have cost something and could not be read: what the episode cost is then unknown."""
         self.outside_hosts: set[str] = set()
         """Providers that were called beside the gateway."""
-        self.unreached: str | None = None
-        """Why the last call of a model got no reply from its upstream, where it got none."""
         self.outcomes = CallOutcomes(breaker)
         """Which calls of models were answered, and which only the world refused."""
         self.refused: Refusal | None = None
