@@ -229,7 +229,7 @@ class Attempt:
             with suppress(OSError):  # what cannot be read is not known
                 state = await in_thread(workspace.end_state)
                 self.builder.meta.update({} if state is None else {END_STATE: state})
-        self.executor.world.check_unchanged()
+        self.executor.world.check_unchanged(self.task.id)
         outcome, fault = await self._judge(answer, workspace)
         if workspace.looked_at and self.builder.meta.get(SERVED_TOOLS) and not self._succeeded(outcome):
             return Missing(

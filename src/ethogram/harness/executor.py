@@ -114,8 +114,8 @@ class World(Protocol):
     root: Path
     files: Sequence[Path]
 
-    def check_unchanged(self, read: bool = False) -> None:
-        """Raise `BadUsage` if its files were edited since they were loaded; `read` reads all of them."""
+    def check_unchanged(self, task: str | None = None) -> None:
+        """Raise `BadUsage` if files were edited since they were loaded: before an attempt at a task, or at the end."""
         ...
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
@@ -212,7 +212,7 @@ class Executor:
         wasted = Amounts()
         unmetered: set[str] = set()
         for tries in range(1, self.settings.retries + 2):
-            self.world.check_unchanged()
+            self.world.check_unchanged(work.episode.task)
             attempt = Attempt(self, work)
             outcome, fault = await attempt.run()
             last = tries > self.settings.retries or not (fault is not None and fault.transient)
@@ -259,7 +259,7 @@ class Executor:
     def close(self) -> None:
         """Publish what is complete and give up the writer. Raises `BadUsage` if the suite was edited meanwhile."""
         self.writer.close()
-        self.world.check_unchanged(read=True)
+        self.world.check_unchanged()
 
     def _redacted(self, crash: Crash) -> Crash:
         """A crash as it may be shown; message and frames together, for a detector may need what stands beside."""

@@ -12,7 +12,7 @@ from ethogram.prices import Budget
 from ethogram.store import Home, Run
 from ethogram.store.redact import policy_from
 from ethogram.suites.load import LoadedSuite, resolve_simulator, world_tools
-from ethogram.suites.watched import WatchedFiles, files_of_suite
+from ethogram.suites.watched import WatchedFiles
 from ethogram.traces import Label, Outcome
 from ethogram.wire.gateway.breaker import Breaker
 
@@ -81,14 +81,14 @@ class SuiteWorld:
         self.loaded = loaded
         self.suite = loaded.suite
         self.root = loaded.root
-        self._watched = WatchedFiles(files_of_suite(loaded))
+        self._watched = WatchedFiles(loaded)
         self.files: Sequence[Path] = self._watched.files
         self._checks: dict[str, list[NamedCheck]] = {}
         self._quick = {t.id: all(_is_quick(c, t.expected) for c in t.checks) for t in self.suite.tasks}
 
-    def check_unchanged(self, read: bool = False) -> None:
-        """Raise `BadUsage` if its files were edited since they were loaded; `read` reads all of them."""
-        self._watched.check_unchanged(read)
+    def check_unchanged(self, task: str | None = None) -> None:
+        """Raise `BadUsage` if files were edited since they were loaded: before an attempt at a task, or at the end."""
+        self._watched.check_unchanged(task)
 
     def tools(self, task: Task, handle: EpisodeHandle) -> Mapping[str, Callable[..., Any]]:
         """The tools of a task."""

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
@@ -45,11 +45,17 @@ class Door(NamedTuple):
     port: int
 
 
+@lru_cache(maxsize=8)
+def _bubblewrap(path: str | None) -> str | None:
+    """Where bubblewrap is, for a search path: every attempt asks."""
+    return shutil.which("bwrap", path=path)
+
+
 def check_isolation(isolation: str) -> None:
     """Refuse an isolation that does not exist, or not on this machine."""
     if isolation not in ISOLATIONS:
         raise BadUsage(f"there is no isolation {isolation!r}; choose auto, none, readonly, bwrap or bwrap+network")
-    if isolation not in (AUTO, "none") and shutil.which("bwrap") is None:
+    if isolation not in (AUTO, "none") and _bubblewrap(os.environ.get("PATH")) is None:
         raise BadUsage("isolation with bubblewrap was asked for, but there is no 'bwrap' here; install bubblewrap")
 
 
@@ -62,7 +68,7 @@ def isolation_here(isolation: str) -> str:
 @cache
 def why_not_isolated() -> str | None:
     """What keeps bubblewrap from working on this machine, if anything does."""
-    if shutil.which("bwrap") is None:
+    if _bubblewrap(os.environ.get("PATH")) is None:
         return "bubblewrap is not installed"
     try:
         tried = subprocess.run(  # noqa: S603

@@ -55,7 +55,7 @@ class Workspace:
         if keep not in KEEPS:
             raise BadUsage(f"workspaces cannot be kept {keep!r}; choose never, failure or always")
         self.task = task
-        self.root = root.resolve()
+        self.root = root
         self.keep = keep
         self.isolation = isolation_here(isolation)
         self.hide = tuple(hide)
@@ -99,11 +99,12 @@ class Workspace:
 
     def _of_suite(self, programs: Sequence[Path]) -> list[Path]:
         """What a program that sees the rest of the machine must not see of the suite, which knows what is expected."""
-        history = next((f / ".git" for f in (self.root, *self.root.parents) if (f / ".git").exists()), None)
+        root = self.root.resolve()
+        history = next((f / ".git" for f in (root, *root.parents) if (f / ".git").exists()), None)
         past = [] if history is None else [history]
-        if any(p.is_relative_to(self.root) for p in (Path.cwd(), *programs)):
+        if any(p.is_relative_to(root) for p in (Path.cwd(), *programs)):
             return [*past, *(f for f in self.suite_files if f not in programs)]
-        return [*past, self.root]
+        return [*past, root]
 
     def end_state(self) -> str | None:
         """The hash of all files as they are now, but for what machines leave; None for folders too large to read."""
@@ -152,7 +153,7 @@ class Workspace:
         if self.isolation == "none":
             return list(argv)
         if self.isolation == READONLY:
-            hide = [*self.hide, *([] if self.root in show else self._of_suite(()))]
+            hide = [*self.hide, *([] if self.root.resolve() in show else self._of_suite(()))]
             return readonly(argv, [folder or self.path], None, hide, _places_in(argv), start)
         network = self.isolation.endswith("+network")
         return bubble(argv, [folder or self.path], start=start, network=network, show=show)

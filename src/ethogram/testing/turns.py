@@ -84,7 +84,7 @@ class TestWorld:
         """A test brings its own."""
         return {}
 
-    def check_unchanged(self, read: bool = False) -> None:
+    def check_unchanged(self, task: str | None = None) -> None:
         """Tests are code of this process, which was read once."""
 
     def simulator(self, task: Task) -> None:
